@@ -1,4 +1,4 @@
-//! What holds for any bytes; the fuzz targets and, on stable, `tests/all/fuzz.rs` call these.
+//! Invariants that hold for any bytes, checked by the fuzz targets and, on stable, by `tests/all/fuzz.rs`.
 
 use anticip_wire::axis::{self, AxisDecoder};
 use anticip_wire::mocopi::{self, MocopiKind, MocopiPacket};
@@ -11,7 +11,7 @@ use anticip_wire::vrchat::{self, VrchatAssembler};
 use anticip_wire::xsens::{self, XsensAssembler};
 use anticip_wire::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, Source, TrackerUpdate, Update, crc32c};
 
-/// A pose holds finite transforms of distinct joints and a usable time.
+/// A pose has finite transforms of distinct joints and a finite time.
 fn pose(pose: &PoseUpdate) {
     let mut seen = [false; MAX_JOINTS];
     for joint in &pose.joints {
@@ -32,7 +32,7 @@ fn pose(pose: &PoseUpdate) {
     assert!(pose.time.is_none_or(f64::is_finite));
 }
 
-/// A skeleton's lists fit each other and its parents lie within.
+/// A skeleton's lists have one length, and its parents are valid indices.
 fn skeleton(skeleton: &SkeletonUpdate) {
     let joints = skeleton.len();
     assert!((1..=MAX_JOINTS).contains(&joints));
@@ -49,9 +49,9 @@ fn skeleton(skeleton: &SkeletonUpdate) {
     assert!(skeleton.offsets.iter().flatten().all(|v| v.is_finite()));
 }
 
-/// Trackers hold finite transforms or none.
-fn trackers(told: &TrackerUpdate) {
-    for tracker in &told.trackers {
+/// Trackers have finite transforms or none.
+fn trackers(update: &TrackerUpdate) {
+    for tracker in &update.trackers {
         let place = tracker.position.iter().flatten();
         assert!(
             tracker
@@ -63,10 +63,10 @@ fn trackers(told: &TrackerUpdate) {
         );
         assert!(tracker.rotation.is_none_or(|q| q != [0.0; 4]));
     }
-    assert!(told.time.is_none_or(f64::is_finite));
+    assert!(update.time.is_none_or(f64::is_finite));
 }
 
-/// mocopi: no panic; what is decoded, encoded and decoded again is the same.
+/// mocopi: no panic; decoded values survive encoding and decoding.
 pub fn mocopi(data: &[u8]) {
     let mut packet = MocopiPacket::default();
     let mut out = Vec::new();
@@ -94,7 +94,7 @@ pub fn mocopi(data: &[u8]) {
     }
 }
 
-/// VMC: no panic, twice in a row; a completed frame encoded comes back.
+/// VMC: no panic, twice in a row; a completed frame survives encoding and decoding.
 pub fn vmc(data: &[u8]) {
     let mut assembler = VmcAssembler::new();
     for _ in 0..2 {
@@ -119,17 +119,17 @@ pub fn vmc(data: &[u8]) {
     }
 }
 
-/// What a decoder that remembers makes of the same bytes twice; the last frame.
-fn twice(source: &mut impl Source, data: &[u8]) -> Option<PoseUpdate> {
+/// Feeds the same bytes twice to a stateful decoder; returns the last frame.
+fn decode_twice(source: &mut impl Source, data: &[u8]) -> Option<PoseUpdate> {
     let mut last = None;
     for _ in 0..2 {
         let result = source.decode(data, &mut |update| match update {
-            Update::Skeleton(told) => skeleton(told),
+            Update::Skeleton(update) => skeleton(update),
             Update::Frame(frame) => {
                 pose(frame);
                 last = Some(frame.clone());
             }
-            Update::Trackers(told) => trackers(told),
+            Update::Trackers(update) => trackers(update),
             Update::Past(_) => {}
         });
         if let Err(error) = result {
@@ -139,21 +139,21 @@ fn twice(source: &mut impl Source, data: &[u8]) -> Option<PoseUpdate> {
     last
 }
 
-/// Xsens: no panic, a datagram by itself or after itself; a frame encoded comes back with as many joints.
+/// Xsens: no panic, for a datagram alone or repeated; an encoded frame keeps its number.
 pub fn xsens(data: &[u8]) {
-    let Some(frame) = twice(&mut XsensAssembler::default(), data) else {
+    let Some(frame) = decode_twice(&mut XsensAssembler::default(), data) else {
         return;
     };
     let mut out = Vec::new();
     xsens::encode_frame(&frame, &mut out).expect("decoded joints are segments");
-    let again = twice(&mut XsensAssembler::default(), &out);
-    // What adds up to no place is left out.
+    let again = decode_twice(&mut XsensAssembler::default(), &out);
+    // Joints whose sum is no valid position are left out.
     assert!(again.is_none_or(|again| again.seq == frame.seq));
 }
 
-/// Rokoko: no panic; a frame encoded is JSON that comes back.
+/// Rokoko: no panic; an encoded frame is valid JSON.
 pub fn rokoko(data: &[u8]) {
-    let Some(frame) = twice(&mut RokokoDecoder::default(), data) else {
+    let Some(frame) = decode_twice(&mut RokokoDecoder::default(), data) else {
         return;
     };
     let mut out = Vec::new();
@@ -161,9 +161,9 @@ pub fn rokoko(data: &[u8]) {
     assert!(RokokoDecoder::default().decode(&out, &mut |_| ()).is_ok());
 }
 
-/// Axis: no panic; a frame encoded comes back with as many joints.
+/// Axis: no panic; an encoded frame can be decoded.
 pub fn axis(data: &[u8]) {
-    let Some(frame) = twice(&mut AxisDecoder::default(), data) else {
+    let Some(frame) = decode_twice(&mut AxisDecoder::default(), data) else {
         return;
     };
     let mut out = Vec::new();
@@ -171,22 +171,22 @@ pub fn axis(data: &[u8]) {
     assert!(AxisDecoder::default().decode(&out, &mut |_| ()).is_ok());
 }
 
-/// NatNet: no panic, whatever comes before and after; what is told is a body, and a frame of it can be sent.
+/// NatNet: no panic, after definitions and repeated; a decoded body and its frame can be encoded.
 pub fn natnet(data: &[u8]) {
     let mut decoder = NatnetDecoder::default();
-    let (mut told, mut last) = (None, None);
+    let (mut skeleton_update, mut last) = (None, None);
     // A definition first, and the bytes as a frame or as another definition.
     for bytes in [&include_bytes!("seeds/natnet/definitions-41")[..], data, data] {
         let result = decoder.decode(bytes, &mut |update| match update {
             Update::Skeleton(body) => {
                 skeleton(body);
-                told = Some(body.clone());
+                skeleton_update = Some(body.clone());
             }
             Update::Frame(frame) => {
                 pose(frame);
                 last = Some(frame.clone());
             }
-            Update::Trackers(told) => trackers(told),
+            Update::Trackers(update) => trackers(update),
             Update::Past(_) => {}
         });
         if let Err(error) = result {
@@ -194,7 +194,7 @@ pub fn natnet(data: &[u8]) {
         }
     }
     let mut out = Vec::new();
-    if let Some(body) = told {
+    if let Some(body) = skeleton_update {
         let _ = natnet::encode_skeleton(&body, &mut out);
         if let Some(frame) = last {
             let _ = natnet::encode_frame(&frame, &body.parents, &mut out);
@@ -202,17 +202,17 @@ pub fn natnet(data: &[u8]) {
     }
 }
 
-/// VRChat's trackers: no panic, after themselves too; what is told can be sent and is told again.
+/// VRChat trackers: no panic, also repeated; decoded trackers can be encoded and decoded.
 pub fn vrchat(data: &[u8]) {
     let mut source = VrchatAssembler::default();
     let mut last = None;
     for _ in 0..2 {
         let result = source.decode(data, &mut |update| {
-            let Update::Trackers(told) = update else {
+            let Update::Trackers(update) = update else {
                 panic!("a body")
             };
-            trackers(told);
-            last = Some(told.clone());
+            trackers(update);
+            last = Some(update.clone());
         });
         if let Err(error) = result {
             assert!(!error.to_string().contains('\n'));
@@ -220,13 +220,13 @@ pub fn vrchat(data: &[u8]) {
     }
     if let Some(last) = last {
         let mut out = Vec::new();
-        vrchat::encode_frame(&last.trackers, &mut out).expect("what was told is finite");
+        vrchat::encode_frame(&last.trackers, &mut out).expect("decoded values are finite");
         let mut again = VrchatAssembler::default();
         again.decode(&out, &mut |_| ()).expect("what is sent is OSC");
     }
 }
 
-/// Our own datagrams: no panic; a decoded skeleton encoded comes back.
+/// This project's own datagrams: no panic; a decoded skeleton survives encoding and decoding.
 pub fn native(data: &[u8]) {
     let mut packet = NativePacket::default();
     match native::decode(data, &mut packet) {
@@ -243,7 +243,7 @@ pub fn native(data: &[u8]) {
     }
 }
 
-/// Recordings: no panic, reading always goes forward, and what is given out has its checksum.
+/// Recordings: no panic, reading always advances, and returned payloads match their checksums.
 pub fn recording(data: &[u8]) {
     let _ = recording::check_header(data);
     let mut at = 0;
@@ -257,7 +257,7 @@ pub fn recording(data: &[u8]) {
             }
             Next::Corrupt { end } => {
                 assert!(at < end && end <= data.len());
-                behind(data, at);
+                find_after(data, at);
                 at = end;
             }
             Next::More { needed } => {
@@ -266,13 +266,13 @@ pub fn recording(data: &[u8]) {
                 );
                 return;
             }
-            Next::Lost { .. } => return behind(data, at),
+            Next::Lost { .. } => return find_after(data, at),
         }
     }
 }
 
-/// Where reading goes on behind damage, a record stands.
-fn behind(data: &[u8], at: usize) {
+/// After damage, [`recording::find`] returns the offset of a record.
+fn find_after(data: &[u8], at: usize) {
     match recording::find(data, at + 1, true) {
         Ok(found) => assert!(found > at && matches!(recording::next(data, found), Next::Record { .. })),
         Err(end) => assert!(end == data.len().max(at + 1)),

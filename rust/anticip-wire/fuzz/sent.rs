@@ -1,5 +1,5 @@
-//! Inputs with the structure of what is sent: bodies, frames and records made of the fuzzer's bytes, encoded as senders
-//! do, then damaged in a few places; one decoder sees them one after the other.
+//! Structured inputs: bodies, frames and records from the fuzzer's bytes, encoded as by a sender, then damaged in a few
+//! places, and decoded in sequence by one decoder.
 
 use anticip_wire::{
     Joint, PROTOCOLS, PoseUpdate, SkeletonUpdate, Tracker, WireError, axis, mocopi, native, natnet,
@@ -9,10 +9,10 @@ use arbitrary::{Result, Unstructured};
 
 use crate::invariants;
 
-/// What a fuzzer calls.
+/// A fuzz target.
 pub type Target = fn(&[u8]);
 
-/// Every fuzzer, by the name of its seeds' folder.
+/// All fuzz targets, by the name of their folder of seeds.
 pub const TARGETS: [(&str, Target); 10] = [
     ("axis", invariants::axis),
     ("mocopi", invariants::mocopi),
@@ -51,7 +51,7 @@ pub fn run(data: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A recording of records of any content.
+/// A recording with random payloads.
 fn records(u: &mut Unstructured<'_>) -> Result<()> {
     let mut bytes = recording::header().to_vec();
     while !u.is_empty() {
@@ -63,33 +63,34 @@ fn records(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A frame or the body, as the protocol has it.
+/// Encodes a frame or the skeleton in a protocol.
 fn datagram(
     kind: &str,
     skeleton: &SkeletonUpdate,
     u: &mut Unstructured<'_>,
     out: &mut Vec<u8>,
 ) -> Result<std::result::Result<(), WireError>> {
-    let told = u.ratio(1, 4)?;
+    // A skeleton rather than a frame; for VRChat, trackers with rotations.
+    let is_variant = u.ratio(1, 4)?;
     let pose = pose(u, skeleton.len())?;
     Ok(match kind {
-        "mocopi" if told => mocopi::encode_skeleton(skeleton, out),
+        "mocopi" if is_variant => mocopi::encode_skeleton(skeleton, out),
         "mocopi" => mocopi::encode_frame(&pose, u.arbitrary()?, u.arbitrary()?, out),
         "vmc" => vmc::encode_frame(&pose, out),
         "xsens" => xsens::encode_frame(&pose, out),
         "rokoko" => rokoko::encode_frame(&pose, 60.0, out),
         "axis" => axis::encode_frame(&pose, out),
-        "natnet" if told => natnet::encode_skeleton(skeleton, out),
+        "natnet" if is_variant => natnet::encode_skeleton(skeleton, out),
         "natnet" => natnet::encode_frame(&pose, &skeleton.parents, out),
         "vrchat" => {
             let tracker = |joint: &Joint| Tracker {
                 name: String::new(),
-                rotation: told.then_some(joint.rotation),
+                rotation: is_variant.then_some(joint.rotation),
                 position: Some(joint.position),
             };
             vrchat::encode_frame(&pose.joints.iter().take(9).map(tracker).collect::<Vec<_>>(), out)
         }
-        _ if told => native::encode_skeleton(skeleton, out),
+        _ if is_variant => native::encode_skeleton(skeleton, out),
         _ => {
             let quats: Vec<_> = pose.joints.iter().map(|joint| joint.rotation).collect();
             native::encode_frame(pose.seq.unwrap_or(0), u.arbitrary()?, &quats, pose.root, out)
@@ -97,7 +98,7 @@ fn datagram(
     })
 }
 
-/// A body of any tree, parents first.
+/// A skeleton with a random tree, parents first.
 fn skeleton(u: &mut Unstructured<'_>) -> Result<SkeletonUpdate> {
     let joints = u.int_in_range(1..=60)?;
     let parents: Result<Vec<i32>> = (0..joints)
@@ -119,10 +120,10 @@ fn skeleton(u: &mut Unstructured<'_>) -> Result<SkeletonUpdate> {
 
 /// A frame of most joints, in order.
 fn pose(u: &mut Unstructured<'_>, joints: usize) -> Result<PoseUpdate> {
-    let mut found = Vec::new();
+    let mut pose_joints = Vec::new();
     for id in 0..joints as u16 {
         if u.is_empty() || u.ratio(7, 8)? {
-            found.push(Joint {
+            pose_joints.push(Joint {
                 id: if u.ratio(1, 30)? { u.arbitrary()? } else { id },
                 rotation: numbers(u)?,
                 position: numbers(u)?,
@@ -134,12 +135,12 @@ fn pose(u: &mut Unstructured<'_>, joints: usize) -> Result<PoseUpdate> {
         seq: u.arbitrary()?,
         time: u.arbitrary()?,
         root: Some(numbers(u)?),
-        joints: found,
+        joints: pose_joints,
         ..PoseUpdate::default()
     })
 }
 
-/// Numbers of everyday size, any at times.
+/// Numbers of ordinary size, sometimes arbitrary ones.
 fn numbers<const N: usize>(u: &mut Unstructured<'_>) -> Result<[f32; N]> {
     let mut out = [0.5; N];
     for value in &mut out {
@@ -152,7 +153,7 @@ fn numbers<const N: usize>(u: &mut Unstructured<'_>) -> Result<[f32; N]> {
     Ok(out)
 }
 
-/// A few places overwritten, left out, filled with more, or everything from one on gone.
+/// Overwrites, removes or inserts bytes in a few places, or truncates.
 fn damage(u: &mut Unstructured<'_>, bytes: &mut Vec<u8>) -> Result<()> {
     for _ in 0..u.int_in_range(0..=3)? {
         let at = u.choose_index(bytes.len().max(1))?;

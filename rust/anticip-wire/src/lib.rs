@@ -17,7 +17,6 @@ pub mod axis;
 pub mod bundle;
 mod bytes;
 mod error;
-mod figure;
 pub mod mocopi;
 mod msgpack;
 pub mod native;
@@ -30,6 +29,7 @@ pub mod rokoko;
 mod source;
 pub mod vmc;
 pub mod vrchat;
+mod world;
 pub mod xsens;
 
 pub use error::WireError;

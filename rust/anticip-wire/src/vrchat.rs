@@ -8,10 +8,10 @@
 //! have no times. A tracker that is missing keeps its last transform.
 
 use crate::WireError;
-use crate::figure::{from_euler_yxz, to_euler_yxz};
 use crate::osc;
 use crate::pose::{Tracker, TrackerUpdate, is_position, is_rotation};
 use crate::source::{Source, Update};
+use crate::world::{from_euler_yxz, to_euler_yxz};
 
 /// Number in the address, and part of the body, of each tracker.
 pub const TRACKERS: [(&str, &str); 9] = [

@@ -1,4 +1,4 @@
-//! After the first datagram, decoding allocates nothing but for JSON and NatNet.
+//! After the first datagram, decoding does not allocate, except for JSON and NatNet.
 
 mod counting;
 
@@ -65,7 +65,7 @@ fn hot_paths_do_not_allocate() {
         ..Tracker::default()
     };
     vrchat::encode_frame(&vec![tracker; 9], &mut trackers).unwrap();
-    // The last byte of a sample's counter: what comes twice is not read.
+    // The offset of the last byte of the sample counter, as repeated samples are ignored.
     for (name, mut bytes, counter) in [
         ("xsens", sample, Some(9)),
         ("axis", broadcast, None),

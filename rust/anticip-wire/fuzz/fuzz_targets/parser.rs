@@ -1,4 +1,4 @@
-//! Every fuzzer of a parser; `FUZZ` in the environment names the one to run, a folder of `seeds`.
+//! All fuzz targets in one binary; the environment variable `FUZZ` names the one to run (a folder of `seeds`).
 #![no_main]
 
 use std::sync::LazyLock;

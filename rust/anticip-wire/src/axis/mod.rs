@@ -11,9 +11,9 @@
 
 use crate::WireError;
 use crate::bytes::array;
-use crate::figure::{from_euler_yxz, to_euler_yxz};
 use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
 use crate::source::{Active, MAX_REORDER, Source, Stride, Update};
+use crate::world::{from_euler_yxz, to_euler_yxz};
 
 /// Number of bones of the body, including fingers.
 pub const BONES: usize = 59;

@@ -1,7 +1,7 @@
 use super::{FRAME, MODELDEF};
 use crate::WireError;
-use crate::figure::world_transforms;
 use crate::pose::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest};
+use crate::world::world_transforms;
 
 /// Id of the skeleton that is sent.
 const SKELETON_ID: i32 = 1;

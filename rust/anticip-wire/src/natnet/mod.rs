@@ -19,12 +19,12 @@ pub use encode::{encode_frame, encode_skeleton};
 
 use crate::WireError;
 use crate::bytes::array;
-use crate::figure::WorldTransform;
 use crate::pose::{
     Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, TrackerUpdate, is_forest, is_position,
     is_rotation,
 };
 use crate::source::{Active, Source, Update};
+use crate::world::WorldTransform;
 use reader::{
     Bone, BoneDefinition, Definitions, Frame, Layout, SkeletonDefinition, read_definitions, read_frame,
 };

@@ -17,9 +17,9 @@ use std::io::Read;
 use lz4_flex::frame::FrameDecoder;
 
 use crate::WireError;
-use crate::figure::{WorldBody, world_transforms};
 use crate::pose::PoseUpdate;
 use crate::source::{Active, Source, Update};
+use crate::world::{WorldBody, world_transforms};
 use message::{Message, Scene};
 
 /// Number of joints of the body.

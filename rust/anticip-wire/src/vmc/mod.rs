@@ -26,10 +26,10 @@ pub use bones::{BONE_NAMES, BONE_PARENTS, BONES};
 pub use encode::encode_frame;
 
 use crate::WireError;
-use crate::figure::product;
 use crate::osc;
 use crate::pose::{Joint, PoseUpdate, is_position, is_rotation};
 use crate::source::{Source, Update};
+use crate::world::product;
 
 const BONE_ADDRESS: &[u8] = b"/VMC/Ext/Bone/Pos";
 const ROOT_ADDRESS: &[u8] = b"/VMC/Ext/Root/Pos";

@@ -17,9 +17,9 @@ use std::hash::{DefaultHasher, Hasher};
 
 use crate::WireError;
 use crate::bytes::array;
-use crate::figure::{WorldBody, world_transforms};
 use crate::pose::PoseUpdate;
 use crate::source::{Active, MAX_REORDER, Source, Stride, Update};
+use crate::world::{WorldBody, world_transforms};
 
 /// Number of segments of the body.
 pub const SEGMENTS: usize = 23;

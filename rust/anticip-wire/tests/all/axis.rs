@@ -18,7 +18,7 @@ fn header(count: u16, full: bool, reference: bool, avatar: u32, frame: u32) -> V
     out
 }
 
-/// A line of motion in T-pose, the hips 95 cm high, the left arm lowered about z.
+/// A motion line in T-pose with the hips 95 cm high and the left arm lowered about z.
 fn line(full: bool, reference: bool, degrees: f32) -> Vec<f32> {
     let mut out = if reference { vec![7.0; 6] } else { Vec::new() };
     for (id, offset) in standard().offsets.iter().enumerate() {
@@ -48,22 +48,22 @@ fn text(full: bool, degrees: f32) -> Vec<u8> {
 }
 
 fn decoded(decoder: &mut AxisDecoder, data: &[u8]) -> (usize, Vec<PoseUpdate>) {
-    let (mut told, mut frames) = (0, Vec::new());
+    let (mut skeletons, mut frames) = (0, Vec::new());
     decoder
         .decode(data, &mut |update| match update {
             Update::Skeleton(SkeletonUpdate { names, .. }) => {
                 assert_eq!(names.len(), BONES);
-                told += 1;
+                skeletons += 1;
             }
             Update::Frame(pose) => frames.push(pose.clone()),
             other => panic!("{other:?}"),
         })
         .expect("decodes");
-    (told, frames)
+    (skeletons, frames)
 }
 
 #[test]
-fn binary_and_text_with_and_without_displacement_say_the_same() {
+fn binary_and_text_with_and_without_displacement_agree() {
     assert_eq!(standard().names[LEFT_ARM], "LeftArm");
     for data in [
         binary(true, false, 0, 9, -40.0),
@@ -74,8 +74,8 @@ fn binary_and_text_with_and_without_displacement_say_the_same() {
         text(false, -40.0),
     ] {
         assert_eq!(recognise(&data), Some("axis"));
-        let (told, frames) = decoded(&mut AxisDecoder::default(), &data);
-        assert_eq!((told, frames.len()), (1, 1));
+        let (skeletons, frames) = decoded(&mut AxisDecoder::default(), &data);
+        assert_eq!((skeletons, frames.len()), (1, 1));
         let pose = &frames[0];
         assert_eq!(pose.joints.len(), BONES);
         assert_eq!(
@@ -84,7 +84,7 @@ fn binary_and_text_with_and_without_displacement_say_the_same() {
         );
         let half = (-20.0_f32).to_radians();
         for joint in &pose.joints {
-            let wanted = if usize::from(joint.id) == LEFT_ARM {
+            let expected = if usize::from(joint.id) == LEFT_ARM {
                 [half.cos(), 0.0, 0.0, half.sin()]
             } else {
                 [1.0, 0.0, 0.0, 0.0]
@@ -93,7 +93,7 @@ fn binary_and_text_with_and_without_displacement_say_the_same() {
                 joint
                     .rotation
                     .iter()
-                    .zip(wanted)
+                    .zip(expected)
                     .all(|(a, b)| (a - b).abs() < 1e-6)
             );
         }
@@ -105,11 +105,11 @@ fn binary_and_text_with_and_without_displacement_say_the_same() {
 }
 
 #[test]
-fn a_name_in_text_may_have_blanks_or_digits_be_empty_or_in_any_encoding() {
-    let told = String::from_utf8(text(true, -40.0)).expect("ASCII");
-    let plain = decoded(&mut AxisDecoder::default(), told.as_bytes());
+fn names_in_text_may_be_anything() {
+    let line_text = String::from_utf8(text(true, -40.0)).expect("ASCII");
+    let plain = decoded(&mut AxisDecoder::default(), line_text.as_bytes());
     assert_eq!(plain.1.len(), 1);
-    let (before, after) = told.split_once("Avatar00").expect("is named");
+    let (before, after) = line_text.split_once("Avatar00").expect("is named");
     let ascii = ["", "My Char", "Anna 2", "7", "12 34", "nan"].map(str::as_bytes);
     let zoe_in_latin_1 = b"Zo\xeb";
     let actor_in_gbk = b"\xd1\xdd\xd4\xb1 \x81|";
@@ -122,14 +122,14 @@ fn a_name_in_text_may_have_blanks_or_digits_be_empty_or_in_any_encoding() {
         assert_eq!(recognise(&named), Some("axis"));
         assert_eq!(decoded(&mut AxisDecoder::default(), &named), plain, "{name:?}");
     }
-    // A bone more is another body.
-    let other = told.replace("||", "0 0 0 ||");
+    // Three more numbers are another bone.
+    let other = line_text.replace("||", "0 0 0 ||");
     let refused = AxisDecoder::default().decode(other.as_bytes(), &mut |_| ());
     assert!(matches!(refused, Err(WireError::Malformed { .. })));
 }
 
 #[test]
-fn the_body_that_nothing_tells_of_ends_where_one_of_170_cm_does() {
+fn the_default_skeleton_is_170_cm_tall() {
     let body = standard();
     let mut places = body.offsets.clone();
     for bone in 1..BONES {
@@ -157,7 +157,7 @@ fn the_body_that_nothing_tells_of_ends_where_one_of_170_cm_does() {
 }
 
 #[test]
-fn one_avatar_is_heard_and_another_when_that_is_away() {
+fn another_avatar_takes_over_when_the_first_is_absent() {
     let mut decoder = AxisDecoder::default();
     assert_eq!(decoded(&mut decoder, &binary(true, false, 3, 0, 0.0)).1.len(), 1);
     for frame in 0..200 {
@@ -167,12 +167,12 @@ fn one_avatar_is_heard_and_another_when_that_is_away() {
                 .is_empty()
         );
     }
-    let (told, frames) = decoded(&mut decoder, &binary(true, false, 4, 200, 0.0));
-    assert_eq!((told, frames.len()), (1, 1));
+    let (skeletons, frames) = decoded(&mut decoder, &binary(true, false, 4, 200, 0.0));
+    assert_eq!((skeletons, frames.len()), (1, 1));
 }
 
 #[test]
-fn a_binary_frame_may_come_in_two_datagrams_as_a_mac_sends_it() {
+fn a_binary_frame_may_come_in_two_datagrams() {
     let whole = |frame| binary(true, false, 0, frame, -40.0);
     let mut decoder = AxisDecoder::default();
     let mut seqs = |data: &[u8]| -> Vec<_> {
@@ -186,10 +186,10 @@ fn a_binary_frame_may_come_in_two_datagrams_as_a_mac_sends_it() {
         assert_eq!(seqs(&whole(frame)[..1024]), []);
         assert_eq!(seqs(&whole(frame)[1024..]), [Some(frame)]);
     }
-    // Of what was begun and has no rest nothing is left when the next one begins.
+    // A first part without its second is dropped when the next frame begins.
     assert_eq!(seqs(&whole(3)[..1024]), []);
     assert_eq!(seqs(&whole(4)), [Some(4)]);
-    // Again and again, that is said.
+    // A second one in a row is reported.
     assert_eq!(seqs(&whole(5)[..1024]), []);
     let cut = |data: &[u8], decoder: &mut AxisDecoder| decoder.decode(data, &mut |_| ());
     assert!(matches!(
@@ -207,16 +207,16 @@ fn a_binary_frame_may_come_in_two_datagrams_as_a_mac_sends_it() {
 }
 
 #[test]
-fn a_frame_that_skips_numbers_frames_one_by_one_and_tells_what_is_lost() {
+fn skipping_frame_numbers_become_consecutive() {
     let mut decoder = AxisDecoder::default();
-    // 16 is overtaken; then it begins anew; then it stands still.
+    // 16 arrives late; then the counter restarts; then it stands still.
     let frames = [8, 12, 20, 16, 24, 1000, 4, 8, 8];
     let numbers = frames.map(|frame| decoded(&mut decoder, &binary(true, false, 0, frame, 0.0)).1[0].seq);
     assert_eq!(numbers, [8, 9, 11, 10, 12, 256, 4, 5, 5].map(Some));
 }
 
 #[test]
-fn what_is_no_body_is_said() {
+fn malformed_datagrams_are_refused() {
     let decode = |data: &[u8]| AxisDecoder::default().decode(data, &mut |_| ());
     let whole = binary(true, false, 0, 0, 0.0);
     assert!(matches!(decode(b"hello"), Err(WireError::Alien { .. })));
@@ -239,7 +239,7 @@ fn what_is_no_body_is_said() {
 
 proptest! {
     #[test]
-    fn a_frame_that_is_sent_is_the_frame_that_comes(
+    fn frames_round_trip(
         turns in prop::collection::vec(prop::array::uniform4(-1.0_f32..1.0), BONES), seq in any::<u32>()
     ) {
         let joints = turns.iter().enumerate().filter_map(|(id, turn)| {

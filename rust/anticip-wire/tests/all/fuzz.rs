@@ -1,4 +1,4 @@
-//! The fuzz targets' invariants on stable: over the committed seeds, damaged and spliced into each other.
+//! The fuzz targets' invariants on stable Rust: over the committed seeds, damaged and spliced into each other.
 
 use std::path::Path;
 use std::thread;
@@ -8,7 +8,7 @@ use crate::sent::{self, TARGETS, Target};
 
 const ROUNDS: usize = 10_000;
 
-/// The seeds themselves, damaged, and with a piece of one laid over another.
+/// Runs the target on the seeds, on damaged copies of them, and on splices of two.
 fn run(target: Target, seeds: &[Vec<u8>]) {
     let target = |bytes: &[u8]| {
         target(bytes);
@@ -29,20 +29,20 @@ fn run(target: Target, seeds: &[Vec<u8>]) {
     }
 }
 
-/// The names of what lies in a folder, without endings, sorted.
+/// The sorted names in a folder, without suffixes.
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let stem = |path: std::path::PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
-    let mut found: Vec<String> = entries.map(|entry| stem(entry.unwrap().path())).collect();
-    found.sort();
-    found
+    let mut names_found: Vec<String> = entries.map(|entry| stem(entry.unwrap().path())).collect();
+    names_found.sort();
+    names_found
 }
 
 #[test]
-fn every_target_holds() {
+fn invariants_hold_for_every_target() {
     let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
     assert_eq!(names(&home.join("seeds")), TARGETS.map(|(name, _)| name));
-    thread::scope(|all| {
+    thread::scope(|scope| {
         for (name, target) in TARGETS {
             let files = std::fs::read_dir(home.join("seeds").join(name)).unwrap();
             let mut seeds: Vec<_> = files
@@ -52,14 +52,14 @@ fn every_target_holds() {
             assert!(seeds.len() > 1, "{name}");
             thread::Builder::new()
                 .name(name.to_owned())
-                .spawn_scoped(all, move || run(target, &seeds))
+                .spawn_scoped(scope, move || run(target, &seeds))
                 .unwrap();
         }
     });
 }
 
 #[test]
-fn what_is_sent_with_any_numbers_holds() {
+fn invariants_hold_for_encoded_random_values() {
     let mut random = Random(3);
     for _ in 0..2 * ROUNDS {
         let length = random.below(1200);

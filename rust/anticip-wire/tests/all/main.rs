@@ -1,4 +1,4 @@
-//! The crate from outside, in one program: each one more would be compiled and linked by itself.
+//! Integration tests of the crate, in one binary to save compiling and linking several.
 
 mod axis;
 mod common;
@@ -13,7 +13,7 @@ mod vmc_reference;
 mod vrchat;
 mod xsens;
 
-// The fuzz targets' own.
+// Shared with the fuzz targets.
 #[path = "../../fuzz/invariants.rs"]
 #[allow(unreachable_pub)]
 mod invariants;

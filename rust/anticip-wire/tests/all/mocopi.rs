@@ -1,4 +1,4 @@
-//! mocopi datagrams: the two real packets, and everything that can go wrong with them.
+//! mocopi datagrams: the two real packets, and damaged ones.
 
 use crate::common::real;
 use anticip_wire::mocopi::{
@@ -62,7 +62,7 @@ fn the_real_frame_is_read_and_written_byte_for_byte() {
             .enumerate()
             .all(|(i, joint)| usize::from(joint.id) == i && joint.fresh)
     );
-    // The app's clock when the packet was taken, December 2023.
+    // The app's clock at the time of capture, December 2023.
     assert!((1.70e9..1.71e9).contains(&packet.pose.time.unwrap()));
     assert_eq!(packet.pose.root, Some(packet.pose.joints[0].position));
     assert!(
@@ -119,10 +119,10 @@ fn every_cut_of_a_datagram_is_an_error() {
 }
 
 #[test]
-fn fields_of_newer_and_older_apps_are_survived() {
+fn unknown_and_missing_fields_are_accepted() {
     let frame = stand_in_frame();
     let mut packet = MocopiPacket::default();
-    // A trailing field nobody knows.
+    // An unknown trailing field.
     let mut newer = frame.clone();
     newer.extend_from_slice(b"\x03\0\0\0zzzzabc");
     assert_eq!(decode(&newer, &mut packet), Ok(MocopiKind::Frame));
@@ -168,7 +168,7 @@ fn a_bone_that_is_no_transform_is_left_out_and_counted() {
         (3, 24, None)
     );
     assert_eq!(packet.pose.joint(4).map(|j| j.id), Some(4));
-    // A doubled bone is not a frame at all.
+    // A repeated bone id is refused.
     pose.joints[4].id = 2;
     out.clear();
     encode_frame(&pose, 0, None, &mut out).unwrap();

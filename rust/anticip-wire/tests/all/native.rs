@@ -1,4 +1,4 @@
-//! Our own datagrams, there and back, and damaged.
+//! This project's own datagrams: round trips and damage.
 
 use anticip_wire::native::{NativeKind, NativePacket, VERSION, decode, encode_frame, encode_skeleton};
 use anticip_wire::{SkeletonUpdate, WireError};
@@ -56,7 +56,7 @@ fn every_cut_is_an_error() {
 }
 
 #[test]
-fn what_a_newer_minor_sender_adds_is_skipped() {
+fn unknown_keys_are_skipped() {
     // {"later": [1, {"x": 2.5}], ...frame}
     let [frame, _] = seeds();
     assert_eq!(frame[0], 0x86);
@@ -72,11 +72,11 @@ fn what_a_newer_minor_sender_adds_is_skipped() {
 }
 
 #[test]
-fn newer_versions_strangers_and_nonsense_are_told_apart() {
+fn newer_versions_other_formats_and_nonsense_are_distinguished() {
     let mut packet = NativePacket::default();
-    let mut give = |bytes: &[u8]| decode(bytes, &mut packet).unwrap_err();
+    let mut error_of = |bytes: &[u8]| decode(bytes, &mut packet).unwrap_err();
     assert_eq!(
-        give(b"\x82\xa1v\x02\xa4type\xa5frame"),
+        error_of(b"\x82\xa1v\x02\xa4type\xa5frame"),
         WireError::Version {
             what: "msgpack datagram",
             found: 2,
@@ -86,10 +86,10 @@ fn newer_versions_strangers_and_nonsense_are_told_apart() {
     let alien = WireError::Alien {
         expected: "msgpack datagram",
     };
-    assert_eq!(give(b"\x81\xa4type\xa5frame"), alien);
-    assert_eq!(give(b"\x82\xa1v\x01\xa4type\xa5other"), alien);
-    assert_eq!(give(b"\x93\x01\x02\x03"), alien);
-    assert_eq!(give(b"/VMC/Ext/T\0\0,f\0\0\0\0\0\0"), alien);
+    assert_eq!(error_of(b"\x81\xa4type\xa5frame"), alien);
+    assert_eq!(error_of(b"\x82\xa1v\x01\xa4type\xa5other"), alien);
+    assert_eq!(error_of(b"\x93\x01\x02\x03"), alien);
+    assert_eq!(error_of(b"/VMC/Ext/T\0\0,f\0\0\0\0\0\0"), alien);
     for nonsense in [
         &b"\x82\xa1v\x01\xa4type\xa5frame"[..],
         b"\x81\x01\x02",
@@ -99,9 +99,9 @@ fn newer_versions_strangers_and_nonsense_are_told_apart() {
         b"\x85\xa1v\x01\xa4type\xa5frame\xa3seq\x01\xa1t\x01\xa5quats\xa0",
     ] {
         assert!(
-            matches!(give(nonsense), WireError::Malformed { .. }),
+            matches!(error_of(nonsense), WireError::Malformed { .. }),
             "{:?}",
-            give(nonsense)
+            error_of(nonsense)
         );
     }
 }

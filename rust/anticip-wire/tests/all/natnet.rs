@@ -1,9 +1,9 @@
-//! NatNet as the SDK's direct-depacketisation samples read it, field by field, for 3.1, 4.0, 4.1 and 4.2.
+//! NatNet, written field by field as the SDK's direct-depacketisation samples read it, for 3.1, 4.0, 4.1 and 4.2.
 
 use anticip_wire::natnet::NatnetDecoder;
 use anticip_wire::{PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
 
-/// Bytes as they are put down.
+/// A byte builder.
 #[derive(Default, Clone)]
 struct Out(Vec<u8>);
 
@@ -28,7 +28,7 @@ impl Out {
         self.0.extend(other.0);
         self
     }
-    /// A section of so many things: since 4.1 with its size.
+    /// A section with its count and, since 4.1, its size.
     fn section(self, version: u8, count: i32, things: Self) -> Self {
         let out = self.int(count);
         let out = if version >= 41 {
@@ -60,7 +60,8 @@ fn rigid(id: i32, place: [f32; 3], turn: [f32; 4], tracked: bool) -> Out {
         .short(i16::from(tracked))
 }
 
-/// A chain of three bones, each turned by `half` (half its angle) about x within the one below, in the world or local.
+/// A chain of three bones, each rotated about x relative to its parent (`half` is half the angle), in world or local
+/// coordinates.
 fn frame(version: u8, number: i32, half: f32, local: bool) -> Vec<u8> {
     let turn = |times: f32| [(half * times).sin(), 0.0, 0.0, (half * times).cos()];
     let (s, c) = ((2.0 * half).sin(), (2.0 * half).cos());
@@ -121,7 +122,7 @@ fn frame(version: u8, number: i32, half: f32, local: bool) -> Vec<u8> {
     out.short(0).int(0).message(7)
 }
 
-/// A skeleton, before it a prop of so many markers if any, each with its marker set or not.
+/// A skeleton's definition, optionally preceded by a prop with `markers` markers, each with or without its marker set.
 fn definitions(version: u8, markers: i32, sets: bool) -> Vec<u8> {
     let body = |name: &str, id: i32, parent: i32, markers: i32| {
         let out = Out::default().text(name).int(id).int(parent).floats(&OFFSET);
@@ -159,43 +160,43 @@ fn definitions(version: u8, markers: i32, sets: bool) -> Vec<u8> {
 }
 
 fn decoded(decoder: &mut NatnetDecoder, data: &[u8]) -> (Vec<SkeletonUpdate>, Vec<PoseUpdate>) {
-    let (mut told, mut frames) = (Vec::new(), Vec::new());
+    let (mut skeletons, mut frames) = (Vec::new(), Vec::new());
     decoder
         .decode(data, &mut |update| match update {
-            Update::Skeleton(skeleton) => told.push(skeleton.clone()),
+            Update::Skeleton(skeleton) => skeletons.push(skeleton.clone()),
             Update::Frame(pose) => frames.push(pose.clone()),
             other => panic!("{other:?} beside a skeleton"),
         })
         .expect("decodes");
-    (told, frames)
+    (skeletons, frames)
 }
 
 #[test]
-fn every_version_in_the_world_or_local_says_the_same() {
+fn every_version_in_world_or_local_coordinates_agrees() {
     for version in [31, 40, 41, 42] {
         for local in [false, true] {
             let mut decoder = NatnetDecoder::default();
             let data = frame(version, 5, 0.2, local);
             assert_eq!(recognise(&data), Some("natnet"));
-            // Nobody has said yet who that is.
+            // The definitions have not come yet.
             assert_eq!(decoded(&mut decoder, &data), (vec![], vec![]));
             assert_eq!(recognise(&definitions(version, 0, true)), Some("natnet"));
             decoded(&mut decoder, &definitions(version, 0, true));
-            let (told, frames) = decoded(&mut decoder, &data);
-            assert_eq!(told[0].names, NAMES);
-            assert_eq!(told[0].parents, [-1, 0, 1]);
-            assert_eq!(told[0].offsets, [OFFSET; 3]);
+            let (skeletons, frames) = decoded(&mut decoder, &data);
+            assert_eq!(skeletons[0].names, NAMES);
+            assert_eq!(skeletons[0].parents, [-1, 0, 1]);
+            assert_eq!(skeletons[0].offsets, [OFFSET; 3]);
             let pose = &frames[0];
             assert_eq!((pose.seq, pose.time), (Some(5), Some(12.5)));
             assert_eq!(pose.root, Some([1.0, 0.9, 2.0]));
             assert_eq!(pose.joints.len(), 3);
             for joint in &pose.joints {
-                let wanted = [0.2_f32.cos(), 0.2_f32.sin(), 0.0, 0.0];
+                let expected = [0.2_f32.cos(), 0.2_f32.sin(), 0.0, 0.0];
                 assert!(
                     joint
                         .rotation
                         .iter()
-                        .zip(wanted)
+                        .zip(expected)
                         .all(|(a, b)| (a - b).abs() < 1e-5)
                 );
             }
@@ -204,27 +205,31 @@ fn every_version_in_the_world_or_local_says_the_same() {
 }
 
 #[test]
-fn a_prop_of_any_markers_leaves_the_skeleton_that_comes_after_it() {
+fn a_prop_of_any_markers_does_not_hide_the_skeleton_after_it() {
     for version in [31, 40, 41, 42] {
         for markers in 3..=9 {
             for sets in [false, true] {
                 let mut decoder = NatnetDecoder::default();
                 decoded(&mut decoder, &definitions(version, markers, sets));
-                let (told, frames) = decoded(&mut decoder, &frame(version, 5, 0.2, false));
-                assert_eq!((told.len(), frames.len()), (1, 1), "{version} {markers} {sets}");
+                let (skeletons, frames) = decoded(&mut decoder, &frame(version, 5, 0.2, false));
+                assert_eq!(
+                    (skeletons.len(), frames.len()),
+                    (1, 1),
+                    "{version} {markers} {sets}"
+                );
             }
         }
     }
 }
 
-/// Two rigid bodies and no skeleton, the second seen or not.
+/// Two rigid bodies and no skeleton; `seen`: whether the second is tracked.
 fn bodies(version: u8, seen: bool) -> Vec<u8> {
     let two = rigid(7, [0.5, 1.5, 0.25], [0.0, 0.6, 0.0, 0.8], true);
     let two = two.add(rigid(9, [1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0], seen));
     scene(version, (2, two), (0, Out::default()))
 }
 
-/// A frame of so many rigid bodies and skeletons.
+/// A frame with the given rigid bodies and skeletons.
 fn scene(version: u8, rigid: (i32, Out), skeletons: (i32, Out)) -> Vec<u8> {
     let none = || (0, Out::default());
     let mut out = Out::default().int(6);
@@ -244,34 +249,34 @@ fn scene(version: u8, rigid: (i32, Out), skeletons: (i32, Out)) -> Vec<u8> {
 }
 
 #[test]
-fn rigid_bodies_are_trackers_where_there_is_no_skeleton() {
+fn rigid_bodies_are_trackers_without_a_skeleton() {
     for version in [31, 40, 41, 42] {
-        let mut told = Out::default().int(2);
+        let mut definitions_body = Out::default().int(2);
         for (id, name) in [(9, "Right Hand"), (7, "Head")] {
             let one = Out::default().text(name).int(id).int(-1).floats(&[0.0; 3]);
             let one = if version >= 42 { one.floats(&TURN) } else { one };
             let one = one.int(1).floats(&[0.1; 3]).int(0);
             let one = if version >= 40 { one.text("marker") } else { one };
-            told = told.int(1);
+            definitions_body = definitions_body.int(1);
             if version >= 41 {
-                told = told.int(one.0.len() as i32);
+                definitions_body = definitions_body.int(one.0.len() as i32);
             }
-            told = told.add(one);
+            definitions_body = definitions_body.add(one);
         }
         let (mut decoder, mut found) = (NatnetDecoder::default(), Vec::new());
         for data in [
             bodies(version, true),
-            told.message(5),
+            definitions_body.message(5),
             bodies(version, true),
             bodies(version, false),
         ] {
             let result = decoder.decode(&data, &mut |update| match update {
-                Update::Trackers(told) => found.push(told.clone()),
+                Update::Trackers(update) => found.push(update.clone()),
                 other => panic!("{other:?}"),
             });
             result.expect("decodes");
         }
-        // Before they have names they are nobody's.
+        // Without names they are not delivered.
         let [first, second] = &found[..] else {
             panic!("{found:?}")
         };
@@ -293,15 +298,15 @@ fn rigid_bodies_are_trackers_where_there_is_no_skeleton() {
 fn rigid_bodies_play_until_the_skeleton_that_is_defined_is_tracked() {
     let bone = Out::default().text("Hip").int(1).int(0).floats(&OFFSET);
     let skeleton = Out::default().text("Dancer").int(3).int(1).add(bone);
-    let mut told = Out::default().int(2);
+    let mut definitions_body = Out::default().int(2);
     let head = Out::default().text("Head").int(7).int(-1).floats(&[0.0; 3]);
     for (kind, one) in [(1, head), (2, skeleton)] {
         let one = one.int(0);
-        told = told.int(kind).int(one.0.len() as i32).add(one);
+        definitions_body = definitions_body.int(kind).int(one.0.len() as i32).add(one);
     }
     let (mut decoder, mut found) = (NatnetDecoder::default(), Vec::new());
     let (two, whole) = (bodies(41, true), frame(41, 9, 0.1, false));
-    for data in [told.message(5), two.clone(), whole, two] {
+    for data in [definitions_body.message(5), two.clone(), whole, two] {
         let result = decoder.decode(&data, &mut |update| {
             found.push(match update {
                 Update::Trackers(_) => "trackers",
@@ -312,15 +317,20 @@ fn rigid_bodies_play_until_the_skeleton_that_is_defined_is_tracked() {
         });
         result.expect("decodes");
     }
-    // Who was heard may come back.
+    // A skeleton that was active may return.
     assert_eq!(found, ["trackers", "skeleton", "frame"]);
 }
 
-/// A frame of these skeletons, each of one bone; those that are not tracked have their numbers below 0.
+/// A frame of skeletons with one bone each; a negative id means that it is not tracked.
 fn skeletons(ids: &[i32]) -> Vec<u8> {
-    let one = |out: Out, told: &i32| {
-        let id = told.abs();
-        let bone = rigid((id << 16) | 1, [id as f32; 3], [0.0, 0.0, 0.0, 1.0], *told > 0);
+    let one = |out: Out, signed_id: &i32| {
+        let id = signed_id.abs();
+        let bone = rigid(
+            (id << 16) | 1,
+            [id as f32; 3],
+            [0.0, 0.0, 0.0, 1.0],
+            *signed_id > 0,
+        );
         out.add(Out::default().int(id).int(1).add(bone))
     };
     let all = ids.iter().fold(Out::default(), one);
@@ -328,19 +338,19 @@ fn skeletons(ids: &[i32]) -> Vec<u8> {
 }
 
 #[test]
-fn one_skeleton_is_heard_and_another_when_that_is_away_for_long() {
+fn another_skeleton_takes_over_when_the_first_is_absent() {
     let bone = Out::default().text("Hip").int(1).int(0).floats(&OFFSET).int(0);
-    let mut told = Out::default().int(2);
+    let mut definitions_body = Out::default().int(2);
     for id in [3, 4] {
         let one = Out::default().text("Dancer").int(id).int(1).add(bone.clone());
-        told = told.int(2).int(one.0.len() as i32).add(one);
+        definitions_body = definitions_body.int(2).int(one.0.len() as i32).add(one);
     }
     let mut decoder = NatnetDecoder::default();
-    decoded(&mut decoder, &told.message(5));
+    decoded(&mut decoder, &definitions_body.message(5));
     let mut heard = |ids: &[i32]| {
-        let (told, frames) = decoded(&mut decoder, &skeletons(ids));
+        let (announced, frames) = decoded(&mut decoder, &skeletons(ids));
         (
-            told.len(),
+            announced.len(),
             frames.first().and_then(|pose| pose.root).map(|root| root[0]),
         )
     };
@@ -356,7 +366,7 @@ fn one_skeleton_is_heard_and_another_when_that_is_away_for_long() {
 }
 
 #[test]
-fn what_is_no_message_is_said() {
+fn malformed_messages_are_refused() {
     let decode = |data: &[u8]| NatnetDecoder::default().decode(data, &mut |_| ());
     let whole = frame(41, 0, 0.1, false);
     assert!(matches!(decode(b"hello"), Err(WireError::Alien { .. })));

@@ -1,4 +1,4 @@
-//! The framing of recordings: what is written is read, what is torn or corrupt is told apart.
+//! The framing of recordings: round trips, truncation and corruption.
 
 use crate::common::mutations;
 use anticip_wire::WireError;
@@ -13,7 +13,7 @@ fn file(payloads: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// All payloads up to where reading stops, and why it stops.
+/// The payloads up to the first unreadable record, and the result there.
 fn walk(bytes: &[u8]) -> (Vec<&[u8]>, Next) {
     let (mut at, mut found) = (HEADER, Vec::new());
     loop {
@@ -93,11 +93,11 @@ fn behind_damage_the_next_whole_record_is_found() {
     let third = HEADER + 2 * size;
     bytes[third..third + size + 3].fill(0);
     assert_eq!(find(&bytes, third + 1, true), Ok(HEADER + 4 * size));
-    // Where the next one is not whole yet, more bytes are asked for.
+    // If the next record is incomplete, more bytes are requested.
     let cut = HEADER + 4 * size + 10;
     assert_eq!(find(&bytes[..cut], third + 1, false), Err(HEADER + 4 * size));
     assert_eq!(find(&bytes[..cut], third + 1, true), Err(cut));
-    // Nobody can make the search check more than it is worth.
+    // The search gives up on too many false candidates.
     let mut claims = Vec::new();
     for _ in 0..100_000 {
         claims.extend_from_slice(&[0xff, 0xff, 0, 0, 1, 2, 3, 4, 0x93, 4]);

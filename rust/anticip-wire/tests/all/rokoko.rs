@@ -1,6 +1,6 @@
-//! Rokoko's JSON v3. Of the fuzzer's seeds `rokoko.json` is laid out after the vendor's plug-ins (the classes of
-//! rokoko-studio-live-unity, the T-pose of rokoko-studio-live-blender) by Python's json, `rokoko.lz4` packed by python-lz4;
-//! both the same message.
+//! Rokoko's JSON v3. The fuzzer's seed `rokoko.json` follows the vendor's plug-ins (the classes of rokoko-studio-live-unity,
+//! the T-pose of rokoko-studio-live-blender) and was written by Python's json; `rokoko.lz4` is the same message, packed by
+//! python-lz4.
 
 use anticip_wire::rokoko::{JOINT_NAMES, REST, RokokoDecoder, encode_frame};
 use anticip_wire::{PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
@@ -14,8 +14,8 @@ fn feed(
 ) -> Result<(Option<SkeletonUpdate>, Option<PoseUpdate>), WireError> {
     let (mut skeleton, mut frame) = (None, None);
     source.decode(bytes, &mut |update| match update {
-        Update::Skeleton(told) => skeleton = Some(told.clone()),
-        Update::Frame(told) => frame = Some(told.clone()),
+        Update::Skeleton(update) => skeleton = Some(update.clone()),
+        Update::Frame(update) => frame = Some(update.clone()),
         other => panic!("{other:?}"),
     })?;
     Ok((skeleton, frame))
@@ -41,7 +41,7 @@ fn plain_and_packed_are_the_same_body_in_t_pose() {
             (Some(12.25), None, Some(60.0))
         );
         assert_eq!(frame.root, Some([0.0, 0.95, -0.0]));
-        // The vendor's T-pose is the rest: whatever axes the bones have, the pose is theirs.
+        // The pose equals the rest pose, whatever axes the bones have.
         assert_eq!(frame.joints.len(), 21);
         for joint in &frame.joints {
             let rest = skeleton.rest[usize::from(joint.id)];
@@ -51,7 +51,7 @@ fn plain_and_packed_are_the_same_body_in_t_pose() {
                 JOINT_NAMES[usize::from(joint.id)]
             );
         }
-        // Every bone of an arm or a leg points the same way in the bone's own axes.
+        // All bones of a limb have the same direction in their own axes.
         for pair in [["leftLowerArm", "rightLowerArm"], ["leftLeg", "rightLeg"]] {
             let [a, b] = pair.map(|name| skeleton.offsets[id(name)]);
             assert!(close(&a.map(f32::abs), &b.map(f32::abs)), "{pair:?} {a:?} {b:?}");
@@ -62,7 +62,7 @@ fn plain_and_packed_are_the_same_body_in_t_pose() {
 #[test]
 fn a_joint_turned_in_the_world_is_turned_within_its_parent() {
     let text = String::from_utf8(PLAIN.to_vec()).unwrap();
-    // Studio's world is left-handed: a turn by +90 degrees about its y takes z to x. The whole right leg turns out.
+    // Studio's world is left-handed: a rotation by +90 degrees about y takes z to x. The whole right leg turns out.
     let mut message: serde_json::Value = serde_json::from_str(&text).unwrap();
     let half = std::f64::consts::FRAC_1_SQRT_2;
     for name in ["rightUpLeg", "rightLeg"] {
@@ -79,20 +79,20 @@ fn a_joint_turned_in_the_world_is_turned_within_its_parent() {
         .1
         .unwrap();
     let local = |name: &str| frame.joint(id(name) as u16).unwrap().rotation;
-    // The hips are the identity, so the thigh's turn is the whole of it; right-handed it is about -y.
+    // The hips are the identity, so the thigh has the whole rotation; right-handed it is about -y.
     assert!(close(&local("rightUpLeg"), &[1.0, 0.0, 0.0, 0.0]));
     assert!(close(&local("rightLeg"), &rest[id("rightLeg")]));
     assert!(!close(&local("rightFoot"), &rest[id("rightFoot")]));
 }
 
 #[test]
-fn who_has_no_body_is_passed_over() {
+fn actors_without_a_body_are_skipped() {
     let named = |name: &str, message: &str| message.replace(name, "\"Somebody else\"");
     let text = String::from_utf8(PLAIN.to_vec()).unwrap();
     let mut source = RokokoDecoder::default();
     assert!(feed(&mut source, PLAIN).unwrap().0.is_some());
     assert!(feed(&mut source, PLAIN).unwrap().0.is_none());
-    // Another actor is heard, and is another body, when the one that played has been away for long.
+    // Another actor, with another body, takes over when the active one has been absent for long.
     let other = named("\"Dancer \\u00e9\"", &text);
     for _ in 0..200 {
         assert_eq!(feed(&mut source, other.as_bytes()).unwrap(), (None, None));
@@ -107,7 +107,7 @@ fn who_has_no_body_is_passed_over() {
 }
 
 #[test]
-fn a_body_that_is_not_whole_keeps_none_away() {
+fn an_incomplete_body_does_not_keep_another_away() {
     let mut message: serde_json::Value = serde_json::from_slice(PLAIN).unwrap();
     let actors = message["scene"]["actors"].as_array_mut().unwrap();
     let mut half = actors[1].clone();
@@ -115,9 +115,9 @@ fn a_body_that_is_not_whole_keeps_none_away() {
     half["body"].as_object_mut().unwrap().remove("head");
     let whole = actors[1].clone();
     let of = |actors: &[&serde_json::Value]| {
-        let mut told = message.clone();
-        told["scene"]["actors"] = serde_json::json!(actors);
-        told.to_string().into_bytes()
+        let mut message_text = message.clone();
+        message_text["scene"]["actors"] = serde_json::json!(actors);
+        message_text.to_string().into_bytes()
     };
     let mut source = RokokoDecoder::default();
     let partial = Err(WireError::Partial {
@@ -131,7 +131,7 @@ fn a_body_that_is_not_whole_keeps_none_away() {
         let frame = feed(&mut source, &of(&[&half, &whole])).unwrap().1.unwrap();
         assert_eq!(frame.joints.len(), 21);
     }
-    // Who plays is followed, with all joints or without some.
+    // The active actor is decoded even if joints are missing.
     assert_eq!(feed(&mut source, &of(&[&half])), Ok((None, None)));
     let mut less = whole.clone();
     less["body"].as_object_mut().unwrap().remove("head");
@@ -140,7 +140,7 @@ fn a_body_that_is_not_whole_keeps_none_away() {
 }
 
 #[test]
-fn hips_that_lost_their_way_do_not_make_metres_centimetres() {
+fn misplaced_hips_do_not_change_the_unit() {
     let mut message: serde_json::Value = serde_json::from_slice(PLAIN).unwrap();
     message["scene"]["actors"][1]["body"]["hip"]["position"]["x"] = 40.0.into();
     let mut source = RokokoDecoder::default();
@@ -150,7 +150,7 @@ fn hips_that_lost_their_way_do_not_make_metres_centimetres() {
 }
 
 #[test]
-fn other_versions_and_garbage_are_told_apart() {
+fn other_versions_and_garbage_are_distinguished() {
     let decode = |bytes: &[u8]| feed(&mut RokokoDecoder::default(), bytes).unwrap_err();
     // JSON v2 has its actors at the top, and 3 for its version in some Studios.
     let old = br#"{"version":3,"timestamp":1.0,"playbackTimestamp":0,"props":[],"trackers":[],"faces":[],"actors":[]}"#;
@@ -168,28 +168,28 @@ fn other_versions_and_garbage_are_told_apart() {
 }
 
 #[test]
-fn a_version_may_be_a_text_and_later_ones_are_told_apart() {
+fn the_version_may_be_text_and_later_ones_are_refused() {
     let text = String::from_utf8(PLAIN.to_vec()).unwrap();
     let version = serde_json::from_str::<serde_json::Value>(&text).unwrap()["version"].to_string();
     for other in ["3", "3.0", "\"3\"", "\"3,0\"", "\"3.0\""] {
-        let told = text.replacen(
+        let message_text = text.replacen(
             &format!("\"version\": {version}"),
             &format!("\"version\": {other}"),
             1,
         );
-        assert!(told.contains(&format!("\"version\": {other}")));
+        assert!(message_text.contains(&format!("\"version\": {other}")));
         assert!(
-            feed(&mut RokokoDecoder::default(), told.as_bytes())
+            feed(&mut RokokoDecoder::default(), message_text.as_bytes())
                 .unwrap()
                 .1
                 .is_some(),
             "{other}"
         );
     }
-    // As Studio 2 sends it where JSON v4 was chosen.
+    // As Studio 2 sends it with JSON v4 chosen.
     let later = br#"{"version":"3,0","fps":30.0,"scene":{"timestamp":29.3,"actors":[],"newtons":[{}]}}"#;
-    for told in [&later[..], br#"{"version":"2,0","scene":{"timestamp":1.0}}"#] {
-        let error = feed(&mut RokokoDecoder::default(), told).unwrap_err();
+    for message_text in [&later[..], br#"{"version":"2,0","scene":{"timestamp":1.0}}"#] {
+        let error = feed(&mut RokokoDecoder::default(), message_text).unwrap_err();
         assert!(error.to_string().contains("choose JSON v3"), "{error}");
     }
 }
@@ -206,7 +206,7 @@ fn in_t_pose_the_right_side_turns_as_the_left_but_for_signs() {
 }
 
 #[test]
-fn what_json_has_no_number_for_is_not_sent() {
+fn non_finite_numbers_are_not_sent() {
     for (time, fps) in [(f64::NAN, 60.0), (f64::INFINITY, 60.0), (1.0, f64::NAN)] {
         let pose = PoseUpdate {
             time: Some(time),

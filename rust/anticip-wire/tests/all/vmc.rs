@@ -1,4 +1,4 @@
-//! VMC: assembling frames from messages, bundles, cut and damaged datagrams.
+//! VMC: assembly of frames from messages and bundles, and cut and damaged datagrams.
 
 use crate::common::osc::{bone, bundle, bytes, full_pose, message, time, transform, turned};
 use anticip_wire::vmc::{BONE_NAMES, BONES, VmcAssembler, encode_frame};
@@ -43,7 +43,7 @@ fn an_encoded_frame_comes_back_bit_for_bit_and_rosc_reads_it_too() {
         bone("Hips", &[0.0, 0.1, 0.0, 0.6, 0.0, 0.0, -0.8])
     );
     assert_eq!(read.content.len(), 3 + BONES);
-    // What rosc writes of it is what we wrote.
+    // rosc encodes the decoded packet to the same bytes.
     assert_eq!(bytes(&OscPacket::Bundle(read)), out);
 }
 
@@ -97,12 +97,12 @@ fn a_root_that_moves_is_the_hips_of_who_sends_none() {
     let root = |x: f32| transform("/VMC/Ext/Root/Pos", "root", &[x, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
     let mut assembler = VmcAssembler::new();
     let mut roots = Vec::new();
-    // At the origin it says nothing; once it has been elsewhere it does.
+    // A root counts only once it has left the origin.
     for place in [Some(0.0), Some(2.0), None, Some(0.0)] {
-        let mut told = vec![bone("Spine", &turned(0.1))];
-        told.extend(place.map(root));
-        told.push(time(roots.len() as f32));
-        let pose = &assembler.feed(&bytes(&bundle(told))).unwrap()[0];
+        let mut messages = vec![bone("Spine", &turned(0.1))];
+        messages.extend(place.map(root));
+        messages.push(time(roots.len() as f32));
+        let pose = &assembler.feed(&bytes(&bundle(messages))).unwrap()[0];
         roots.push((pose.root.map(|r| r[0]), pose.joint(0).map(|hips| hips.fresh)));
     }
     assert_eq!(
@@ -144,7 +144,7 @@ fn a_frame_may_come_in_several_bundles() {
         let rest = [bones, &[transform("/VMC/Ext/Root/Pos", "root", &turned(0.0))]].concat();
         vec![bundle(rest), bundle(vec![time(frame as f32)])]
     };
-    for (layout, begun) in [
+    for (layout, bundles_missed) in [
         ("vmc", 0),
         ("vmc", 2),
         ("time first", 0),
@@ -164,14 +164,17 @@ fn a_frame_may_come_in_several_bundles() {
                 _ => {}
             }
             let mut frames = Vec::new();
-            for part in parts.into_iter().skip(if frame == 0 { begun } else { 0 }) {
+            for part in parts
+                .into_iter()
+                .skip(if frame == 0 { bundles_missed } else { 0 })
+            {
                 frames.extend_from_slice(assembler.feed(&bytes(&bundle(part))).unwrap());
             }
             if frame < 3 {
-                // It is known by then what a frame has.
+                // By now it is known what a frame contains.
                 continue;
             }
-            // It is there, all of it and nothing else, with its last bundle.
+            // The frame is complete with its last bundle, and nothing else is.
             let [pose] = &frames[..] else {
                 panic!("{layout} {frame}: {} frames", frames.len())
             };
@@ -190,7 +193,7 @@ fn a_frame_may_come_in_several_bundles() {
 }
 
 #[test]
-fn who_spells_no_bone_as_unity_does_is_told_so() {
+fn a_sender_without_known_bone_names_is_refused() {
     let mut assembler = VmcAssembler::new();
     let small = bundle(vec![
         bone("hips", &turned(0.1)),
@@ -204,11 +207,11 @@ fn who_spells_no_bone_as_unity_does_is_told_so() {
         bone("J_Bip_C_Hips", &turned(0.0)),
         message("/VMC/Ext/Bone/Pos", words),
     ] {
-        let told = assembler.feed(&bytes(&bundle(vec![strange.clone()])));
-        assert!(matches!(told, Err(WireError::Malformed { .. })), "{told:?}");
-        // One that can be read is enough.
-        let told = assembler.feed(&bytes(&bundle(vec![strange, bone("Hips", &turned(0.3))])));
-        assert!(told.is_ok());
+        let result = assembler.feed(&bytes(&bundle(vec![strange.clone()])));
+        assert!(matches!(result, Err(WireError::Malformed { .. })), "{result:?}");
+        // One readable bone is enough.
+        let result = assembler.feed(&bytes(&bundle(vec![strange, bone("Hips", &turned(0.3))])));
+        assert!(result.is_ok());
         assert_eq!(
             assembler.left_out(),
             Some("a bone by a name that Unity's humanoid does not have")
@@ -218,7 +221,7 @@ fn who_spells_no_bone_as_unity_does_is_told_so() {
 
 #[test]
 fn a_number_is_one_whatever_its_type() {
-    // Some languages have no others, or write whole ones as integers.
+    // Some languages have only doubles, or send whole numbers as integers.
     let numbers: [fn(i32) -> OscType; 4] = [
         |v| OscType::Float(v as f32),
         OscType::Int,
@@ -226,7 +229,7 @@ fn a_number_is_one_whatever_its_type() {
         |v| OscType::Double(v.into()),
     ];
     for (i, number) in numbers.into_iter().enumerate() {
-        let told = |name: &str, values: [i32; 7]| {
+        let integer_bone = |name: &str, values: [i32; 7]| {
             let mut arguments = vec![OscType::String(name.to_owned())];
             let types = (0..).map(|k| if k % 2 == 0 { number } else { numbers[(i + k) % 4] });
             arguments.extend(values.into_iter().zip(types).map(|(v, number)| number(v)));
@@ -235,8 +238,8 @@ fn a_number_is_one_whatever_its_type() {
         let mut assembler = VmcAssembler::new();
         let frame = |time| {
             bytes(&bundle(vec![
-                told("Hips", [1, -2, 3, 0, 0, 0, 1]),
-                told("Spine", [0, 4, 0, 0, -1, 0, 0]),
+                integer_bone("Hips", [1, -2, 3, 0, 0, 0, 1]),
+                integer_bone("Spine", [0, 4, 0, 0, -1, 0, 0]),
                 time,
             ]))
         };
@@ -246,7 +249,7 @@ fn a_number_is_one_whatever_its_type() {
         let whole = frame(message("/VMC/Ext/T", vec![number(7)]));
         assert_eq!(assembler.feed(&whole).unwrap()[0].time, Some(7.0));
         assert_eq!(assembler.left_out(), None);
-        // A clock of nothing but whole numbers counts no seconds.
+        // A clock that sends only integers does not count seconds.
         let mut alone = VmcAssembler::new();
         let _ = alone.feed(&whole);
         let expected = if i == 1 || i == 2 { None } else { Some(7.0) };
@@ -265,7 +268,7 @@ fn wrong_messages_are_dropped_and_strangers_ignored() {
         message("/VMC/Ext/T", vec![OscType::Nil]),
         message("/VMC/Ext/T", vec![OscType::Float(f32::NAN)]),
         bone("Tail", &turned(0.0)),
-        // These are nobody's fault.
+        // These are no errors.
         bone("LastBone", &turned(0.0)),
         message(
             "/VMC/Ext/OK",
@@ -295,7 +298,7 @@ fn cuts_are_refused_whole() {
     let mut whole = Vec::new();
     encode_frame(&full_pose(), &mut whole).unwrap();
     let mut assembler = VmcAssembler::new();
-    // A cut that falls between two elements is a smaller bundle; nothing tells it from one.
+    // A cut between two elements is indistinguishable from a smaller bundle.
     let mut ends = vec![16];
     while let Some(size) = whole.get(ends[ends.len() - 1]..ends[ends.len() - 1] + 4) {
         ends.push(ends[ends.len() - 1] + 4 + u32::from_be_bytes(size.try_into().unwrap()) as usize);
@@ -316,7 +319,7 @@ fn cuts_are_refused_whole() {
     }
     let single = bytes(&bone("Hips", &turned(0.0)));
     for end in 1..single.len() {
-        // Cut in the arguments, it is a message with too few of them.
+        // A cut within the arguments leaves a message with too few of them.
         match assembler.feed(&single[..end]) {
             Ok(poses) => assert!(poses.is_empty()),
             Err(error) => assert!(matches!(
@@ -343,7 +346,7 @@ fn deep_nests_are_refused() {
         VmcAssembler::new().feed(&bytes(&packet)),
         Err(WireError::Malformed { .. })
     ));
-    // As deep as a datagram can be: three thousand bundles.
+    // As deep as fits into a datagram: three thousand bundles.
     let mut raw: Vec<u8> = Vec::new();
     for level in (1..=3270u32).rev() {
         raw.extend_from_slice(b"#bundle\0\0\0\0\0\0\0\0\x01");

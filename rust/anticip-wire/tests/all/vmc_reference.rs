@@ -1,4 +1,4 @@
-//! VMC against a slow reading of what `rosc` decodes, on any packets.
+//! The VMC assembler against a slow reference implementation on top of `rosc`, for arbitrary packets.
 
 use std::collections::BTreeMap;
 
@@ -8,40 +8,45 @@ use anticip_wire::{Joint, PoseUpdate};
 use proptest::prelude::*;
 use rosc::{OscMessage, OscPacket, OscType};
 
-/// The definition once more, slowly, on what rosc decodes, for bones of the body.
+/// A reference implementation of frame assembly, for body bones.
 #[derive(Default)]
 struct Reference {
     pose: BTreeMap<u16, ([f32; 4], [f32; 3])>,
     fresh: Vec<u16>,
-    told: Vec<u16>,
-    usual: Vec<u16>,
+    received: Vec<u16>,
+    previous: Vec<u16>,
     bundles: usize,
-    single: bool,
+    was_single_bundle: bool,
     time: Option<f64>,
-    /// Of this bundle: a `T` before any bone, whether there was a bone, whether a `T` came after one.
-    opening: Option<f64>,
+    /// A `T` before any bone of this bundle.
+    leading_time: Option<f64>,
+    /// Whether this bundle has a bone.
     has_bone: bool,
-    closes: bool,
-    /// Of the stream.
-    timed: bool,
-    time_closes: bool,
-    done: Vec<PoseUpdate>,
+    /// Whether this bundle has a `T` after a bone.
+    has_closing_time: bool,
+    /// Whether the stream ever had a `T`.
+    sends_time: bool,
+    /// Whether the stream ever had a `T` after the bones of a bundle.
+    sends_closing_time: bool,
+    completed: Vec<PoseUpdate>,
 }
 
 impl Reference {
-    fn feed(&mut self, packet: &OscPacket, bundled: bool) {
+    fn feed(&mut self, packet: &OscPacket, is_bundled: bool) {
         match packet {
             OscPacket::Bundle(inner) => {
-                if !bundled {
-                    (self.opening, self.has_bone, self.closes) = (None, false, false);
+                if !is_bundled {
+                    (self.leading_time, self.has_bone, self.has_closing_time) = (None, false, false);
                 }
                 inner.content.iter().for_each(|element| self.feed(element, true));
-                if !bundled {
-                    if let Some(seconds) = self.opening.take() {
-                        (self.time, self.closes) = (Some(seconds), true);
+                if !is_bundled {
+                    if let Some(seconds) = self.leading_time.take() {
+                        (self.time, self.has_closing_time) = (Some(seconds), true);
                     }
-                    if self.closes || (!self.time_closes && (self.single || self.whole())) {
-                        self.end();
+                    if self.has_closing_time
+                        || (!self.sends_closing_time && (self.was_single_bundle || self.is_complete()))
+                    {
+                        self.flush();
                     }
                 }
             }
@@ -58,17 +63,17 @@ impl Reference {
                     return;
                 };
                 let id = id as u16;
-                if let Some(seconds) = self.opening.take() {
-                    self.end();
+                if let Some(seconds) = self.leading_time.take() {
+                    self.flush();
                     self.time = Some(seconds);
                 }
-                let begins = bundled && id == 0 && !self.has_bone && !self.timed;
-                if begins || self.fresh.contains(&id) {
-                    self.end();
+                let is_first_hips = is_bundled && id == 0 && !self.has_bone && !self.sends_time;
+                if is_first_hips || self.fresh.contains(&id) {
+                    self.flush();
                 }
-                self.bundles += usize::from(bundled && !self.has_bone);
+                self.bundles += usize::from(is_bundled && !self.has_bone);
                 self.has_bone = true;
-                self.told.push(id);
+                self.received.push(id);
                 let Ok([px, py, pz, qx, qy, qz, qw]) = <[f32; 7]>::try_from(floats) else {
                     return;
                 };
@@ -80,41 +85,41 @@ impl Reference {
                     return;
                 };
                 let seconds = Some(f64::from(*seconds));
-                self.timed = true;
+                self.sends_time = true;
                 if self.fresh.is_empty() {
                     self.time = seconds;
                 } else if self.time.is_some() {
                     if self.time != seconds {
-                        self.end();
+                        self.flush();
                     }
                     self.time = seconds;
-                } else if !bundled {
+                } else if !is_bundled {
                     self.time = seconds;
-                    self.end();
+                    self.flush();
                 } else if self.has_bone {
                     self.time = seconds;
-                    (self.closes, self.time_closes) = (true, true);
+                    (self.has_closing_time, self.sends_closing_time) = (true, true);
                 } else {
-                    self.opening = seconds;
+                    self.leading_time = seconds;
                 }
             }
             OscPacket::Message(_) => {}
         }
     }
 
-    fn whole(&self) -> bool {
-        self.usual.iter().all(|id| self.told.contains(id))
+    fn is_complete(&self) -> bool {
+        self.previous.iter().all(|id| self.received.contains(id))
     }
 
-    fn end(&mut self) {
+    fn flush(&mut self) {
         if self.fresh.is_empty() {
             return;
         }
-        self.single = self.bundles == 1 && !self.usual.is_empty() && self.whole();
+        self.was_single_bundle = self.bundles == 1 && !self.previous.is_empty() && self.is_complete();
         self.bundles = 0;
         let fresh = std::mem::take(&mut self.fresh);
-        self.usual = std::mem::take(&mut self.told);
-        (self.has_bone, self.closes) = (false, false);
+        self.previous = std::mem::take(&mut self.received);
+        (self.has_bone, self.has_closing_time) = (false, false);
         let joints: Vec<_> = self
             .pose
             .iter()
@@ -126,7 +131,7 @@ impl Reference {
             })
             .collect();
         let root = self.pose.get(&0).map(|(_, position)| *position);
-        self.done.push(PoseUpdate {
+        self.completed.push(PoseUpdate {
             time: self.time.take(),
             root,
             joints,
@@ -137,12 +142,12 @@ impl Reference {
 
 fn any_message() -> impl Strategy<Value = OscPacket> {
     let floats = |count: std::ops::Range<usize>| prop::collection::vec(-1.0f32..1.0, count);
-    let usable = prop::array::uniform7(-1.0f32..1.0).prop_map(|mut v| {
+    let valid = prop::array::uniform7(-1.0f32..1.0).prop_map(|mut v| {
         v[6] += 2.0;
         v.to_vec()
     });
     prop_oneof![
-        6 => (0..8usize, usable).prop_map(|(id, v)| bone(BONE_NAMES[id], &v)),
+        6 => (0..8usize, valid).prop_map(|(id, v)| bone(BONE_NAMES[id], &v)),
         1 => (0..8usize, floats(0..7)).prop_map(|(id, v)| bone(BONE_NAMES[id], &v)),
         2 => (0.0f32..100.0).prop_map(time),
         1 => ("/[a-zA-Z/]{0,12}", floats(0..4), any::<i32>(), prop::collection::vec(any::<u8>(), 0..9), "[ -~]{0,9}")
@@ -162,18 +167,18 @@ fn any_packet() -> impl Strategy<Value = OscPacket> {
 
 proptest! {
     #[test]
-    fn the_borrowed_parse_agrees_with_rosc(packets in prop::collection::vec(any_packet(), 1..40)) {
+    fn frames_agree_with_the_reference(packets in prop::collection::vec(any_packet(), 1..40)) {
         let mut assembler = VmcAssembler::new();
         let mut reference = Reference::default();
-        let mut done = Vec::new();
+        let mut frames = Vec::new();
         for packet in &packets {
             let raw = bytes(packet);
             let (_, read) = rosc::decoder::decode_udp(&raw).unwrap();
             reference.feed(&read, false);
-            // A datagram of which no bone can be read is an error, and whatever else it says holds.
+            // A datagram without any readable bone is an error, but its other messages still count.
             let _ = assembler.feed(&raw);
-            done.extend_from_slice(assembler.poses());
+            frames.extend_from_slice(assembler.poses());
         }
-        prop_assert_eq!(done, reference.done);
+        prop_assert_eq!(frames, reference.completed);
     }
 }

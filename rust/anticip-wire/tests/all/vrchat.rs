@@ -1,4 +1,4 @@
-//! VRChat's trackers, written by `rosc`; as SlimeVR's arithmetic makes them, in the Python tests.
+//! VRChat trackers, encoded by `rosc`. The Python tests use SlimeVR's arithmetic.
 
 use anticip_wire::vrchat::{TRACKERS, VrchatAssembler, encode_frame};
 use anticip_wire::{Source, Tracker, TrackerUpdate, Update, WireError, recognise};
@@ -16,7 +16,7 @@ fn message(address: &str, values: &[f32]) -> Vec<u8> {
 fn decoded(source: &mut VrchatAssembler, data: &[u8]) -> Vec<TrackerUpdate> {
     let mut found = Vec::new();
     let result = source.decode(data, &mut |update| match update {
-        Update::Trackers(told) => found.push(told.clone()),
+        Update::Trackers(update) => found.push(update.clone()),
         other => panic!("{other:?}"),
     });
     result.expect("decodes");
@@ -24,19 +24,19 @@ fn decoded(source: &mut VrchatAssembler, data: &[u8]) -> Vec<TrackerUpdate> {
 }
 
 #[test]
-fn a_frame_is_complete_when_all_that_came_before_has_come_again() {
+fn a_frame_is_complete_when_all_of_the_previous_one_has_come_again() {
     let mut source = VrchatAssembler::default();
     let places = |n: f32| message("/tracking/trackers/1/position", &[n, 1.0, 2.0]);
     let turns = |n: f32| message("/tracking/trackers/head/rotation", &[0.0, n, 0.0]);
     assert_eq!(recognise(&places(0.0)), Some("vrchat"));
-    // The first ends where something comes again, the second with its last message.
+    // The first frame ends where a value comes again, the second with its last message.
     assert!(decoded(&mut source, &places(0.0)).is_empty());
     assert!(decoded(&mut source, &turns(90.0)).is_empty());
     let first = decoded(&mut source, &places(0.5));
     let second = decoded(&mut source, &turns(0.0));
     assert_eq!([first.len(), second.len()], [1, 1]);
-    let of = |told: &TrackerUpdate, joint: &str| {
-        let found = told.trackers.iter().find(|tracker| tracker.name == joint);
+    let of = |update: &TrackerUpdate, joint: &str| {
+        let found = update.trackers.iter().find(|tracker| tracker.name == joint);
         found.unwrap().clone()
     };
     let whole = OscMessage {
@@ -46,7 +46,7 @@ fn a_frame_is_complete_when_all_that_came_before_has_come_again() {
     let third = [encoder::encode(&OscPacket::Message(whole)).unwrap(), turns(0.0)];
     let third = third.map(|data| decoded(&mut source, &data));
     assert_eq!(of(&third[1][0], "hips").position, Some([2.0, 1.5, 3.0]));
-    // Unity's z is the other way round, and so is a turn about y.
+    // Unity's z axis is reversed, and so is a rotation about y.
     assert_eq!(of(&first[0], "hips").position, Some([0.0, 1.0, -2.0]));
     assert_eq!(of(&second[0], "hips").position, Some([0.5, 1.0, -2.0]));
     let [w, x, y, z] = of(&first[0], "head").rotation.unwrap();
@@ -56,7 +56,7 @@ fn a_frame_is_complete_when_all_that_came_before_has_come_again() {
 }
 
 #[test]
-fn what_is_no_tracker_is_left_out() {
+fn other_messages_are_ignored() {
     let mut source = VrchatAssembler::default();
     for data in [
         message("/tracking/trackers/9/position", &[0.0; 3]),
@@ -89,7 +89,7 @@ fn every_tracker_has_an_address_of_its_own() {
     assert!(encode_frame(&(0..10).map(tracker).collect::<Vec<_>>(), &mut out).is_err());
 }
 
-/// Any, among them such that look straight up or down.
+/// Random rotations, including those that look straight up or down.
 fn rotations() -> impl Strategy<Value = [f32; 4]> {
     let half = std::f32::consts::FRAC_1_SQRT_2;
     let upright = (0.0_f32..3.0, any::<bool>()).prop_map(move |(turn, up)| {
@@ -102,27 +102,27 @@ fn rotations() -> impl Strategy<Value = [f32; 4]> {
 
 proptest! {
     #[test]
-    fn what_is_sent_is_what_comes(
-        told in prop::collection::vec((rotations(), prop::array::uniform3(-3.0_f32..3.0)), 1..=9)
+    fn frames_round_trip(
+        random_trackers in prop::collection::vec((rotations(), prop::array::uniform3(-3.0_f32..3.0)), 1..=9)
     ) {
         let norm = |q: &[f32; 4]| q.iter().map(|v| v * v).sum::<f32>().sqrt();
-        prop_assume!(told.iter().all(|(q, _)| norm(q) > 0.3));
+        prop_assume!(random_trackers.iter().all(|(q, _)| norm(q) > 0.3));
         let tracker = |(q, place): &([f32; 4], [f32; 3])| Tracker {
             name: String::new(),
             rotation: Some(q.map(|v| v / norm(q))),
             position: Some(*place),
         };
-        let trackers: Vec<Tracker> = told.iter().map(tracker).collect();
+        let trackers: Vec<Tracker> = random_trackers.iter().map(tracker).collect();
         let mut out = Vec::new();
         encode_frame(&trackers, &mut out).unwrap();
         let mut source = VrchatAssembler::default();
         decoded(&mut source, &out);
         let found = decoded(&mut source, &out);
-        for (sent, come) in trackers.iter().zip(&found[0].trackers) {
-            prop_assert_eq!(sent.position, come.position);
-            let (a, b) = (sent.rotation.unwrap(), come.rotation.unwrap());
+        for (sent, decoded_tracker) in trackers.iter().zip(&found[0].trackers) {
+            prop_assert_eq!(sent.position, decoded_tracker.position);
+            let (a, b) = (sent.rotation.unwrap(), decoded_tracker.rotation.unwrap());
             let dot: f32 = a.iter().zip(b).map(|(a, b)| a * b).sum();
-            prop_assert!(dot.abs() > 0.9999, "{:?} {:?}", sent, come);
+            prop_assert!(dot.abs() > 0.9999, "{:?} {:?}", sent, decoded_tracker);
         }
     }
 }

@@ -3,13 +3,13 @@
 use anticip_wire::xsens::{SEGMENT_NAMES, XsensAssembler};
 use anticip_wire::{PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
 
-/// The header that a public reader of MVN (a plug-in for Godot) quotes from a suit with gloves.
+/// A header quoted by a public reader of MVN (a plug-in for Godot), from a suit with gloves.
 const QUOTED: [u8; 24] = [
     0x4d, 0x58, 0x54, 0x50, 0x30, 0x32, 0x00, 0x00, 0x03, 0xef, 0x80, 0x3f, 0x00, 0x00, 0x10, 0x63, 0x00,
     0x17, 0x00, 0x28, 0x00, 0x00, 0x07, 0xe0,
 ];
 
-/// An item: segment, place, rotation.
+/// An item: segment, position, rotation.
 fn item(id: u32, place: [f32; 3], turn: [f32; 4]) -> Vec<u8> {
     let mut out = id.to_be_bytes().to_vec();
     place
@@ -21,7 +21,7 @@ fn item(id: u32, place: [f32; 3], turn: [f32; 4]) -> Vec<u8> {
 
 const STILL: [f32; 4] = [1.0, 0.0, 0.0, 0.0];
 
-/// A body in T-pose at `at` (x forward, y to the left, z up), facing where `turn` has turned it about the vertical.
+/// A body in T-pose at `at` (x forward, y to the left, z up), rotated by `turn` about the vertical.
 fn body(turn: f32) -> Vec<(u32, [f32; 3], [f32; 4])> {
     let (sin, cos) = (turn.sin(), turn.cos());
     let facing = [(turn / 2.0).cos(), 0.0, 0.0, (turn / 2.0).sin()];
@@ -64,19 +64,19 @@ fn header(counter: u32, part: u8, time_ms: u32, character: u8) -> [u8; 24] {
 }
 
 #[derive(Default)]
-struct Heard {
+struct Received {
     skeletons: Vec<SkeletonUpdate>,
     frames: Vec<PoseUpdate>,
     past: Vec<u32>,
 }
 
-fn feed(source: &mut XsensAssembler, heard: &mut Heard, bytes: &[u8]) {
+fn feed(source: &mut XsensAssembler, received: &mut Received, bytes: &[u8]) {
     source
         .decode(bytes, &mut |update| match update {
-            Update::Skeleton(skeleton) => heard.skeletons.push(skeleton.clone()),
-            Update::Frame(frame) => heard.frames.push(frame.clone()),
-            Update::Past(number) => heard.past.push(number),
-            Update::Trackers(told) => panic!("{told:?}"),
+            Update::Skeleton(skeleton) => received.skeletons.push(skeleton.clone()),
+            Update::Frame(frame) => received.frames.push(frame.clone()),
+            Update::Past(number) => received.past.push(number),
+            Update::Trackers(update) => panic!("{update:?}"),
         })
         .unwrap();
 }
@@ -91,16 +91,16 @@ fn a_suit_with_gloves_is_understood_from_the_quoted_header() {
     items.extend((24..=63).map(|id| (id, [9.0; 3], STILL)));
     let bytes = datagram(QUOTED, &items);
     assert_eq!((bytes.len(), recognise(&bytes)), (24 + 0x7e0, Some("xsens")));
-    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
-    feed(&mut source, &mut heard, &bytes);
-    let frame = &heard.frames[0];
+    let (mut source, mut received) = (XsensAssembler::default(), Received::default());
+    feed(&mut source, &mut received, &bytes);
+    let frame = &received.frames[0];
     assert_eq!(
         (frame.seq, frame.time, frame.joints.len()),
         (Some(1007), Some(4.195), 23)
     );
     // Forward is +z, the left is +x, up is +y.
     assert_eq!(frame.root, Some([0.0, 0.95, 0.0]));
-    let skeleton = &heard.skeletons[0];
+    let skeleton = &received.skeletons[0];
     let offset = |name: &str| skeleton.offsets[SEGMENT_NAMES.iter().position(|n| *n == name).unwrap()];
     assert!(close(&offset("Left Upper Arm"), &[0.2, 0.0, 0.0]));
     assert!(close(&offset("Right Toe"), &[0.0, -0.08, 0.15]));
@@ -108,15 +108,19 @@ fn a_suit_with_gloves_is_understood_from_the_quoted_header() {
 }
 
 #[test]
-fn rotations_in_the_world_become_local() {
-    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+fn world_rotations_become_local() {
+    let (mut source, mut received) = (XsensAssembler::default(), Received::default());
     let mut items = body(0.7);
     // The left forearm (14) and its hand turned by 90 degrees about the world's vertical, on top.
     let half = (0.7f32 + std::f32::consts::FRAC_PI_2) / 2.0;
     items[13].2 = [half.cos(), 0.0, 0.0, half.sin()];
     items[14].2 = items[13].2;
-    feed(&mut source, &mut heard, &datagram(header(5, 0x80, 20, 0), &items));
-    let local = |id: u16| heard.frames[0].joint(id).unwrap().rotation;
+    feed(
+        &mut source,
+        &mut received,
+        &datagram(header(5, 0x80, 20, 0), &items),
+    );
+    let local = |id: u16| received.frames[0].joint(id).unwrap().rotation;
     assert!(close(&local(0), &[0.35f32.cos(), 0.0, 0.35f32.sin(), 0.0]));
     assert!(close(&local(12), &STILL) && close(&local(14), &STILL));
     let quarter = std::f32::consts::FRAC_1_SQRT_2;
@@ -124,17 +128,17 @@ fn rotations_in_the_world_become_local() {
 }
 
 #[test]
-fn places_in_centimetres_are_told_from_those_in_metres() {
-    // An adult upright, and about what is left of a child who is rolled up.
+fn centimetres_and_metres_are_distinguished() {
+    // An upright adult, and about the size of a curled-up child.
     for size in [1.0, 0.2] {
-        told_alike_in_both_units(size);
+        units_are_detected_for(size);
     }
 }
 
-fn told_alike_in_both_units(size: f32) {
-    let heard = [1.0, 100.0].map(|unit| {
-        let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
-        // One segment lost its way: that makes no body of another size.
+fn units_are_detected_for(size: f32) {
+    let received = [1.0, 100.0].map(|unit| {
+        let (mut source, mut received) = (XsensAssembler::default(), Received::default());
+        // A single misplaced segment does not change the detected unit.
         for (counter, astray) in [(1, 14), (2, 0)] {
             let mut items = body(0.4);
             let hips = items[0].1;
@@ -144,13 +148,13 @@ fn told_alike_in_both_units(size: f32) {
             }
             feed(
                 &mut source,
-                &mut heard,
+                &mut received,
                 &datagram(header(counter, 0x80, 0, 0), &items),
             );
         }
-        heard
+        received
     });
-    let [metres, centimetres] = &heard;
+    let [metres, centimetres] = &received;
     assert_eq!(metres.frames[1].root, Some([0.0, 0.95, 0.0]));
     for (a, b) in metres.frames.iter().zip(&centimetres.frames) {
         assert!(close(&a.root.unwrap(), &b.root.unwrap()));
@@ -158,24 +162,24 @@ fn told_alike_in_both_units(size: f32) {
             assert!(close(&a.position, &b.position) && a.rotation == b.rotation);
         }
     }
-    let offsets = |heard: &Heard| heard.skeletons[0].offsets.concat();
+    let offsets = |received: &Received| received.skeletons[0].offsets.concat();
     assert!(close(&offsets(metres), &offsets(centimetres)));
 }
 
 #[test]
-fn a_tracked_object_which_comes_first_does_not_keep_a_body_away() {
-    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+fn a_tracked_object_does_not_keep_a_body_away() {
+    let (mut source, mut received) = (XsensAssembler::default(), Received::default());
     for step in 0..5 {
-        // An object is a character with a segment; the body comes in two datagrams.
+        // An object is a character with one segment; the body comes in two datagrams.
         let object = source.decode(&datagram(header(step, 0x80, 0, 1), &body(0.0)[..1]), &mut |_| ());
         assert_eq!(object.is_err(), step == 0);
         for (part, items) in [(0, 0..12), (0x81, 12..23)] {
             let bytes = datagram(header(step, part, 0, 0), &body(0.0)[items]);
-            feed(&mut source, &mut heard, &bytes);
+            feed(&mut source, &mut received, &bytes);
         }
     }
-    let numbers: Vec<_> = heard.frames.iter().map(|f| f.seq.unwrap()).collect();
-    assert_eq!((numbers, heard.skeletons.len()), (vec![0, 1, 2, 3, 4], 1));
+    let numbers: Vec<_> = received.frames.iter().map(|f| f.seq.unwrap()).collect();
+    assert_eq!((numbers, received.skeletons.len()), (vec![0, 1, 2, 3, 4], 1));
 }
 
 #[test]
@@ -186,27 +190,27 @@ fn a_sample_in_several_datagrams_is_one_frame_in_any_order() {
         datagram(header(8, 0x81, 160, 0), &items[12..]),
     );
     for parts in [[&first, &second], [&second, &first]] {
-        let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+        let (mut source, mut received) = (XsensAssembler::default(), Received::default());
         parts
             .iter()
-            .for_each(|bytes| feed(&mut source, &mut heard, bytes));
-        feed(&mut source, &mut heard, &first);
-        assert_eq!((heard.frames.len(), heard.frames[0].joints.len()), (1, 23));
+            .for_each(|bytes| feed(&mut source, &mut received, bytes));
+        feed(&mut source, &mut received, &first);
+        assert_eq!((received.frames.len(), received.frames[0].joints.len()), (1, 23));
     }
-    // One is lost: what is there counts once the next sample begins; joints without their parent are left out.
-    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    // If one is lost, the rest is a frame once the next sample begins; joints without a parent are left out.
+    let (mut source, mut received) = (XsensAssembler::default(), Received::default());
     feed(
         &mut source,
-        &mut heard,
+        &mut received,
         &datagram(header(7, 0x80, 140, 0), &items),
     );
-    feed(&mut source, &mut heard, &second);
+    feed(&mut source, &mut received, &second);
     feed(
         &mut source,
-        &mut heard,
+        &mut received,
         &datagram(header(9, 0x80, 180, 0), &items),
     );
-    let counts: Vec<_> = heard
+    let counts: Vec<_> = received
         .frames
         .iter()
         .map(|f| (f.seq.unwrap(), f.joints.len()))
@@ -215,36 +219,36 @@ fn a_sample_in_several_datagrams_is_one_frame_in_any_order() {
 }
 
 #[test]
-fn counters_wrap_and_begin_anew_and_overtaken_ones_are_left_out() {
-    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+fn counters_wrap_and_restart_and_late_datagrams_are_left_out() {
+    let (mut source, mut received) = (XsensAssembler::default(), Received::default());
     for counter in [u32::MAX - 1, u32::MAX, 0, u32::MAX, 1, 900, 2] {
         feed(
             &mut source,
-            &mut heard,
+            &mut received,
             &datagram(header(counter, 0x80, 0, 0), &body(0.0)),
         );
     }
-    let counters: Vec<_> = heard.frames.iter().map(|f| f.seq.unwrap()).collect();
+    let counters: Vec<_> = received.frames.iter().map(|f| f.seq.unwrap()).collect();
     assert_eq!(counters, [u32::MAX - 1, u32::MAX, 0, 1, 900, 2]);
-    assert_eq!(heard.past, [u32::MAX]);
-    // A stream that began anew may be of somebody else.
-    assert_eq!(heard.skeletons.len(), 2);
+    assert_eq!(received.past, [u32::MAX]);
+    // A restarted stream may be another performer's.
+    assert_eq!(received.skeletons.len(), 2);
 }
 
 #[test]
 fn a_counter_that_stands_still_gives_a_frame_for_each_time() {
-    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+    let (mut source, mut received) = (XsensAssembler::default(), Received::default());
     for time_ms in [0, 20, 20, 40, 60] {
         feed(
             &mut source,
-            &mut heard,
+            &mut received,
             &datagram(header(0, 0x80, time_ms, 0), &body(0.3)),
         );
     }
-    let told: Vec<_> = heard.frames.iter().map(|f| (f.seq, f.time)).collect();
+    let result: Vec<_> = received.frames.iter().map(|f| (f.seq, f.time)).collect();
     let expected = [0.0, 0.02, 0.04, 0.06].map(Some);
     assert_eq!(
-        told,
+        result,
         [Some(0), Some(1), Some(2), Some(3)]
             .into_iter()
             .zip(expected)
@@ -253,36 +257,36 @@ fn a_counter_that_stands_still_gives_a_frame_for_each_time() {
 }
 
 #[test]
-fn where_counter_and_time_stand_still_another_content_is_a_frame() {
-    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+fn new_content_is_a_frame_if_counter_and_time_stand_still() {
+    let (mut source, mut received) = (XsensAssembler::default(), Received::default());
     for turn in [0.1, 0.2, 0.2, 0.3] {
         feed(
             &mut source,
-            &mut heard,
+            &mut received,
             &datagram(header(0, 0x80, 0, 0), &body(turn)),
         );
     }
-    let told: Vec<_> = heard.frames.iter().map(|f| (f.seq, f.time)).collect();
-    assert_eq!(told, [0, 1, 2].map(|number| (Some(number), Some(0.0))));
+    let result: Vec<_> = received.frames.iter().map(|f| (f.seq, f.time)).collect();
+    assert_eq!(result, [0, 1, 2].map(|number| (Some(number), Some(0.0))));
 }
 
 #[test]
-fn a_counter_that_skips_numbers_frames_one_by_one_and_tells_what_is_lost() {
-    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+fn skipping_counters_become_consecutive() {
+    let (mut source, mut received) = (XsensAssembler::default(), Received::default());
     for counter in [8, 12, 16, 24, 28, 29, 30] {
         feed(
             &mut source,
-            &mut heard,
+            &mut received,
             &datagram(header(counter, 0x80, 0, 0), &body(0.0)),
         );
     }
-    let numbers: Vec<_> = heard.frames.iter().map(|f| f.seq.unwrap()).collect();
+    let numbers: Vec<_> = received.frames.iter().map(|f| f.seq.unwrap()).collect();
     assert_eq!(numbers, [8, 9, 10, 12, 13, 14, 15]);
 }
 
 #[test]
-fn past_samples_are_told_by_number_once_each() {
-    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+fn late_samples_are_reported_once_each() {
+    let (mut source, mut received) = (XsensAssembler::default(), Received::default());
     // Every fourth sample is sent, in two datagrams.
     let parts = [
         (8, 0),
@@ -301,63 +305,63 @@ fn past_samples_are_told_by_number_once_each() {
     ];
     for (counter, part) in parts {
         let bytes = datagram(header(counter, part, 0, 0), &body(0.0));
-        feed(&mut source, &mut heard, &bytes);
+        feed(&mut source, &mut received, &bytes);
     }
-    let numbers: Vec<_> = heard.frames.iter().map(|f| f.seq.unwrap()).collect();
-    assert_eq!((numbers, heard.past), (vec![8, 9, 11, 12], vec![10, 9, 11]));
+    let numbers: Vec<_> = received.frames.iter().map(|f| f.seq.unwrap()).collect();
+    assert_eq!((numbers, received.past), (vec![8, 9, 11, 12], vec![10, 9, 11]));
 }
 
 #[test]
-fn one_character_is_heard_until_it_is_gone() {
-    // Whatever their time codes say: they run, stand still, or are far apart.
+fn one_character_is_decoded_until_it_is_absent() {
+    // With time codes that run, stand still, or are far apart.
     for (running, ahead) in [(20, 0), (0, 0), (20, 10_000)] {
-        let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+        let (mut source, mut received) = (XsensAssembler::default(), Received::default());
         for step in 0..250 {
             for character in [3, 4] {
                 if character == 4 || step < 10 {
                     let (turn, ahead) = if character == 3 { (0.0, 0) } else { (1.0, ahead) };
                     let header = header(step, 0x80, running * step + ahead, character);
-                    feed(&mut source, &mut heard, &datagram(header, &body(turn)));
+                    feed(&mut source, &mut received, &datagram(header, &body(turn)));
                 }
             }
         }
-        let turned: Vec<_> = heard
+        let turned: Vec<_> = received
             .frames
             .iter()
             .map(|f| f.joints[0].rotation[2] > 0.1)
             .collect();
-        // 3 was last heard at 9, 4 takes over after 200 datagrams.
+        // 3 was last received at 9; 4 takes over after 200 datagrams.
         assert_eq!(turned.iter().filter(|t| !**t).count(), 10);
         assert_eq!(turned.iter().filter(|t| **t).count(), 250 - 209);
         assert!(turned.is_sorted());
-        assert_eq!(heard.skeletons.len(), 2);
+        assert_eq!(received.skeletons.len(), 2);
     }
 }
 
 #[test]
-fn a_bad_segment_after_a_new_beginning_leaves_the_stage_to_who_had_it() {
-    let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+fn a_bad_segment_after_a_restart_keeps_the_active_character() {
+    let (mut source, mut received) = (XsensAssembler::default(), Received::default());
     for (counter, bad) in [(900, false), (901, false), (2, true), (3, false)] {
         let mut items = body(0.0);
         if bad {
             items[8].1 = [f32::NAN; 3];
         }
         let bytes = datagram(header(counter, 0x80, 0, 3), &items);
-        let told = source.decode(&bytes, &mut |update| {
+        let result = source.decode(&bytes, &mut |update| {
             if let Update::Frame(frame) = update {
-                heard.frames.push(frame.clone());
+                received.frames.push(frame.clone());
             }
         });
         let (found, needed) = (22, 23);
         let partial = Err(WireError::Partial { found, needed });
-        assert_eq!(told, if bad { partial } else { Ok(()) });
+        assert_eq!(result, if bad { partial } else { Ok(()) });
         feed(
             &mut source,
-            &mut heard,
+            &mut received,
             &datagram(header(counter, 0x80, 0, 4), &body(1.0)),
         );
     }
-    let played: Vec<_> = heard
+    let played: Vec<_> = received
         .frames
         .iter()
         .map(|f| (f.seq.unwrap(), f.joints[0].rotation[2]))
@@ -366,21 +370,21 @@ fn a_bad_segment_after_a_new_beginning_leaves_the_stage_to_who_had_it() {
 }
 
 #[test]
-fn other_messages_and_cut_ones_are_told_apart() {
+fn other_messages_and_truncation_are_distinguished() {
     let decode = |bytes: &[u8]| XsensAssembler::default().decode(bytes, &mut |_| ()).unwrap_err();
     let good = datagram(header(1, 0x80, 0, 0), &body(0.0));
     for message in ["01", "05", "12", "20"] {
         let mut other = good.clone();
         other[4..6].copy_from_slice(message.as_bytes());
         assert_eq!(recognise(&other), Some("xsens"));
-        let told = decode(&other).to_string();
-        assert!(told.contains("Position + Orientation (Quaternion)"), "{told}");
-        // Beside a pose they are no trouble.
-        let (mut source, mut heard) = (XsensAssembler::default(), Heard::default());
+        let result = decode(&other).to_string();
+        assert!(result.contains("Position + Orientation (Quaternion)"), "{result}");
+        // Beside a pose they are ignored.
+        let (mut source, mut received) = (XsensAssembler::default(), Received::default());
         for bytes in [&good, &other] {
-            feed(&mut source, &mut heard, bytes);
+            feed(&mut source, &mut received, bytes);
         }
-        assert_eq!(heard.frames.len(), 1);
+        assert_eq!(received.frames.len(), 1);
     }
     assert!(
         decode(b"MXTP01............................")
@@ -397,14 +401,14 @@ fn other_messages_and_cut_ones_are_told_apart() {
 }
 
 #[test]
-fn a_body_that_is_never_whole_is_told_how_much_of_it_came() {
+fn a_body_that_is_never_complete_is_reported() {
     let mut source = XsensAssembler::default();
     let mut decode =
         |counter, items: &[_]| source.decode(&datagram(header(counter, 0x80, 0, 0), items), &mut |_| ());
     let (found, needed) = (15, 23);
     let partial = Err(WireError::Partial { found, needed });
     assert_eq!(decode(1, &body(0.0)[..15]), partial);
-    // Once its bones are known it may lack some.
+    // Once its bones are known, joints may be missing.
     assert_eq!(decode(2, &body(0.0)), Ok(()));
     assert_eq!(decode(3, &body(0.0)[..15]), Ok(()));
 }

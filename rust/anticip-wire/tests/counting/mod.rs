@@ -1,4 +1,4 @@
-//! An allocator that counts, for tests of what must not allocate.
+//! A counting allocator, for tests that code does not allocate.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -6,7 +6,7 @@ use std::cell::Cell;
 struct Counting;
 
 thread_local! {
-    // Of this thread: the one that runs the tests allocates when it likes.
+    // Per thread, as the test runner's own thread allocates too.
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -15,13 +15,13 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         CALLS.set(CALLS.get() + 1);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -29,7 +29,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How often `work` allocates or frees.
+/// The number of allocations and deallocations of `work`.
 pub(crate) fn allocations(work: impl FnOnce()) -> u64 {
     let before = CALLS.get();
     work();

@@ -1,10 +1,10 @@
-//! What the tests share: the real packets where they are at hand, and reproducible damage.
+//! Shared by the tests: real packets, if available, and reproducible damage.
 
 pub(crate) mod osc;
 
 use std::path::PathBuf;
 
-/// A real mocopi packet, or none (said on stderr) where the data folder is missing.
+/// A real mocopi packet; without the data folder `None`, reported on stderr.
 pub(crate) fn real(name: &str) -> Option<Vec<u8>> {
     let root = std::env::var_os("PYANTICIP_DATA").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
@@ -18,7 +18,7 @@ pub(crate) fn real(name: &str) -> Option<Vec<u8>> {
     bytes
 }
 
-/// A small generator (SplitMix64), so that damage is the same in every run.
+/// A small random generator (SplitMix64) with reproducible output.
 pub(crate) struct Random(pub u64);
 
 impl Random {
@@ -38,7 +38,7 @@ impl Random {
 }
 
 /// `count` damaged copies of `seed`: flipped bits, replaced bytes, extreme lengths, cuts, inserted and
-/// doubled pieces, one to four of these each.
+/// repeated pieces, one to four of these in each copy.
 pub(crate) fn mutations(seed: &[u8], count: usize) -> impl Iterator<Item = Vec<u8>> {
     let mut random = Random(seed.len() as u64);
     let seed = seed.to_vec();

@@ -1,4 +1,4 @@
-//! VMC messages, built piece by piece.
+//! Builders of VMC messages.
 
 use anticip_wire::vmc::BONES;
 use anticip_wire::{Joint, PoseUpdate};
@@ -12,24 +12,24 @@ pub(crate) fn message(addr: &str, args: Vec<OscType>) -> OscPacket {
     })
 }
 
-/// A message of a name and numbers.
+/// A message with a name and floats.
 pub(crate) fn transform(addr: &str, name: &str, floats: &[f32]) -> OscPacket {
     let mut args = vec![OscType::String(name.to_owned())];
     args.extend(floats.iter().copied().map(OscType::Float));
     message(addr, args)
 }
 
-/// A bone, position and rotation.
+/// A bone message: position and rotation.
 pub(crate) fn bone(name: &str, floats: &[f32]) -> OscPacket {
     transform("/VMC/Ext/Bone/Pos", name, floats)
 }
 
-/// The time of a frame.
+/// A time message.
 pub(crate) fn time(seconds: f32) -> OscPacket {
     message("/VMC/Ext/T", vec![OscType::Float(seconds)])
 }
 
-/// Packets that belong together.
+/// A bundle.
 pub(crate) fn bundle(content: Vec<OscPacket>) -> OscPacket {
     OscPacket::Bundle(OscBundle {
         timetag: OscTime {
@@ -40,17 +40,17 @@ pub(crate) fn bundle(content: Vec<OscPacket>) -> OscPacket {
     })
 }
 
-/// What goes over the wire.
+/// The encoded packet.
 pub(crate) fn bytes(packet: &OscPacket) -> Vec<u8> {
     rosc::encoder::encode(packet).unwrap()
 }
 
-/// A turn about x, told by its angle.
+/// A rotation by `angle` about x, as a bone's floats.
 pub(crate) fn turned(angle: f32) -> [f32; 7] {
     [0.1, 0.2, 0.3, (angle / 2.0).sin(), 0.0, 0.0, (angle / 2.0).cos()]
 }
 
-/// A frame with every bone.
+/// A frame with all bones.
 pub(crate) fn full_pose() -> PoseUpdate {
     let joints = (0..BONES as u16)
         .map(|id| Joint {
