@@ -148,11 +148,11 @@ def _read_regular(
                 return None
             end = cut.start()
         block = data[start:end]
-        found = _NAME.findall(block)
-        frames, rest = divmod(len(found), len(names))
+        block_names = _NAME.findall(block)
+        frames, rest = divmod(len(block_names), len(names))
         words = text.words_per_line(block)
         words = words[words > 0]
-        if rest or found != names * frames or len(words) != frames * len(counts):
+        if rest or block_names != names * frames or len(words) != frames * len(counts):
             return None
         if (words.reshape(frames, -1) != counts).any():
             return None

@@ -286,15 +286,15 @@ def _convert(
         root = root + rotate(quats[:, above], _local_positions(joints[below], rows, offsets[below]))
         quats[:, below] = multiply(quats[:, above], quats[:, below])
         warnings.append(f"the reference joint {names[above]!r} was folded into {names[below]!r}")
-    kept = body.descendants(parents, path_down[-1])
-    dropped = [name for index, name in enumerate(names) if index not in kept and index not in path_down]
+    in_body = body.descendants(parents, path_down[-1])
+    dropped = [name for index, name in enumerate(names) if index not in in_body and index not in path_down]
     if dropped:
         warnings.append(f"not of the body and left out: {text.list_names(dropped)}")
-    if len(kept) < len(joints):
-        new = {index: number for number, index in enumerate(kept)}
-        joints, names = [joints[index] for index in kept], [names[index] for index in kept]
-        quats, offsets = quats[:, kept], offsets[kept]
-        parents = [-1] + [new[parents[index]] for index in kept[1:]]
+    if len(in_body) < len(joints):
+        new = {index: number for number, index in enumerate(in_body)}
+        joints, names = [joints[index] for index in in_body], [names[index] for index in in_body]
+        quats, offsets = quats[:, in_body], offsets[in_body]
+        parents = [-1] + [new[parents[index]] for index in in_body[1:]]
         tips = {new[index]: tip for index, tip in tips.items() if index in new}
     # Without rotations the body would stand still, and still pass the check of its bones.
     inner = joints[1:]

@@ -36,20 +36,20 @@ def guessed(skeleton: Skeleton) -> dict[str, tuple[str, ...]]:
 
 def as_toml(skeleton: Skeleton) -> str:
     """The guessed map as TOML to edit, with the unused joints in a comment."""
-    found = guessed(skeleton)
+    joint_map = guessed(skeleton)
     lines = [
         "# Which joint is which: the canonical joint = the file's joint, or [first, last] of a chain.",
         "# Joints that are not listed are not used. Pass this file with --joints.",
         "[joints]",
     ]
     for joint in CANONICAL_JOINTS:
-        names = found.get(joint)
+        names = joint_map.get(joint)
         if names is None:
             lines.append(f'# {joint} = ""')
         else:
             value = _text(names[0]) if len(names) == 1 else f"[{', '.join(map(_text, names))}]"
             lines.append(f"{joint} = {value}")
-    used = {name for names in found.values() for name in names}
+    used = {name for names in joint_map.values() for name in names}
     unused = [name for name in skeleton.names if name not in used]
     if unused:
         lines.append(f"# not used: {', '.join(map(_text, unused))}")
@@ -68,7 +68,7 @@ def read_joints(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
     table = tree.get("joints", tree)
     if not isinstance(table, dict) or not table:
         raise FormatError(f"{file}: expected a table [joints]")
-    found = {}
+    joint_map = {}
     for joint, value in table.items():
         if joint not in CANONICAL_JOINTS:
             hint = suggestion(joint, CANONICAL_JOINTS) or f"; expected one of {', '.join(CANONICAL_JOINTS)}"
@@ -80,8 +80,8 @@ def read_joints(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
             or not all(isinstance(n, str) for n in names)
         ):
             raise FormatError(f"{file}: joints.{joint}: expected a name or [first, last], given {value!r}")
-        found[joint] = tuple(names)
-    return found
+        joint_map[joint] = tuple(names)
+    return joint_map
 
 
 def with_joints(clip: Clip, joints: Joints) -> Clip:

@@ -96,8 +96,8 @@ def find_subjects(labels: Sequence[str]) -> list[Subject]:
         known = _MARKER_NAMES.get(name.strip().upper())
         if known is not None:
             subjects.setdefault(subject, {}).setdefault(known, column)
-    most = max(len(columns) for columns in subjects.values())
-    return [Subject(name, columns) for name, columns in subjects.items() if len(columns) == most]
+    max_count = max(len(columns) for columns in subjects.values())
+    return [Subject(name, columns) for name, columns in subjects.items() if len(columns) == max_count]
 
 
 def body_from_markers(path: Path, markers: dict[str, NDArray[np.float64]]) -> MarkerBody:

@@ -41,13 +41,13 @@ def read_mvnx(
         warnings.append(f"{left_out} segments that belong to no joint (props) were left out")
     rotations = np.stack(content.orientations).reshape(len(content.orientations), -1, 4)[:, kept]
     positions = np.stack(content.positions).reshape(len(content.positions), -1, 3)[:, kept]
-    above = parents[1:]
+    inner_parents = parents[1:]
     offsets = np.zeros((len(labels), 3))
     offsets[1:] = np.median(
-        rotate(conjugate(rotations[:, above]), positions[:, 1:] - positions[:, above]), axis=0
+        rotate(conjugate(rotations[:, inner_parents]), positions[:, 1:] - positions[:, inner_parents]), axis=0
     )
     quats = rotations
-    quats[:, 1:] = multiply(conjugate(rotations[:, above]), rotations[:, 1:])
+    quats[:, 1:] = multiply(conjugate(rotations[:, inner_parents]), rotations[:, 1:])
     tips = {labels.index(label): tip for label, tip in content.tips.items() if label in labels}
     scale = 1.0 if length_unit is None else units.metres_per_unit(length_unit, 1.0)
     skeleton = Skeleton(

@@ -263,10 +263,10 @@ def _read_amass(path: Path, arrays: _Archive, rate: float | None, length_unit: s
     frames = len(quats)
     warnings: list[str] = []
     if rate is None:
-        found = next((name for name in _RATE_NAMES if name in arrays.names), None)
-        if found is None:
+        rate_name = next((name for name in _RATE_NAMES if name in arrays.names), None)
+        if rate_name is None:
             raise text.fail(path, None, f"has no frame rate ({_RATE_NAMES[0]}): give {units.RATE_HINT}")
-        rate = _scalar(arrays, found)
+        rate = _scalar(arrays, rate_name)
     root = _numbers(arrays, "trans", (frames, 3)) if "trans" in arrays.names else np.zeros((frames, 3))
     if "trans" not in arrays.names:
         warnings.append("has no 'trans': the root stays at the origin")

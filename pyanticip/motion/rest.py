@@ -199,9 +199,9 @@ def estimate_rest(skeleton: Skeleton, sample: MotionSample) -> Skeleton:
     target = {pair[1]: rest[name] for name, pair in ends.items() if pair is not None and name in rest}
     world: list[Doubles] = []
     for index, parent in enumerate(skeleton.parents.tolist()):
-        above = world[parent] if parent >= 0 else np.array((1.0, 0.0, 0.0, 0.0))
-        world.append(target.get(index, multiply(above, locals_[index])))
-        locals_[index] = multiply(conjugate(above), world[index])
+        parent_rotation = world[parent] if parent >= 0 else np.array((1.0, 0.0, 0.0, 0.0))
+        world.append(target.get(index, multiply(parent_rotation, locals_[index])))
+        locals_[index] = multiply(conjugate(parent_rotation), world[index])
     return upright(skeleton.with_rest(normalized(locals_)))
 
 

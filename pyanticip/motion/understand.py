@@ -174,15 +174,15 @@ def _mirror(clip: Clip) -> Clip:
 def _sample(clip: Clip, mapped: _core.Retargeter) -> rest.MotionSample:
     frames = spread_frames(len(clip), SAMPLE_FRAMES)
     quats = clip.quats[frames]
-    places, turns = mapped.observe(quats, clip.root[frames])
+    positions, rotations = mapped.observe(quats, clip.root[frames])
     order, ends = canonical_skeleton().names, mapped.ends
     for name, end in _TIP_JOINTS:
         carrier, joint = order.index(name), order.index(end)
         pair = ends[carrier]
         tip = None if pair is None or ends[joint] is not None else clip.skeleton.tips.get(pair[1])
         if tip is not None and np.linalg.norm(tip) > 0.02:
-            places[:, joint] = places[:, carrier] + rotate(turns[:, carrier], np.array(tip))
-    return rest.MotionSample(quats, places, turns)
+            positions[:, joint] = positions[:, carrier] + rotate(rotations[:, carrier], np.array(tip))
+    return rest.MotionSample(quats, positions, rotations)
 
 
 def _rest_axis(mapped: _core.Retargeter) -> str:
@@ -203,24 +203,12 @@ def _with_better_rest(clip: Clip, sample: rest.MotionSample, error: float) -> Cl
     pose = rest.find_t_pose(skeleton, sample.quats)
     if pose is not None:
         candidate = rest.upright(skeleton.with_rest(pose))
-        candidates.append(
-            (
-                rest.rest_error(candidate, retargeter(candidate), sample),
-                1,
-                candidate,
-                "a T-pose in the motion is used",
-            )
-        )
+        error = rest.rest_error(candidate, retargeter(candidate), sample)
+        candidates.append((error, 1, candidate, "a T-pose in the motion is used"))
     if candidates[-1][0] > 1.0:
         candidate = rest.estimate_rest(skeleton, sample)
-        candidates.append(
-            (
-                rest.rest_error(candidate, retargeter(candidate), sample),
-                2,
-                candidate,
-                "the rest pose is estimated from the motion",
-            )
-        )
+        error = rest.rest_error(candidate, retargeter(candidate), sample)
+        candidates.append((error, 2, candidate, "the rest pose is estimated from the motion"))
     _, _, best, description = min(candidates, key=lambda item: item[:2])
     if not description:
         return clip
