@@ -1,4 +1,4 @@
-//! Does the canonical body show what the source shows? Bone directions of both, compared over frames.
+//! Checks that the canonical body shows what the source shows: compares bone directions of both over frames.
 
 use anticip_geometry::Quat;
 
@@ -7,8 +7,7 @@ use crate::completion::joint_positions;
 use crate::retarget::{Places, Retargeter};
 use crate::vector::{add, angle, direction, minus, scaled};
 
-/// The directions that are compared: name, from joint, to joint. The trunk of a body without a neck ends between the
-/// shoulders.
+/// Compared directions: name, from joint, to joint. The trunk of a body without a neck ends between the shoulders.
 pub const BONES: [(&str, usize, usize); 11] = [
     ("trunk", HIPS, NECK),
     ("hip line", LEGS[1], LEGS[0]),
@@ -23,16 +22,16 @@ pub const BONES: [(&str, usize, usize); 11] = [
     ("right lower leg", LEGS[1] + 1, LEGS[1] + 2),
 ];
 
-/// Bodies differ by less than this (degrees, the mean of all bones and frames).
+/// Larger mean angle (degrees, over all bones and frames) than bodies differ by.
 const MEAN_LIMIT: f64 = 10.0;
-/// No bone of a body that is understood is off by this (degrees, the mean of all frames).
+/// Larger mean angle (degrees, over all frames) than any bone of a correctly mapped body has.
 const BONE_LIMIT: f64 = 30.0;
-/// A source that stands has its head over its feet: cosine to the vertical, the mean of all frames ...
-const STANDS: f64 = 0.7;
-/// ... and a body that does not stand up to this.
-const LIES: f64 = 0.4;
+/// A source stands if its head is above its feet: mean cosine to the vertical above this ...
+const STANDING: f64 = 0.7;
+/// ... and a body does not stand below this.
+const NOT_STANDING: f64 = 0.4;
 
-/// Angles between the bone directions of a source and of the canonical body, frame by frame.
+/// Accumulates the angles between the bone directions of a source and of the canonical body.
 #[derive(Debug, Clone, Default)]
 pub struct Agreement {
     frames: usize,
@@ -42,19 +41,19 @@ pub struct Agreement {
     canonical_up: f64,
 }
 
-/// Why a body is refused.
+/// Why a body cannot be played.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Disagreement {
-    /// The bones point elsewhere.
+    /// The bones point in different directions.
     Bones {
         /// Mean angle over all bones and frames, degrees.
         mean: f64,
-        /// The bone that is farthest off.
+        /// The bone with the largest mean angle.
         worst: &'static str,
         /// Its mean angle, degrees.
         angle: f64,
     },
-    /// The source stands (its world is y up), the canonical body lies.
+    /// The source stands (its world is y up) while the canonical body lies.
     Lies,
 }
 
@@ -73,17 +72,17 @@ impl std::fmt::Display for Disagreement {
 }
 
 impl Agreement {
-    /// Compares one frame: what [`Retargeter::apply`] just gave with where its source joints are. Allocates nothing.
+    /// Compares one frame: `canonical` as [`Retargeter::apply`] just returned it. Allocates nothing.
     pub fn push(&mut self, retargeter: &mut Retargeter, canonical: &[Quat; JOINT_COUNT]) {
         let source = retargeter.places([0.0; 3]);
         let world = retargeter.world();
-        let mut turns = *canonical;
+        let mut globals = *canonical;
         for j in 1..JOINT_COUNT {
-            turns[j] = turns[PARENTS[j] as usize] * canonical[j];
+            globals[j] = globals[PARENTS[j] as usize] * canonical[j];
         }
-        let body = joint_positions(&turns).map(Some);
+        let body = joint_positions(&globals).map(Some);
         for (i, &(_, from, to)) in BONES.iter().enumerate() {
-            let between = |at: &Places| {
+            let bone_direction = |at: &Places| {
                 let end = if to == NECK && source[NECK].is_none() {
                     shoulders(at)
                 } else {
@@ -91,7 +90,7 @@ impl Agreement {
                 };
                 direction(minus(end?, at[from]?))
             };
-            let (Some(s), Some(c)) = (between(&source), between(&body)) else {
+            let (Some(s), Some(c)) = (bone_direction(&source), bone_direction(&body)) else {
                 continue;
             };
             self.sums[i] += angle(world.rotate(s), c);
@@ -104,13 +103,13 @@ impl Agreement {
         self.frames += 1;
     }
 
-    /// How many frames were compared.
+    /// Number of frames compared.
     #[must_use]
     pub fn frames(&self) -> usize {
         self.frames
     }
 
-    /// Mean angle of each of [`BONES`] in degrees, `None` where the source lacks it.
+    /// Mean angle of each of [`BONES`] in degrees; `None` if the source lacks it.
     #[must_use]
     pub fn angles(&self) -> [Option<f64>; BONES.len()] {
         std::array::from_fn(|i| {
@@ -118,16 +117,16 @@ impl Agreement {
         })
     }
 
-    /// What speaks against the body by the frames so far.
+    /// Whether the frames so far show that the body is mapped wrongly, and how.
     #[must_use]
     pub fn disagreement(&self) -> Option<Disagreement> {
         if self.frames == 0 {
             return None;
         }
-        let found = self.angles();
-        let known: Vec<f64> = found.iter().flatten().copied().collect();
-        let mean = known.iter().sum::<f64>() / known.len().max(1) as f64;
-        let named = BONES.iter().zip(found);
+        let angles = self.angles();
+        let present: Vec<f64> = angles.iter().flatten().copied().collect();
+        let mean = present.iter().sum::<f64>() / present.len().max(1) as f64;
+        let named = BONES.iter().zip(angles);
         let (worst, angle) = named
             .filter_map(|(&(name, ..), angle)| angle.map(|a| (name, a)))
             .fold(("", 0.0), |best, next| if next.1 > best.1 { next } else { best });
@@ -135,16 +134,17 @@ impl Agreement {
             return Some(Disagreement::Bones { mean, worst, angle });
         }
         let n = self.frames as f64;
-        (self.source_up / n > STANDS && self.canonical_up / n < LIES).then_some(Disagreement::Lies)
+        (self.source_up / n > STANDING && self.canonical_up / n < NOT_STANDING).then_some(Disagreement::Lies)
     }
 }
 
-/// Between the shoulders.
+/// Midpoint between the shoulders.
 fn shoulders(at: &Places) -> Option<[f64; 3]> {
     Some(scaled(add(at[ARMS[0] + 1]?, at[ARMS[1] + 1]?), 0.5))
 }
 
-/// Cosine between the vertical and the way from between the lowest joints of the legs to the head (or the neck).
+/// Cosine between the vertical and the direction from the midpoint of the lowest leg joints to the head (or the
+/// neck).
 fn upright(at: &Places) -> Option<f64> {
     let foot = |leg: usize| at[LEGS[leg] + 2].or(at[LEGS[leg] + 1]);
     let feet = scaled(add(foot(0)?, foot(1)?), 0.5);
@@ -159,7 +159,7 @@ mod tests {
 
     const TURN: f64 = std::f64::consts::FRAC_PI_2;
 
-    fn compared(skeleton: &Skeleton, pose: &[Quat], frames: usize) -> Agreement {
+    fn compare(skeleton: &Skeleton, pose: &[Quat], frames: usize) -> Agreement {
         let mut retargeter = Retargeter::compile(skeleton).expect("a body");
         let mut out = [Quat::IDENTITY; JOINT_COUNT];
         let mut agreement = Agreement::default();
@@ -174,7 +174,7 @@ mod tests {
     fn standard_bodies_agree_in_any_pose() {
         for skeleton in [standard::mocopi(), standard::vmc(), standard::canonical()] {
             let bent = Quat::from_axis_angle([0.6, 0.0, 0.8], 0.4);
-            let found = compared(&skeleton, &vec![bent; skeleton.len()], 3);
+            let found = compare(&skeleton, &vec![bent; skeleton.len()], 3);
             assert_eq!(found.frames(), 3);
             assert_eq!(found.disagreement(), None);
             let worst = found.angles().into_iter().flatten().fold(0.0, f64::max);
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_rest_pose_of_bone_local_axes_is_refused() {
-        // Hips whose axes lie across: the zero pose has them turned, the motion stands.
+        // The hips' axes lie across: the zero pose has them turned while the motion stands.
         let mut skeleton = standard::canonical();
         for child in [1, LEGS[0], LEGS[1]] {
             let [x, y, z] = skeleton.offsets[child];
@@ -200,7 +200,7 @@ mod tests {
         for child in [1, LEGS[0], LEGS[1]] {
             pose[child] = Quat::from_axis_angle([0.0, 0.0, 1.0], -TURN);
         }
-        let found = compared(&skeleton, &pose, 1).disagreement();
+        let found = compare(&skeleton, &pose, 1).disagreement();
         assert!(
             matches!(found, Some(Disagreement::Bones { angle, .. }) if angle > BONE_LIMIT),
             "{found:?}"
@@ -210,17 +210,17 @@ mod tests {
 
     #[test]
     fn a_rest_pose_of_another_world_is_refused_and_a_z_up_world_is_not() {
-        // A zero pose that lies on its back in a world where the motion stands.
+        // The zero pose lies on its back in a world where the motion stands.
         let mut skeleton = standard::canonical();
         let back = Quat::from_axis_angle([1.0, 0.0, 0.0], TURN);
         for offset in &mut skeleton.offsets {
             *offset = back.rotate(*offset);
         }
         let mut pose = vec![Quat::IDENTITY; JOINT_COUNT];
-        assert_eq!(compared(&skeleton, &pose, 5).disagreement(), None);
+        assert_eq!(compare(&skeleton, &pose, 5).disagreement(), None);
         pose[HIPS] = back.conj();
         assert_eq!(
-            compared(&skeleton, &pose, 5).disagreement(),
+            compare(&skeleton, &pose, 5).disagreement(),
             Some(Disagreement::Lies)
         );
     }

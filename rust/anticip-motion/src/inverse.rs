@@ -4,16 +4,15 @@ use anticip_geometry::Quat;
 
 use crate::vector::{Vector, cross, dot, length, minus};
 
-/// Where elbows point in T-pose.
+/// Direction of the elbows in T-pose.
 pub(crate) const BACK: Vector = [0.0, 0.0, -1.0];
-
-/// Where knees point.
+/// Direction of the knees in T-pose.
 pub(crate) const FORWARD: Vector = [0.0, 0.0, 1.0];
-/// Metres by which the ends of a limb may be nearer or farther than they are seen: nobody's shoulders and hips are where
-/// the canonical body has them. Chosen by people who teach the model, with their own proportions.
-const BLUR: f64 = 0.02;
+/// Uncertainty (metres) of the distance between the ends of a limb, because real shoulders and hips are not where the
+/// canonical body has them. Chosen with people of the training split and their own proportions.
+const DISTANCE_ERROR: f64 = 0.02;
 
-/// Where the left (0) or the right (1) arm points in T-pose.
+/// Direction of the left (0) or the right (1) arm in T-pose.
 pub(crate) fn outwards(side: usize) -> Vector {
     [if side == 0 { 1.0 } else { -1.0 }, 0.0, 0.0]
 }
@@ -23,33 +22,34 @@ fn unit(a: Vector) -> Option<Vector> {
     (norm > 1e-9 && norm.is_finite()).then(|| a.map(|v| v / norm))
 }
 
-/// Metres between the ends of a limb that are seen `far` apart while its bones are said to bend by `bend` radians.
+/// Distance (metres) between the ends of a limb that combines the observed `distance` and the solved `bend`
+/// (radians).
 ///
-/// Of a limb that is nearly straight a centimetre more or less is a bend of many degrees, so both are weighed by how far
-/// off they may be: `doubt` (radians) and [`BLUR`].
-pub(crate) fn agreed(far: f64, bend: f64, lengths: [f64; 2], doubt: f64) -> f64 {
+/// For a limb that is nearly straight a centimetre is a bend of many degrees, so both are weighted by their
+/// uncertainty: `doubt` (radians) and [`DISTANCE_ERROR`].
+pub(crate) fn combine_distance(distance: f64, bend: f64, lengths: [f64; 2], doubt: f64) -> f64 {
     let [a, b] = lengths;
-    let cosine = ((far * far - a * a - b * b) / (2.0 * a * b)).clamp(-1.0, 1.0);
-    let seen = cosine.acos();
-    // How much the distance tells: its slope half-way between the two.
-    let half = (seen + bend) / 2.0;
+    let cosine = ((distance * distance - a * a - b * b) / (2.0 * a * b)).clamp(-1.0, 1.0);
+    let observed = cosine.acos();
+    // Sensitivity of the distance to the bend, half-way between the two.
+    let half = (observed + bend) / 2.0;
     let slope = a * b * half.sin() / (a * a + b * b + 2.0 * a * b * half.cos()).sqrt().max(1e-6);
-    // Errors of what is said are Laplace's: a few are large.
-    let weight = slope * slope * doubt * (seen - bend).abs().max(doubt);
-    let bend = bend + (seen - bend) * weight / (weight + BLUR * BLUR);
+    // Errors of the solved bend have a Laplace distribution: a few are large.
+    let weight = slope * slope * doubt * (observed - bend).abs().max(doubt);
+    let bend = bend + (observed - bend) * weight / (weight + DISTANCE_ERROR * DISTANCE_ERROR);
     (a * a + b * b + 2.0 * a * b * bend.cos()).max(0.0).sqrt()
 }
 
-/// The rotation that turns a bone which hangs down along `bone`, its left to `left`, a unit vector across it.
-fn hung(bone: Vector, left: Vector) -> Option<Quat> {
+/// Rotation of a hanging bone onto the direction `bone`, with its left side towards `left`, a unit vector across it.
+fn hanging_bone(bone: Vector, left: Vector) -> Option<Quat> {
     let up = unit(bone.map(|v| -v))?;
     let ahead = cross(left, up);
     Quat::from_matrix(std::array::from_fn(|i| [left[i], up[i], ahead[i]])).try_normalize()
 }
 
-/// Rotations in the world of the upper and the lower leg of the canonical body, of hip joint `hip`, ankle `ankle`, bones of
-/// these lengths (metres), and the knee towards `front`. An ankle out of reach is pointed at. `None` where the numbers are
-/// no leg: an ankle at the hip, lengths that are none, `front` along the leg.
+/// World rotations of upper and lower leg of the canonical body with hip joint `hip`, ankle `ankle`, bones of these
+/// `lengths` (metres) and the knee towards `front`. If the ankle is out of reach, the leg points to it. `None` if
+/// there is no solution: an ankle at the hip, lengths that are not positive, `front` along the leg.
 pub(crate) fn leg(hip: Vector, ankle: Vector, front: Vector, lengths: [f64; 2]) -> Option<[Quat; 2]> {
     let [upper, lower] = lengths;
     if !(upper > 0.0 && lower > 0.0) {
@@ -57,21 +57,22 @@ pub(crate) fn leg(hip: Vector, ankle: Vector, front: Vector, lengths: [f64; 2]) 
     }
     let reach = minus(ankle, hip);
     let along = unit(reach)?;
-    let far = length(reach).clamp((upper - lower).abs().max(1e-6), upper + lower);
+    let distance = length(reach).clamp((upper - lower).abs().max(1e-6), upper + lower);
     // The law of cosines, at the hip.
-    let cosine = ((upper * upper + far * far - lower * lower) / (2.0 * upper * far)).clamp(-1.0, 1.0);
+    let cosine =
+        ((upper * upper + distance * distance - lower * lower) / (2.0 * upper * distance)).clamp(-1.0, 1.0);
     let lean = dot(front, along);
     let ahead = unit(std::array::from_fn(|i| front[i] - lean * along[i]))?;
     let (forth, down) = (upper * (1.0 - cosine * cosine).sqrt(), upper * cosine);
     let knee: Vector = std::array::from_fn(|i| down * along[i] + forth * ahead[i]);
-    let shin: Vector = std::array::from_fn(|i| far * along[i] - knee[i]);
-    // The knee's axis, which is that of both bones however far it bends.
+    let shin: Vector = std::array::from_fn(|i| distance * along[i] - knee[i]);
+    // The knee's axis is that of both bones, however far it bends.
     let left = cross(ahead, along);
-    Some([hung(knee, left)?, hung(shin, left)?])
+    Some([hanging_bone(knee, left)?, hanging_bone(shin, left)?])
 }
 
-/// The same of upper and lower arm: `elbow` is where the elbow points, `out` (±x) where the arm does in T-pose, its elbow
-/// pointing back.
+/// Like [`leg`] for upper and lower arm: `elbow` is the direction of the elbow, `out` (±x) that of the arm in T-pose,
+/// in which the elbow points back.
 pub(crate) fn arm(
     shoulder: Vector,
     wrist: Vector,
@@ -79,7 +80,7 @@ pub(crate) fn arm(
     lengths: [f64; 2],
     out: Vector,
 ) -> Option<[Quat; 2]> {
-    // From the arm in T-pose to a leg at rest: out to down, back to ahead.
+    // From the arm in T-pose to a leg at rest: out becomes down, back becomes ahead.
     let [x, ..] = out;
     let rest = Quat::from_matrix([[0.0, -x, 0.0], [-x, 0.0, 0.0], [0.0, 0.0, -1.0]]);
     leg(shoulder, wrist, elbow, lengths).map(|bones| bones.map(|bone| bone * rest))
@@ -111,21 +112,21 @@ mod tests {
     fn a_bent_limb_is_as_it_is_seen_and_a_straight_one_as_it_is_said() {
         let lengths = [0.3, 0.3];
         let far = |bend: f64| 0.6 * (bend / 2.0).cos();
-        // An elbow at a right angle, said to be straight: what is seen counts.
-        assert!((agreed(far(1.57), 0.3, lengths, 0.4) - far(1.57)).abs() < 0.04);
-        // Straight, but seen a centimetre too near, which would be a bend of 21 degrees.
-        assert!(agreed(0.59, 0.0, lengths, 0.2) > 0.598);
-        // Both agree; nothing is doubted; nothing is said.
-        assert!((agreed(far(0.8), 0.8, lengths, 0.3) - far(0.8)).abs() < 1e-9);
-        assert!((agreed(far(0.8), 0.5, lengths, 0.0) - far(0.5)).abs() < 1e-9);
-        assert!((agreed(far(0.8), 0.5, lengths, 1e3) - far(0.8)).abs() < 1e-4);
-        // Two centimetres are as good as a bend that is off by as much.
+        // An elbow at a right angle, solved as straight: the observed distance counts.
+        assert!((combine_distance(far(1.57), 0.3, lengths, 0.4) - far(1.57)).abs() < 0.04);
+        // Straight, but observed a centimetre too near, which would be a bend of 21 degrees.
+        assert!(combine_distance(0.59, 0.0, lengths, 0.2) > 0.598);
+        // Both agree; no doubt about the bend; no information on the bend.
+        assert!((combine_distance(far(0.8), 0.8, lengths, 0.3) - far(0.8)).abs() < 1e-9);
+        assert!((combine_distance(far(0.8), 0.5, lengths, 0.0) - far(0.5)).abs() < 1e-9);
+        assert!((combine_distance(far(0.8), 0.5, lengths, 1e3) - far(0.8)).abs() < 1e-4);
+        // Two centimetres of distance weigh as much as the bend that they amount to.
         let (slope, bend) = (0.3 * 0.4_f64.sin(), 0.8);
         let off = 0.02 / slope;
-        let middle = agreed(far(bend + off / 2.0), bend - off / 2.0, lengths, off);
+        let middle = combine_distance(far(bend + off / 2.0), bend - off / 2.0, lengths, off);
         assert!((middle - far(bend)).abs() < 1e-9);
-        // Out of reach it is straight.
-        assert!((agreed(0.9, 0.2, lengths, 1e3) - 0.6).abs() < 1e-4);
+        // Out of reach the limb is straight.
+        assert!((combine_distance(0.9, 0.2, lengths, 1e3) - 0.6).abs() < 1e-4);
     }
 
     #[test]
@@ -149,7 +150,7 @@ mod tests {
                 for i in 0..3 {
                     prop_assert!((knee[i] + foot[i] - ankle[i]).abs() < 1e-6);
                 }
-                // Lower against upper: about the knee's own axis, and never backwards.
+                // Lower relative to upper: about the knee's own axis, and never backwards.
                 let bend = (thigh.conj() * shin).log();
                 prop_assert!(bend[1].abs() < 1e-6 && bend[2].abs() < 1e-6 && bend[0] >= -1e-6);
             }

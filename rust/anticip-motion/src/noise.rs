@@ -1,9 +1,9 @@
-//! A gate that tells what a suit trembles from what a body does: who stands still, stands still.
+//! A gate that separates sensor jitter from movement: while a body stands still, its pose is held.
 //!
-//! A suit's jitter is as strong at 4 Hz as at half a hertz; a body moves far more slowly than it trembles. So each
-//! joint's noise is read off its fast part (a second-order high-pass at 2.7 Hz), and movement is what stands out of
-//! that noise in the slow part, pooled over the joints or, farther, of one joint alone. While nothing does, the pose is held; when something does, the
-//! gate opens within 60 ms and the pose passes as it came, bit for bit.
+//! A suit's jitter is as strong at 4 Hz as at half a hertz; a body moves far more slowly than that. So each joint's
+//! noise is measured in its fast part (a second-order high-pass at 2.7 Hz), and movement is what exceeds that noise
+//! in the slow part, pooled over the joints or, with a larger threshold, of one joint alone. While nothing does, the
+//! pose is held; otherwise the gate opens within 60 ms and the pose passes unchanged, bit for bit.
 
 use anticip_geometry::Quat;
 
@@ -15,72 +15,75 @@ type Vec4 = [f64; 4];
 
 /// Degrees to radians.
 const DEGREE: f64 = std::f64::consts::PI / 180.0;
-/// What a joint is taken to tremble at least before it was heard (rms about each axis), however good it was before.
+/// Least initial noise of a joint (radians rms about each axis), whatever is known from before.
 const PRIOR: f64 = DEGREE;
-/// No suit is better.
+/// Least noise of a joint; no suit is better.
 const FLOOR: f64 = 0.06 * DEGREE;
-/// It may come to tremble so much more than at first; what is beyond is movement.
-const WORSE: f64 = 1.2;
-/// Rms of jitter over the rms of its fast part: 2.7 where it is white, 3.1 where it ends at 5 Hz.
-const WHOLE: f64 = 3.0;
-/// Jitter that ends at 5 Hz reaches .92 and 1.36 of its rms in the slow parts pooled over 22 joints, each divided by
-/// 1 + 1/sqrt(joints), in a minute; movement is what is above.
-const SLOW: f64 = 1.27;
-const QUICK: f64 = 1.8;
-/// The same of the joint that trembles most unlike the others: a few slow waves reach 2.6 and 4.1 of what is learned.
-const ALONE: (f64, f64) = (3.2, 5.0);
-/// The gate begins to close when the slow parts have stayed below this share of that for so long (seconds).
+/// Factor by which the noise may grow over its initial value; anything beyond is movement.
+const MAX_GROWTH: f64 = 1.2;
+/// Rms of the jitter over the rms of its fast part: 2.7 if it is white, 3.1 if it ends at 5 Hz.
+const TOTAL_PER_FAST: f64 = 3.0;
+/// Movement thresholds of the slow part and of the less smoothed (quick) one, pooled over the joints and divided by
+/// 1 + 1/sqrt(joints). Jitter that ends at 5 Hz reaches .92 and 1.36 of its rms over 22 joints in a minute.
+const SLOW_LIMIT: f64 = 1.27;
+const QUICK_LIMIT: f64 = 1.8;
+/// The same for the joint that deviates most: a few slow waves of jitter reach 2.6 and 4.1 of the learned noise.
+const JOINT_SLOW_LIMIT: f64 = 3.2;
+const JOINT_QUICK_LIMIT: f64 = 5.0;
+/// The gate starts to close when movement has stayed below this share of the thresholds ...
 const STILL: f64 = 0.6;
-const PATIENCE: f64 = 0.6;
-/// Seconds to open and to close.
-const OPENING: f64 = 0.06;
-const CLOSING: f64 = 0.5;
-/// Deviations below this (radians, squared) are a joint that is not measured at all.
-const DEAD: f64 = 1e-12;
+/// ... for this time, seconds.
+const PATIENCE_S: f64 = 0.6;
+/// Seconds that the gate takes to open and to close.
+const OPENING_S: f64 = 0.06;
+const CLOSING_S: f64 = 0.5;
+/// A joint with a smaller squared deviation (radians) is not measured at all.
+const MIN_DEVIATION: f64 = 1e-12;
 
-/// Time constants, seconds.
-const SMOOTH: f64 = 0.02;
-const FAST: f64 = 0.06;
-const PLACE: f64 = 0.08;
-const CENTRE: f64 = 0.6;
-/// Of the noise: how long is looked at, how soon less is believed, and how soon more.
-const LEVEL: f64 = 1.0;
-const LESS: f64 = 1.0;
-const MORE: f64 = 12.0;
-/// Of the held pose: while the gate is shut, and while it is open.
-const HELD: f64 = 3.0;
-const FOLLOWED: f64 = 0.4;
+/// Time constants of the low-passes of a rotation, seconds.
+const SMOOTH_S: f64 = 0.02;
+const FAST_S: f64 = 0.06;
+const SLOW_S: f64 = 0.08;
+const CENTRE_S: f64 = 0.6;
+/// Time constants of the noise, seconds: of its level, and of its decrease and increase.
+const LEVEL_S: f64 = 1.0;
+const DECREASE_S: f64 = 1.0;
+const INCREASE_S: f64 = 12.0;
+/// Time constants of the held pose, seconds: while the gate is shut, and while it is open.
+const HELD_S: f64 = 3.0;
+const FOLLOWED_S: f64 = 0.4;
 
-/// The share of the way that a one-pole low-pass goes in a frame.
-fn share(seconds: f64) -> f64 {
+/// Gain per frame of a one-pole low-pass with this time constant.
+fn gain(seconds: f64) -> f64 {
     -(-1.0 / (RATE * seconds)).exp_m1()
 }
 
-fn approach(x: &mut Vec4, goal: &Vec4, share: f64) {
-    for (a, b) in x.iter_mut().zip(goal) {
-        *a += share * (b - *a);
+fn approach(x: &mut Vec4, target: &Vec4, gain: f64) {
+    for (a, b) in x.iter_mut().zip(target) {
+        *a += gain * (b - *a);
     }
 }
 
-/// The squared angle between two rotations that lie close together, a third of it: about each axis.
-fn apart(a: &Vec4, b: &Vec4) -> f64 {
+/// A third of the squared angle between two close rotations: the mean square about each axis.
+fn axis_variance(a: &Vec4, b: &Vec4) -> f64 {
     let square: f64 = a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum();
     4.0 / 3.0 * square
 }
 
-/// What is followed of one joint: low-passes of its rotation (four numbers, not normalised), and its noise.
+/// Filter state of one joint: low-passes of its rotation (quaternions, not normalised), and its noise.
 #[derive(Debug, Clone, Copy)]
 struct Joint {
     smooth: Vec4,
     fast: [Vec4; 2],
-    place: Vec4,
+    slow: Vec4,
     centre: Vec4,
     held: Vec4,
     /// Mean square of the fast part, rad^2.
     level: f64,
-    /// Square of the noise, rad^2, and the most it may become.
+    /// Square of the noise, rad^2.
     noise: f64,
-    most: f64,
+    /// Upper limit of `noise`.
+    max_noise: f64,
 }
 
 impl Joint {
@@ -89,46 +92,47 @@ impl Joint {
         Self {
             smooth: [0.0; 4],
             fast: [[0.0; 4]; 2],
-            place: [0.0; 4],
+            slow: [0.0; 4],
             centre: [0.0; 4],
             held: [0.0; 4],
-            level: (noise / WHOLE).powi(2),
+            level: (noise / TOTAL_PER_FAST).powi(2),
             noise: noise * noise,
-            most: (WORSE * noise).powi(2),
+            max_noise: (MAX_GROWTH * noise).powi(2),
         }
     }
 
-    fn stand(&mut self, q: Vec4) {
+    /// Sets all filters to a rotation.
+    fn reset(&mut self, q: Vec4) {
         self.smooth = q;
         self.fast = [q; 2];
-        self.place = q;
+        self.slow = q;
         self.centre = q;
         self.held = q;
     }
 }
 
-/// The shares of [`share`] for every time constant.
+/// [`gain`] of every time constant.
 #[derive(Debug, Clone, Copy)]
-struct Shares {
+struct Gains {
     smooth: f64,
     fast: f64,
-    place: f64,
+    slow: f64,
     centre: f64,
     level: f64,
-    less: f64,
-    more: f64,
+    decrease: f64,
+    increase: f64,
 }
 
-/// Holds the canonical pose of a body that stands still and learns how much each joint of its suit trembles.
+/// Holds the canonical pose of a body that stands still, and learns the jitter of each joint.
 ///
-/// Works on the frames of the 50 Hz grid, looks at the past alone and allocates nothing after construction.
+/// Works on frames of the 50 Hz grid, uses only past frames and allocates nothing after construction.
 #[derive(Debug, Clone)]
 pub struct NoiseGate {
     mask: [bool; JOINT_COUNT],
     joints: [Joint; JOINT_COUNT],
     root: [f64; 3],
-    shares: Shares,
-    /// 0 shut, 1 open.
+    gains: Gains,
+    /// Position of the gate: 0 shut, 1 open.
     open: f64,
     /// Seconds without movement.
     quiet: f64,
@@ -137,8 +141,8 @@ pub struct NoiseGate {
 }
 
 impl NoiseGate {
-    /// A gate for a source that has the joints of `mask`; `noise` is the jitter of each (radians, rms about each axis),
-    /// where it is known from before. What is not finite is not known.
+    /// Creates a gate for a source with the joints of `mask`. `noise` is the jitter of each joint (radians, rms about
+    /// each axis), if known from before; values that are not finite are ignored.
     #[must_use]
     pub fn new(mask: &[bool; JOINT_COUNT], noise: Option<&[f64; JOINT_COUNT]>) -> Self {
         let known = |j: usize| noise.map(|n| n[j]).filter(|n| n.is_finite() && *n >= 0.0);
@@ -146,14 +150,14 @@ impl NoiseGate {
             mask: *mask,
             joints: std::array::from_fn(|j| Joint::new(known(j).unwrap_or(0.0))),
             root: [0.0; 3],
-            shares: Shares {
-                smooth: share(SMOOTH),
-                fast: share(FAST),
-                place: share(PLACE),
-                centre: share(CENTRE),
-                level: share(LEVEL),
-                less: share(LESS),
-                more: share(MORE),
+            gains: Gains {
+                smooth: gain(SMOOTH_S),
+                fast: gain(FAST_S),
+                slow: gain(SLOW_S),
+                centre: gain(CENTRE_S),
+                level: gain(LEVEL_S),
+                decrease: gain(DECREASE_S),
+                increase: gain(INCREASE_S),
             },
             open: 0.0,
             quiet: 0.0,
@@ -162,7 +166,7 @@ impl NoiseGate {
         }
     }
 
-    /// The next frame begins a stream: the gate is shut. What was learned of the noise stays.
+    /// Starts a new stream with the next frame: the gate is shut, the learned noise is kept.
     pub fn restart(&mut self) {
         self.running = false;
     }
@@ -173,13 +177,13 @@ impl NoiseGate {
         self.open * self.open * (3.0 - 2.0 * self.open)
     }
 
-    /// The jitter of each joint as learned so far, radians, rms about each axis.
+    /// Learned jitter of each joint, radians, rms about each axis.
     #[must_use]
     pub fn noise(&self) -> [f64; JOINT_COUNT] {
         std::array::from_fn(|j| self.joints[j].noise.sqrt())
     }
 
-    /// Takes the next frame of the grid (22 unit rotations); gives it back as it came, held, or between the two.
+    /// Takes the next grid frame (22 unit rotations); returns it unchanged, held, or between the two.
     pub fn push(&mut self, pose: &Pose) -> &Pose {
         self.out.rotations.copy_from_slice(&pose.rotations);
         self.out.root = pose.root;
@@ -187,11 +191,11 @@ impl NoiseGate {
             self.begin(pose);
             return &self.out;
         }
-        let movement = self.listen(pose);
+        let movement = self.measure(pose);
         self.swing(movement);
-        let follow = share(HELD * (FOLLOWED / HELD).powf(self.open));
+        let follow = gain(HELD_S * (FOLLOWED_S / HELD_S).powf(self.open));
         let open = self.openness();
-        let passes = self.open >= 1.0;
+        let is_open = self.open >= 1.0;
         for ((joint, q), out) in self
             .joints
             .iter_mut()
@@ -200,21 +204,21 @@ impl NoiseGate {
         {
             let q = same_side(q.to_array(), &joint.smooth);
             approach(&mut joint.held, &q, follow);
-            if !passes {
+            if !is_open {
                 let between: Vec4 = std::array::from_fn(|i| joint.held[i] + open * (q[i] - joint.held[i]));
                 *out = Quat::from_array(between).normalize_or(*out);
             }
         }
         for (i, held) in self.root.iter_mut().enumerate() {
             *held += follow * (pose.root[i] - *held);
-            if !passes {
+            if !is_open {
                 self.out.root[i] = *held + open * (pose.root[i] - *held);
             }
         }
         &self.out
     }
 
-    /// The pose that [`Self::push`] gave last.
+    /// The pose that [`Self::push`] returned last.
     #[must_use]
     pub fn pose(&self) -> &Pose {
         &self.out
@@ -222,68 +226,74 @@ impl NoiseGate {
 
     fn begin(&mut self, pose: &Pose) {
         for (joint, q) in self.joints.iter_mut().zip(&pose.rotations) {
-            joint.stand(q.to_array());
+            joint.reset(q.to_array());
         }
         self.root = pose.root;
         (self.open, self.quiet, self.running) = (0.0, 0.0, true);
     }
 
-    /// How far the body stands out of its noise: above 1 it moves.
-    fn listen(&mut self, pose: &Pose) -> f64 {
-        let s = self.shares;
+    /// Updates the filters; returns how far the body exceeds its noise: above 1 it moves.
+    fn measure(&mut self, pose: &Pose) -> f64 {
+        let gains = self.gains;
         let (mut slow, mut quick, mut count) = (0.0, 0.0, 0.0);
-        let (mut far_slow, mut far_quick) = (0.0_f64, 0.0_f64);
+        let (mut max_slow, mut max_quick) = (0.0_f64, 0.0_f64);
         for (j, (joint, q)) in self.joints.iter_mut().zip(&pose.rotations).enumerate() {
             if !self.mask[j] {
                 continue;
             }
             let q = same_side(q.to_array(), &joint.smooth);
-            approach(&mut joint.smooth, &q, s.smooth);
-            approach(&mut joint.fast[0], &joint.smooth, s.fast);
+            approach(&mut joint.smooth, &q, gains.smooth);
+            approach(&mut joint.fast[0], &joint.smooth, gains.fast);
             let once = joint.fast[0];
-            approach(&mut joint.fast[1], &once, s.fast);
-            approach(&mut joint.place, &joint.smooth, s.place);
-            let place = joint.place;
-            approach(&mut joint.centre, &place, s.centre);
+            approach(&mut joint.fast[1], &once, gains.fast);
+            approach(&mut joint.slow, &joint.smooth, gains.slow);
+            let slow_part = joint.slow;
+            approach(&mut joint.centre, &slow_part, gains.centre);
             // smooth - 2 fast + fast of fast: the high-pass applied twice.
             let line: Vec4 = std::array::from_fn(|i| 2.0 * once[i] - joint.fast[1][i]);
-            joint.level += s.level * (apart(&joint.smooth, &line) - joint.level);
-            let heard = WHOLE * WHOLE * joint.level;
-            let rate = if heard < joint.noise { s.less } else { s.more };
-            joint.noise = (joint.noise + rate * (heard - joint.noise)).clamp(FLOOR * FLOOR, joint.most);
-            let off = apart(&joint.smooth, &joint.centre);
-            if off > DEAD {
-                let (place, off) = (
-                    apart(&joint.place, &joint.centre) / joint.noise,
-                    off / joint.noise,
+            joint.level += gains.level * (axis_variance(&joint.smooth, &line) - joint.level);
+            let measured = TOTAL_PER_FAST * TOTAL_PER_FAST * joint.level;
+            let gain = if measured < joint.noise {
+                gains.decrease
+            } else {
+                gains.increase
+            };
+            joint.noise =
+                (joint.noise + gain * (measured - joint.noise)).clamp(FLOOR * FLOOR, joint.max_noise);
+            let deviation = axis_variance(&joint.smooth, &joint.centre);
+            if deviation > MIN_DEVIATION {
+                let (joint_slow, joint_quick) = (
+                    axis_variance(&joint.slow, &joint.centre) / joint.noise,
+                    deviation / joint.noise,
                 );
-                (slow, quick, count) = (slow + place, quick + off, count + 1.0);
-                (far_slow, far_quick) = (far_slow.max(place), far_quick.max(off));
+                (slow, quick, count) = (slow + joint_slow, quick + joint_quick, count + 1.0);
+                (max_slow, max_quick) = (max_slow.max(joint_slow), max_quick.max(joint_quick));
             }
         }
         if count == 0.0 {
             return 0.0;
         }
-        // The mean over few joints wanders more.
-        let wander = 1.0 + 1.0 / f64::sqrt(count);
-        let together = f64::max((slow / count).sqrt() / SLOW, (quick / count).sqrt() / QUICK) / wander;
-        let alone = f64::max(far_slow.sqrt() / ALONE.0, far_quick.sqrt() / ALONE.1);
-        // That one joint is near its limit is no reason to stay open.
-        if alone > 1.0 {
-            alone.max(together)
-        } else {
-            together
-        }
+        let rms = |sum: f64| (sum / count).sqrt();
+        // A mean over fewer joints fluctuates more.
+        let spread = 1.0 + 1.0 / f64::sqrt(count);
+        let pooled = f64::max(rms(slow) / SLOW_LIMIT, rms(quick) / QUICK_LIMIT) / spread;
+        let single = f64::max(
+            max_slow.sqrt() / JOINT_SLOW_LIMIT,
+            max_quick.sqrt() / JOINT_QUICK_LIMIT,
+        );
+        // A single joint below its limit does not keep the gate open.
+        if single > 1.0 { single.max(pooled) } else { pooled }
     }
 
+    /// Moves the gate by one frame: opens it, waits, or closes it.
     fn swing(&mut self, movement: f64) {
         if movement > 1.0 {
             self.quiet = 0.0;
-            self.open = (self.open + 1.0 / (RATE * OPENING)).min(1.0);
+            self.open = (self.open + 1.0 / (RATE * OPENING_S)).min(1.0);
         } else if movement < STILL {
             self.quiet += 1.0 / RATE;
-            if self.quiet > PATIENCE {
-                self.open = (self.open - 1.0 / (RATE * CLOSING)).max(0.0);
+            if self.quiet > PATIENCE_S {
+                self.open = (self.open - 1.0 / (RATE * CLOSING_S)).max(0.0);
             }
         } else {
             self.quiet = (self.quiet - 1.0 / RATE).max(0.0);
@@ -291,7 +301,7 @@ impl NoiseGate {
     }
 }
 
-/// The one of the two quaternions of a rotation that lies on the side of `near`.
+/// The one of a rotation's two quaternions that is on the side of `near`.
 fn same_side(q: Vec4, near: &Vec4) -> Vec4 {
     let dot: f64 = q.iter().zip(near).map(|(a, b)| a * b).sum();
     if dot < 0.0 { q.map(|v| -v) } else { q }
@@ -312,15 +322,15 @@ mod tests {
             (0..times).for_each(|_| gate.swing(movement));
             gate.open
         };
-        assert!((0.0..1.0).contains(&swings(1.01, frames(OPENING) - 1)));
+        assert!((0.0..1.0).contains(&swings(1.01, frames(OPENING_S) - 1)));
         assert_eq!(swings(1.01, 1), 1.0);
-        assert_eq!(swings(0.0, frames(PATIENCE) - 1), 1.0);
-        // A movement in between, and all of the patience is needed again.
+        assert_eq!(swings(0.0, frames(PATIENCE_S) - 1), 1.0);
+        // Any movement restarts the full waiting time.
         swings(1.01, 1);
-        assert_eq!(swings(0.0, frames(PATIENCE) - 1), 1.0);
-        let half = swings(0.0, frames(CLOSING) / 2);
+        assert_eq!(swings(0.0, frames(PATIENCE_S) - 1), 1.0);
+        let half = swings(0.0, frames(CLOSING_S) / 2);
         assert!((0.4..0.7).contains(&half), "{half}");
-        assert_eq!(swings(0.0, frames(CLOSING) / 2 + 3), 0.0);
+        assert_eq!(swings(0.0, frames(CLOSING_S) / 2 + 3), 0.0);
     }
 
     #[test]

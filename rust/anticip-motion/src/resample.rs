@@ -1,4 +1,5 @@
-//! Irregular frames onto a uniform grid: along arcs and straight lines, or along curves that keep the speed.
+//! Resampling of irregular frames onto a uniform grid, linearly (slerp for rotations) or along curves that keep the
+//! speed.
 
 use anticip_geometry::Quat;
 
@@ -9,54 +10,55 @@ use crate::pose::Pose;
 /// Gaps of up to this many missing grid frames are filled; a longer one starts the stream anew.
 pub const MAX_GAP: u32 = 25;
 
-/// A curve is drawn through three frames where neither interval is longer than this times the other.
-const ALIKE: f64 = 2.5;
-/// Frames farther apart than this (grid steps), and than others are, have a gap between them.
-const GAP: f64 = 3.5;
+/// A curve is drawn through three frames if neither interval is longer than the other by this factor.
+const MAX_INTERVAL_RATIO: f64 = 2.5;
+/// Frames farther apart than this (grid steps), and than the frames before by that factor, have a gap between them.
+const MIN_GAP: f64 = 3.5;
 
-/// Joints of a pose, and rotations that one call gives at most (512 MiB in single precision).
+/// Most joints of a pose.
 const MAX_JOINTS: usize = 1024;
+/// Most rotations that one call outputs (512 MiB in single precision).
 const MAX_ROTATIONS: f64 = (1 << 25) as f64;
 
-/// A source time this close to a grid time (in grid steps) is that grid time: sources give seconds with rounding.
+/// A source time this close to a grid time (grid steps) is taken for it, because sources round their times.
 const SNAP: f64 = 1e-3;
 
-/// A frame of the grid as it leaves.
+/// Position of an output frame on the grid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GridFrame {
-    /// Its index.
+    /// Grid index.
     pub index: u64,
-    /// How far it lies from the frame before (0) to the frame just pushed (1).
+    /// Position between the previous source frame (0) and the one just pushed (1).
     pub fraction: f64,
-    /// True when it begins the stream, or begins it anew: nothing before it counts.
+    /// True if it starts a stream: nothing before it counts.
     pub start: bool,
 }
 
-/// What became of a pushed frame.
+/// Result of pushing a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pushed {
-    /// Grid frames `first .. first + count` were completed by it (`count` may be 0).
+    /// The frame completed the grid frames `first .. first + count` (`count` may be 0).
     Frames {
-        /// Index of the first one.
+        /// Index of the first grid frame.
         first: u64,
-        /// How many.
+        /// Number of grid frames.
         count: u32,
     },
-    /// It begins the stream, or begins it anew after a gap: one grid frame, and whatever came before is forgotten.
+    /// The frame starts a stream, at first or after a gap: it is one grid frame, and earlier frames are forgotten.
     Start {
-        /// Its grid index.
+        /// Grid index of the frame.
         index: u64,
     },
-    /// Its time is that of the newest frame: ignored.
+    /// The time is that of the newest frame: the frame is ignored.
     Doubled,
-    /// Its time is before the newest frame's: ignored.
+    /// The time is before the newest frame's: the frame is ignored.
     Backwards,
 }
 
-/// Puts a stream of timed poses on a uniform grid that begins with the first frame.
+/// Resamples a stream of timed poses onto a uniform grid that starts at the first frame.
 ///
-/// A grid frame leaves with the push that reaches its time: by interpolation between the two frames around it, or
-/// unchanged where a frame falls on it. Batch resampling is this very code run over a clip.
+/// A grid frame is output by the push that reaches its time: interpolated between the two frames around it, or
+/// unchanged if a frame falls on it. Clips are resampled by the same code.
 #[derive(Debug, Clone)]
 pub struct Resampler {
     rate: f64,
@@ -65,25 +67,26 @@ pub struct Resampler {
     start: f64,
     /// Grid index of `start`.
     base: u64,
-    /// Grid frames that have left since `start`.
+    /// Grid frames output since `start`.
     emitted: u64,
     /// Time of the newest frame in grid steps since `start`.
     newest: f64,
-    running: bool,
+    is_running: bool,
     previous: Pose,
     current: Pose,
-    /// Where frames are joined by curves: the frame before the previous one and its time, and the curve.
+    /// Set if frames are joined by curves.
     curve: Option<Curve>,
+    /// The frame before `previous`, and its time in grid steps since `start`.
     before: Pose,
     before_at: Option<f64>,
-    /// The frame that ends a gap: its time, and its pose.
-    waiting: Option<f64>,
-    ending: Pose,
+    /// Time of a frame that ends a gap and is not on the grid yet, seconds; `pending` is its pose.
+    pending_time: Option<f64>,
+    pending: Pose,
 }
 
 impl Resampler {
-    /// A resampler for poses of `joints` joints onto a grid of `rate` frames a second. `max_gap` is the longest
-    /// run of missing grid frames that is filled, `None` for any length (files).
+    /// Creates a resampler for poses of `joints` joints onto a grid of `rate` frames a second. `max_gap` is the
+    /// longest run of missing grid frames that is filled; `None` fills any (for files).
     ///
     /// # Errors
     /// A rate that is not positive and finite, more than 1024 joints.
@@ -110,74 +113,74 @@ impl Resampler {
             base: 0,
             emitted: 0,
             newest: 0.0,
-            running: false,
+            is_running: false,
             previous: Pose::identity(joints),
             current: Pose::identity(joints),
             curve: None,
             before: Pose::identity(joints),
             before_at: None,
-            waiting: None,
-            ending: Pose::identity(joints),
+            pending_time: None,
+            pending: Pose::identity(joints),
         })
     }
 
-    /// Joins frames by curves from now on: three frames that follow each other by a parabola, so that no frame of the
-    /// grid is slower than the movement; the ends of a gap at the speed of each, for which the frame that ends it waits
-    /// for the next one. Crossed at an even speed a gap looks like a stroke.
+    /// Joins frames by curves: consecutive frames by a parabola through three of them, so that no grid frame is
+    /// slower than the movement; and the ends of a gap by a curve that keeps the speed of each, for which the frame
+    /// that ends it is held until the next one comes. A gap that is crossed at constant speed looks like a stroke.
     #[must_use]
     pub fn curved(mut self) -> Self {
         self.curve = Some(Curve::new(self.joints()));
         self
     }
 
-    /// How many joints a pose has.
+    /// Number of joints of a pose.
     #[must_use]
     pub fn joints(&self) -> usize {
         self.current.rotations.len()
     }
 
-    /// How far (in grid steps, at most half of one) a frame's time may be from a grid time to be taken for it: for
-    /// sources whose clock is coarse. 0.001 at first.
+    /// Sets how far (grid steps, at most half of one) a frame's time may be from a grid time to be taken for it, for
+    /// sources with a coarse clock. The default is 0.001.
     pub fn set_tolerance(&mut self, steps: f64) {
         self.tolerance = steps.clamp(SNAP, 0.5);
     }
 
-    /// Forgets the stream; the next frame begins a new one with the next grid index.
+    /// Forgets the stream; the next frame starts a new one at the next grid index.
     pub fn restart(&mut self) {
-        self.waiting = None;
-        if self.running {
+        self.pending_time = None;
+        if self.is_running {
             self.base += self.emitted;
             self.emitted = 0;
-            self.running = false;
+            self.is_running = false;
         }
     }
 
     /// Time of the newest frame, seconds.
     #[must_use]
     pub fn newest_time(&self) -> Option<f64> {
-        self.running.then(|| self.start + self.newest / self.rate)
+        self.is_running.then(|| self.start + self.newest / self.rate)
     }
 
-    /// Replaces the newest frame: more of it has come. Grid frames that have left stay as they were.
+    /// Replaces the newest frame after more of it has come. Grid frames that were output are not changed.
     pub fn amend(&mut self, pose: &Pose) {
         if pose.rotations.len() != self.joints() {
             return;
         }
-        if self.waiting.is_some() {
-            self.ending.copy_from(pose);
-        } else if self.running {
+        if self.pending_time.is_some() {
+            self.pending.copy_from(pose);
+        } else if self.is_running {
             self.current.copy_from(pose);
         }
     }
 
-    /// Source time of a grid frame, seconds. Meaningful for frames since the last start.
+    /// Source time of a grid frame, seconds. Only valid for frames since the last start.
     #[must_use]
     pub fn time_of(&self, index: u64) -> f64 {
         self.start + (index as f64 - self.base as f64) / self.rate
     }
 
-    /// Takes the frame at time `seconds`; `each` receives every grid frame it completes, with the pose there (which
-    /// lies in `scratch`). Where frames are joined by curves, one that ends a gap completes nothing until the next.
+    /// Takes the frame at time `seconds` and calls `on_frame` with every grid frame it completes and its pose (which
+    /// is in `scratch`). With curves, a frame that ends a gap completes nothing until the next one.
     ///
     /// # Errors
     /// A time that is not finite, or so far ahead that too many frames would be filled in; a pose with another number
@@ -187,7 +190,7 @@ impl Resampler {
         seconds: f64,
         pose: &Pose,
         scratch: &mut Pose,
-        mut each: impl FnMut(GridFrame, &Pose),
+        mut on_frame: impl FnMut(GridFrame, &Pose),
     ) -> Result<Pushed, MotionError> {
         if !seconds.is_finite() {
             return Err(MotionError::Option {
@@ -203,25 +206,31 @@ impl Resampler {
                 given: format!("{} joints", pose.rotations.len()),
             });
         }
-        if self.running {
+        if self.is_running {
             let gap = (seconds - self.start) * self.rate - self.newest;
             if self.max_gap.is_none_or(|max| gap < f64::from(max) + 1.5) {
                 check_size(gap, self.joints())?;
             }
         }
-        if let Some(then) = self.waiting {
-            if seconds <= then {
-                return Ok(if seconds < then {
+        if let Some(pending_time) = self.pending_time {
+            if seconds <= pending_time {
+                return Ok(if seconds < pending_time {
                     Pushed::Backwards
                 } else {
                     Pushed::Doubled
                 });
             }
-            self.waiting = None;
-            let ending = std::mem::take(&mut self.ending);
-            let gap = self.enter(then, &ending, Some((seconds, pose)), scratch, &mut each);
-            self.ending = ending;
-            let last = self.enter(seconds, pose, None, scratch, &mut each);
+            self.pending_time = None;
+            let pending = std::mem::take(&mut self.pending);
+            let gap = self.enter(
+                pending_time,
+                &pending,
+                Some((seconds, pose)),
+                scratch,
+                &mut on_frame,
+            );
+            self.pending = pending;
+            let last = self.enter(seconds, pose, None, scratch, &mut on_frame);
             return Ok(match (gap, last) {
                 (Pushed::Frames { first, count }, Pushed::Frames { count: more, .. }) => Pushed::Frames {
                     first,
@@ -231,22 +240,22 @@ impl Resampler {
             });
         }
         if self.ends_gap(seconds) {
-            self.ending.copy_from(pose);
-            self.waiting = Some(seconds);
+            self.pending.copy_from(pose);
+            self.pending_time = Some(seconds);
             let first = self.base + self.emitted;
             return Ok(Pushed::Frames { first, count: 0 });
         }
-        Ok(self.enter(seconds, pose, None, scratch, &mut each))
+        Ok(self.enter(seconds, pose, None, scratch, &mut on_frame))
     }
 
-    /// Writes the pose of a grid time that no frame has reached: the newest frame, carried on at the speed it came with.
-    /// (Slowed down, a movement looks like the end of a stroke.) False before there is a frame.
-    pub fn carry_on(&self, index: u64, out: &mut Pose) -> bool {
-        let (from, to, a, b) = match (self.waiting, self.before_at) {
-            _ if !self.running => return false,
-            (Some(then), _) => {
-                let ending = (then - self.start) * self.rate;
-                (self.newest, ending, &self.current, &self.ending)
+    /// Extrapolates the newest frame at its speed to a grid time that no frame has reached; returns false before the
+    /// first frame. (Slower, the movement would look like the end of a stroke.)
+    pub fn extrapolate(&self, index: u64, out: &mut Pose) -> bool {
+        let (from, to, a, b) = match (self.pending_time, self.before_at) {
+            _ if !self.is_running => return false,
+            (Some(pending_time), _) => {
+                let at = (pending_time - self.start) * self.rate;
+                (self.newest, at, &self.current, &self.pending)
             }
             (None, Some(before)) => (before, self.newest, &self.before, &self.current),
             (None, None) => {
@@ -267,34 +276,34 @@ impl Resampler {
         true
     }
 
-    /// True while a frame that ends a gap waits for the next one.
+    /// Whether a frame that ends a gap is held until the next one comes.
     #[must_use]
-    pub fn waits(&self) -> bool {
-        self.waiting.is_some()
+    pub fn has_pending(&self) -> bool {
+        self.pending_time.is_some()
     }
 
-    /// Whether a frame at this time ends a gap that is crossed at the speeds of both its ends.
+    /// Whether a frame at this time ends a gap that a curve is to cross.
     fn ends_gap(&self, seconds: f64) -> bool {
         let (Some(_), Some(before), Some(max), true) =
-            (&self.curve, self.before_at, self.max_gap, self.running)
+            (&self.curve, self.before_at, self.max_gap, self.is_running)
         else {
             return false;
         };
         let gap = (seconds - self.start) * self.rate - self.newest;
-        gap > GAP && gap > ALIKE * (self.newest - before) && gap < f64::from(max) + 1.5
+        gap > MIN_GAP && gap > MAX_INTERVAL_RATIO * (self.newest - before) && gap < f64::from(max) + 1.5
     }
 
-    /// Puts a frame on the grid; `next` is the one after it, where it ends a gap.
+    /// Puts a frame on the grid; `next` is the frame after it if it ends a gap.
     fn enter(
         &mut self,
         seconds: f64,
         pose: &Pose,
         next: Option<(f64, &Pose)>,
         scratch: &mut Pose,
-        each: &mut impl FnMut(GridFrame, &Pose),
+        on_frame: &mut impl FnMut(GridFrame, &Pose),
     ) -> Pushed {
-        if !self.running {
-            return self.begin(seconds, pose, scratch, each);
+        if !self.is_running {
+            return self.begin(seconds, pose, scratch, on_frame);
         }
         let exact = (seconds - self.start) * self.rate;
         let nearest = exact.round();
@@ -314,11 +323,11 @@ impl Resampler {
         if let Some(max) = self.max_gap
             && due - last - 1.0 > f64::from(max)
         {
-            // The grid goes on counting through a gap, so that indices keep telling time.
+            // The grid index advances through a gap, so that indices keep counting time.
             let passed = (due - last).min(1e12) as u64;
             self.base += self.emitted + passed - 1;
             self.emitted = 0;
-            return self.begin(seconds, pose, scratch, each);
+            return self.begin(seconds, pose, scratch, on_frame);
         }
         let from = self.newest;
         let lead = self.before_at.map(|before| from - before);
@@ -328,9 +337,12 @@ impl Resampler {
         let after = next
             .map(|(t, pose)| (pose, (t - seconds) * self.rate))
             .filter(|n| n.1 > 0.0);
-        let alike = |lead: &f64| after.is_some() || (at - from) < ALIKE * lead && *lead < ALIKE * (at - from);
+        let is_usable = |lead: &f64| {
+            after.is_some()
+                || (at - from) < MAX_INTERVAL_RATIO * lead && *lead < MAX_INTERVAL_RATIO * (at - from)
+        };
         let between = (self.emitted as f64) < at;
-        let curve = match (&mut self.curve, lead.filter(alike)) {
+        let curve = match (&mut self.curve, lead.filter(is_usable)) {
             (Some(curve), Some(lead)) if between => {
                 curve.draw(
                     [&self.before, &self.previous, &self.current],
@@ -355,7 +367,7 @@ impl Resampler {
                 fraction: u,
                 start: false,
             };
-            each(grid, scratch);
+            on_frame(grid, scratch);
             self.emitted += 1;
             count += 1;
         }
@@ -371,9 +383,9 @@ impl Resampler {
         seconds: f64,
         pose: &Pose,
         scratch: &mut Pose,
-        each: &mut impl FnMut(GridFrame, &Pose),
+        on_frame: &mut impl FnMut(GridFrame, &Pose),
     ) -> Pushed {
-        self.running = true;
+        self.is_running = true;
         self.before_at = None;
         self.start = seconds;
         self.newest = 0.0;
@@ -385,12 +397,12 @@ impl Resampler {
             fraction: 1.0,
             start: true,
         };
-        each(grid, scratch);
+        on_frame(grid, scratch);
         Pushed::Start { index: self.base }
     }
 }
 
-/// Refuses more frames of so many joints at once than anybody means.
+/// Checks that a resampled clip or gap has a reasonable size.
 ///
 /// # Errors
 /// More than 2^25 rotations.
@@ -405,10 +417,10 @@ pub fn check_size(frames: f64, joints: usize) -> Result<(), MotionError> {
     })
 }
 
-/// Resamples a clip whose frame i lies at i / `rate_in` to `rate_out`; the first frame of both is the same.
+/// Resamples a clip whose frame i is at time i / `rate_in` to `rate_out`; the first frame stays the same.
 ///
 /// # Errors
-/// A rate that is not positive and finite, frames of different joint counts, more than [`check_size`] lets pass.
+/// A rate that is not positive and finite, frames of different joint counts, a size beyond [`check_size`].
 pub fn resample(frames: &[Pose], rate_in: f64, rate_out: f64) -> Result<Vec<Pose>, MotionError> {
     let joints = frames.first().map_or(0, |f| f.rotations.len());
     let mut resampler = Resampler::new(joints, rate_out, None)?;

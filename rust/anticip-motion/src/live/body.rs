@@ -1,4 +1,4 @@
-//! The performer's body as the source gives it: skeleton, held pose, and its map onto the canonical body.
+//! The performer's body as the source sends it: skeleton, current pose and retargeting to the canonical body.
 
 use anticip_geometry::Quat;
 use anticip_wire::{PoseUpdate, SkeletonUpdate};
@@ -12,52 +12,52 @@ use crate::retarget::Retargeter;
 use crate::skeleton::Skeleton;
 use crate::standard;
 
-/// So many frames tell whether a body is understood.
-const COMPARED: usize = 50;
+/// Frames compared to decide whether a skeleton is understood.
+const COMPARED_FRAMES: usize = 50;
 
-/// Positions farther than this (metres) are a fault of the source.
-const FAR: f32 = 1e5;
+/// Coordinates larger than this (metres) are a fault of the source and are ignored.
+const MAX_COORDINATE: f32 = 1e5;
 
-/// The source's pose so far: joints that a frame leaves out keep their last rotation.
+/// The source's skeleton and current pose. Joints that a frame leaves out keep their last rotation.
 pub(super) struct Body {
     skeleton: Skeleton,
     retargeter: Retargeter,
-    /// True once the source has told its skeleton, or when the protocol fixes it.
-    announced: bool,
-    /// False while another body may still be told, and until then one stands in.
-    told: bool,
+    /// True once the source has declared its skeleton, or if the protocol fixes its joints.
+    layout_known: bool,
+    /// True once the source has declared its skeleton, or if it never does (VMC); a standard body is used until then.
+    is_declared: bool,
     local: Vec<Quat>,
     root: [f64; 3],
-    /// Frames since each joint was measured.
+    /// Frames since each joint was last measured.
     age: Vec<u32>,
-    /// Per joint, whether it was ever measured.
+    /// Whether each joint was ever measured.
     seen: Vec<bool>,
-    /// A joint unmeasured for this many frames counts as missing. VMC poses may come in several bundles, so one
-    /// frame without a bone is nothing there.
-    patience: u32,
-    /// Joints that were never sent are absent (VMC names bones that models lack, a phone is one joint).
+    /// A joint not measured for this many frames is missing. VMC poses may come in several bundles, so there one
+    /// frame without a bone does not count.
+    stale_after: u32,
+    /// Whether joints that were never sent are absent (VMC names bones that models lack, a phone is one joint).
     partial: bool,
     mask: [bool; JOINT_COUNT],
     scratch: [Quat; JOINT_COUNT],
-    /// Compares the first frames of a skeleton that the source has told with what becomes of them.
+    /// Compares the first frames of a declared skeleton with their retargeted pose.
     agreement: Option<Agreement>,
     disagreement: Option<String>,
 }
 
 impl Body {
-    /// The body a source is taken to have before it says anything else.
+    /// The body assumed for a source until it declares its own.
     pub(super) fn standard(source: Source) -> Result<Self, MotionError> {
         let skeleton = match source {
             Source::Mocopi => standard::mocopi(),
             Source::Vmc => standard::vmc(),
-            Source::Msgpack | Source::Told(_) => standard::canonical(),
+            Source::Msgpack | Source::Other(_) => standard::canonical(),
         };
         let mut body = Self::new(skeleton)?;
-        // The others say which body it is.
-        body.announced = matches!(source, Source::Mocopi | Source::Vmc);
-        body.told = source == Source::Vmc;
+        // The other protocols declare their joints.
+        body.layout_known = matches!(source, Source::Mocopi | Source::Vmc);
+        body.is_declared = source == Source::Vmc;
         if source == Source::Vmc {
-            body.patience = 2;
+            body.stale_after = 2;
         }
         if source != Source::Mocopi {
             body.partial = true;
@@ -74,10 +74,10 @@ impl Body {
             root: [0.0; 3],
             age: vec![u32::MAX; n],
             seen: vec![false; n],
-            patience: 1,
+            stale_after: 1,
             partial: false,
-            announced: true,
-            told: true,
+            layout_known: true,
+            is_declared: true,
             mask: *retargeter.mask(),
             scratch: [Quat::IDENTITY; JOINT_COUNT],
             agreement: None,
@@ -87,9 +87,9 @@ impl Body {
         })
     }
 
-    /// Takes a told skeleton; `Ok(true)` where poses now map differently.
+    /// Takes a declared skeleton. Returns `Ok(true)` if poses now map differently.
     pub(super) fn set_skeleton(&mut self, update: &SkeletonUpdate) -> Result<bool, MotionError> {
-        let same = self.announced
+        let same = self.layout_known
             && self.skeleton.names == update.names
             && self.skeleton.parents == update.parents
             && self.skeleton.len() == update.rest.len()
@@ -99,7 +99,7 @@ impl Body {
                 self.skeleton.rest(j).angle_to(rest) < 1e-6 && self.skeleton.offsets[j] == offset
             });
         if same {
-            self.told = true;
+            self.is_declared = true;
             return Ok(false);
         }
         let skeleton = Skeleton {
@@ -127,9 +127,9 @@ impl Body {
         Ok(true)
     }
 
-    /// Why the body that was told is not the one that moves, once that is known.
+    /// Why the declared skeleton does not match the motion, once enough frames were compared.
     pub(super) fn disagreement(&mut self) -> Option<&str> {
-        if let Some(agreement) = self.agreement.take_if(|a| a.frames() >= COMPARED) {
+        if let Some(agreement) = self.agreement.take_if(|a| a.frames() >= COMPARED_FRAMES) {
             self.disagreement = agreement.disagreement().map(|d| d.to_string());
         }
         self.disagreement.as_deref()
@@ -139,12 +139,12 @@ impl Body {
         self.local.len()
     }
 
-    pub(super) fn announced(&self) -> bool {
-        self.announced
+    pub(super) fn layout_known(&self) -> bool {
+        self.layout_known
     }
 
-    pub(super) fn told(&self) -> bool {
-        self.told
+    pub(super) fn is_declared(&self) -> bool {
+        self.is_declared
     }
 
     pub(super) fn names(&self) -> &[String] {
@@ -155,10 +155,10 @@ impl Body {
         &self.mask
     }
 
-    /// Takes the joints of a frame; `more` when it completes the frame before (same time) instead of following it.
-    /// True where the mask changed.
-    pub(super) fn take(&mut self, pose: &PoseUpdate, more: bool) -> bool {
-        if !more {
+    /// Takes the joints of a frame. `amends`: it adds to the frame before (same time) instead of following it.
+    /// Returns true if the mask changed.
+    pub(super) fn take(&mut self, pose: &PoseUpdate, amends: bool) -> bool {
+        if !amends {
             for age in &mut self.age {
                 *age = age.saturating_add(1);
             }
@@ -174,7 +174,7 @@ impl Body {
             }
         }
         if let Some(root) = pose.root
-            && root.iter().all(|v| v.abs() < FAR)
+            && root.iter().all(|v| v.abs() < MAX_COORDINATE)
         {
             self.root = root.map(f64::from);
         }
@@ -186,15 +186,15 @@ impl Body {
         std::mem::replace(&mut self.mask, mask) != mask
     }
 
-    /// Whether a frame has a rotation for at least one joint of this skeleton, and none beyond it. Before a skeleton is
-    /// told, only a whole canonical body does, its unusable joints included.
+    /// Whether a frame has a rotation for at least one joint and for none outside this skeleton. Before a skeleton is
+    /// declared it must have all canonical joints, unusable ones included.
     pub(super) fn fits(&self, pose: &PoseUpdate) -> bool {
-        (self.announced || pose.joints.len() + pose.unusable as usize == self.joints())
+        (self.layout_known || pose.joints.len() + pose.unusable as usize == self.joints())
             && !pose.joints.is_empty()
             && pose.joints.iter().all(|j| usize::from(j.id) < self.joints())
     }
 
-    /// The canonical pose as it stands, and which canonical joints (bit j) were not measured lately.
+    /// Writes the current canonical pose; returns the canonical joints (bit j) that are stale.
     pub(super) fn canonical(&mut self, out: &mut Pose) -> u32 {
         out.root = self.retargeter.apply(&self.local, self.root, &mut self.scratch);
         if let Some(agreement) = &mut self.agreement {
@@ -207,10 +207,10 @@ impl Body {
             }
         }
         let sources = self.retargeter.sources();
-        let stale = |j: &usize| sources[*j].iter().any(|&s| self.age[s] >= self.patience);
+        let is_stale = |j: &usize| sources[*j].iter().any(|&s| self.age[s] >= self.stale_after);
         (0..JOINT_COUNT)
             .filter(|&j| self.mask[j])
-            .filter(stale)
+            .filter(is_stale)
             .fold(0, |bits, j| bits | 1 << j)
     }
 }

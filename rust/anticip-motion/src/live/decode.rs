@@ -1,4 +1,4 @@
-//! Datagrams of the chosen protocol, handed on as poses and skeletons.
+//! Decoding of datagrams into poses and skeletons.
 
 use anticip_wire::{Update, WireError};
 
@@ -6,10 +6,10 @@ use super::stage::Stage;
 use super::{Counters, Source};
 use crate::trackers::Trackers;
 
-/// The decoder of one protocol with its reused memory.
+/// The decoder of one protocol with its reused buffers.
 pub(super) struct Decoder {
     source: Box<dyn anticip_wire::Source>,
-    /// What makes a body of trackers, where such come.
+    /// Solves bodies of trackers; created when the first ones come.
     trackers: Option<Trackers>,
 }
 
@@ -25,7 +25,7 @@ impl Decoder {
         self.source.left_out()
     }
 
-    /// Decodes one datagram and hands what it holds to the stage; true where a frame in it goes on as the stream does.
+    /// Decodes one datagram and passes its content to the stage; returns true if it held a new frame of the stream.
     pub(super) fn decode(
         &mut self,
         datagram: &[u8],
@@ -33,24 +33,24 @@ impl Decoder {
         stage: &mut Stage,
         counters: &mut Counters,
     ) -> bool {
-        let mut good = false;
+        let mut has_frame = false;
         let result = self.source.decode(datagram, &mut |update| match update {
             Update::Skeleton(skeleton) => {
                 if self.trackers.take().is_some() {
-                    stage.places(0);
+                    stage.set_position_only(0);
                 }
-                stage.skeleton(skeleton, counters);
+                stage.set_skeleton(skeleton, counters);
             }
-            Update::Frame(pose) => good |= stage.frame(pose, arrival_ns, counters),
-            Update::Past(number) => stage.past(number, counters),
+            Update::Frame(pose) => has_frame |= stage.push_frame(pose, arrival_ns, counters),
+            Update::Past(number) => stage.count_past(number, counters),
             Update::Trackers(update) => {
                 let trackers = self.trackers.get_or_insert_with(|| {
-                    stage.skeleton(&Trackers::skeleton(), counters);
+                    stage.set_skeleton(&Trackers::skeleton(), counters);
                     Trackers::default()
                 });
-                if let Some((pose, placed)) = trackers.solve(update) {
-                    stage.places(placed);
-                    good |= stage.frame(pose, arrival_ns, counters);
+                if let Some((pose, position_only)) = trackers.solve(update) {
+                    stage.set_position_only(position_only);
+                    has_frame |= stage.push_frame(pose, arrival_ns, counters);
                 }
             }
         });
@@ -60,6 +60,6 @@ impl Decoder {
             Err(WireError::Truncated { .. }) => counters.truncated += 1,
             Err(_) => counters.malformed += 1,
         }
-        good
+        has_frame
     }
 }

@@ -1,53 +1,56 @@
-//! The slots of the 50 Hz grid: which frame leaves under which number, and when the next one is late.
+//! The slots of the 50 Hz grid: the number of each output frame, and when the next one is late.
 //!
-//! Times saturate: a recording's may be any.
+//! Arithmetic on times saturates, because a recording may hold any values.
 
 use super::FrontOutput;
 use super::playout::Playout;
 
-/// Nanoseconds between two frames of the grid.
+/// Nanoseconds between two grid frames.
 pub const FRAME_NS: i64 = 20_000_000;
-/// The same in seconds.
+/// Seconds between two grid frames.
 pub const FRAME: f64 = FRAME_NS as f64 / 1e9;
 
-/// A frame is never waited for longer than this, nor shorter.
-const SHORTEST_NS: i64 = 1_000_000;
-const LONGEST_NS: i64 = 60_000_000;
-/// Frames that have been behind their turn for so long, by about as many frames all the while, have a longer way.
+/// Shortest and longest time to wait for a frame.
+const MIN_WAIT_NS: i64 = 1_000_000;
+const MAX_WAIT_NS: i64 = 60_000_000;
+/// If frames have been behind their slots for this time, the network delay has grown ...
 const DETOUR_NS: i64 = 300_000_000;
-const ABOUT: i64 = 10;
+/// ... provided that the number of frames they are behind varied by no more than this.
+const DETOUR_SPREAD: i64 = 10;
 
-/// Where a frame belongs that a datagram completed.
+/// The slot of a frame that a datagram completed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GridPosition {
-    /// Its number.
+    /// Frame number.
     pub number: i64,
-    /// Seconds since the last such frame.
+    /// Seconds since the last frame that a datagram completed.
     pub since: f64,
-    /// Seconds since the last frame that was heard; `None` where its turn has passed.
+    /// Seconds since the last frame that was reported; `None` if its slot has passed.
     pub dt: Option<f64>,
-    /// When it leaves.
+    /// When it leaves, nanoseconds.
     pub release_ns: i64,
 }
 
-/// Counts the frames that leave: each number once and in order, whatever the source's numbers do.
+/// Numbers the output frames: each number once and in order, whatever the source's numbers do.
 #[derive(Debug, Clone)]
 pub struct FrameGrid {
-    /// Holds frames back, where it is there.
+    /// Holds frames back, if set.
     pub playout: Option<Playout>,
     /// When the next frame is late.
     pub due_ns: i64,
     newest: i64,
+    /// Newest frame that a datagram completed.
     completed: i64,
-    // The newest that was more than silence.
-    spoken: i64,
+    /// Newest frame that was not skipped silently.
+    reported: i64,
+    /// Frame number less grid index.
     base: i64,
-    // Since when frames come behind their turn, and by how many at least.
+    /// Since when frames come behind their slots, and by how many frames at least.
     behind: Option<(i64, i64)>,
 }
 
 impl FrameGrid {
-    /// No frame yet.
+    /// Creates a grid without frames.
     #[must_use]
     pub fn new(now_ns: i64, playout: Option<Playout>) -> Self {
         Self {
@@ -55,25 +58,25 @@ impl FrameGrid {
             due_ns: now_ns.saturating_add(FRAME_NS),
             newest: -1,
             completed: -1,
-            spoken: -1,
+            reported: -1,
             base: 0,
             behind: None,
         }
     }
 
-    /// The frame that left last, by a datagram or without one; -1: none.
+    /// Number of the last frame that left, by a datagram or without one; -1 if none did.
     #[must_use]
     pub fn newest(&self) -> i64 {
         self.newest
     }
 
-    /// How many have left since the last one that a datagram completed.
+    /// Frames that left since the last one that a datagram completed.
     #[must_use]
     pub fn away(&self) -> i64 {
         self.newest - self.completed
     }
 
-    /// The slot of a frame that came at `now_ns`.
+    /// Assigns a slot to a frame that arrived at `now_ns`.
     pub fn take(&mut self, out: &FrontOutput, now_ns: i64) -> GridPosition {
         let number = self.number(out, now_ns);
         let since = (number - self.completed).max(1) as f64 * FRAME;
@@ -81,16 +84,20 @@ impl FrameGrid {
         let mut release_ns = now_ns;
         if let Some(playout) = &mut self.playout {
             release_ns = playout.release_ns(out.t_local_ns, now_ns);
-            // Where the way has become longer than the buffer, the next one's turn may be over.
-            let turns = self.newest.max(number).saturating_add(1).saturating_sub(number);
-            let due_ns = release_ns.saturating_add(turns.saturating_mul(FRAME_NS));
-            self.due_ns = due_ns.max(now_ns.saturating_add(SHORTEST_NS));
+            // If the network delay now exceeds the buffer, the next frame's slot may already be over.
+            let slots = self.newest.max(number).saturating_add(1).saturating_sub(number);
+            let due_ns = release_ns.saturating_add(slots.saturating_mul(FRAME_NS));
+            self.due_ns = due_ns.max(now_ns.saturating_add(MIN_WAIT_NS));
         } else if number >= self.newest {
             self.wait(out, now_ns);
         }
         let dt = (number > self.newest).then(|| {
-            let dt = if self.newest >= 0 { number - self.spoken } else { 1 };
-            (self.newest, self.spoken) = (number, number);
+            let dt = if self.newest >= 0 {
+                number - self.reported
+            } else {
+                1
+            };
+            (self.newest, self.reported) = (number, number);
             dt as f64 * FRAME
         });
         GridPosition {
@@ -101,12 +108,12 @@ impl FrameGrid {
         }
     }
 
-    /// The turns that are still to come, in order, of numbers that a frame leaps over: it came before them, as only what is
-    /// held back does.
+    /// Release times, in order, of the slots still to come that this frame skips. Only frames that are held back can
+    /// arrive before such slots.
     #[must_use]
     pub fn leapt(&self, out: &FrontOutput, now_ns: i64) -> Vec<i64> {
-        let leaps = self.newest >= 0 && !out.reset && self.base + index(out) > self.newest + 1;
-        if self.playout.is_none() || !leaps {
+        let skips = self.newest >= 0 && !out.reset && self.base + index(out) > self.newest + 1;
+        if self.playout.is_none() || !skips {
             return Vec::new();
         }
         let slot = self.clone().take(out, now_ns);
@@ -116,39 +123,39 @@ impl FrameGrid {
                 slot.release_ns
                     .saturating_sub((slot.number - number).saturating_mul(FRAME_NS))
             })
-            .filter(|&turn_ns| turn_ns >= now_ns)
+            .filter(|&release_ns| release_ns >= now_ns)
             .collect()
     }
 
-    /// The frame after `out` is late when `out` says, within reason.
+    /// Sets the deadline of the frame after `out` to the one in `out`, within 1 to 60 ms from now.
     pub fn wait(&mut self, out: &FrontOutput, now_ns: i64) {
-        let [least, most] = [SHORTEST_NS, LONGEST_NS].map(|ns| now_ns.saturating_add(ns));
-        self.due_ns = out.late_ns.clamp(least, most);
+        let [earliest, latest] = [MIN_WAIT_NS, MAX_WAIT_NS].map(|ns| now_ns.saturating_add(ns));
+        self.due_ns = out.late_ns.clamp(earliest, latest);
     }
 
-    /// `out` came at `now_ns` and leaves with a newer one that is here already: the frame after it is not late before that.
+    /// Like [`Self::wait`], for an `out` that leaves with a newer frame that is here already.
     pub fn hold(&mut self, out: &FrontOutput, now_ns: i64) {
-        let speaks = self.newest < 0 || out.reset || self.base + index(out) >= self.newest;
-        if self.playout.is_none() && speaks {
+        let is_current = self.newest < 0 || out.reset || self.base + index(out) >= self.newest;
+        if self.playout.is_none() && is_current {
             self.wait(out, now_ns);
         }
     }
 
-    /// One slot without a datagram; `silent`: nothing is said of it.
+    /// Passes one slot without a datagram; `silent`: nothing is reported for it.
     pub fn skip(&mut self, silent: bool) {
         self.newest += 1;
         if !silent {
-            self.spoken = self.newest;
+            self.reported = self.newest;
         }
     }
 
-    /// Whether a frame that is foreseen belongs into the newest slot.
+    /// Whether an extrapolated frame belongs to the newest slot.
     #[must_use]
     pub fn is_newest(&self, out: &FrontOutput) -> bool {
         self.base + index(out) == self.newest
     }
 
-    /// Grid indices go on where the stream begins anew or slots were skipped ahead of it.
+    /// Number of a frame. The count continues when a stream restarts or slots were skipped ahead of it.
     fn number(&mut self, out: &FrontOutput, now_ns: i64) -> i64 {
         if self.newest < 0 {
             self.base = -index(out);
@@ -166,18 +173,18 @@ impl FrameGrid {
         self.newest + 1
     }
 
-    /// Whether frames keep coming behind their turn: the count has to go on with them.
+    /// Whether frames keep arriving behind their slots, so that the count has to follow them.
     fn has_detour(&mut self, number: i64, now_ns: i64) -> bool {
         let late = self.newest - number;
-        // Between two frames of a slow source its grid frames leave without it.
+        // Grid frames between two frames of a slow source leave without it.
         if late < (number - self.completed - 1).max(1) {
             self.behind = None;
             return false;
         }
-        // Of a burst each is less late than the one before; all that follow a standstill are far later.
+        // In a burst each frame is less late than the one before; after a stall all are far later.
         let (since, least) = self
             .behind
-            .filter(|&(_, least)| (least..=least + ABOUT).contains(&late))
+            .filter(|&(_, least)| (least..=least + DETOUR_SPREAD).contains(&late))
             .unwrap_or((now_ns, late));
         self.behind = Some((since, least));
         now_ns.saturating_sub(since) > DETOUR_NS

@@ -25,24 +25,24 @@ use crate::canonical::JOINT_COUNT;
 use crate::features::{FeatureExtractor, RATE};
 use senders::Senders;
 
-/// The protocol a front end listens to.
+/// The protocol that a front end decodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Sony mocopi: 27 bones, frames numbered.
+    /// Sony mocopi: 27 bones, numbered frames.
     Mocopi,
     /// VMC over OSC: 55 bones at any rate.
     Vmc,
     /// This project's own datagrams: any skeleton at any rate.
     Msgpack,
-    /// Another of [`anticip_wire::PROTOCOLS`], by its place there; it tells its skeleton.
-    Told(usize),
+    /// Another protocol that declares its skeleton; the index into [`anticip_wire::PROTOCOLS`].
+    Other(usize),
 }
 
 impl Source {
-    /// The source called `name`.
+    /// Returns the source called `name`.
     ///
     /// # Errors
-    /// A name that is none.
+    /// An unknown name.
     pub fn from_name(name: &str) -> Result<Self, MotionError> {
         match name {
             "mocopi" => Ok(Self::Mocopi),
@@ -51,7 +51,7 @@ impl Source {
             _ => PROTOCOLS
                 .iter()
                 .position(|protocol| protocol.name == name)
-                .map(Self::Told)
+                .map(Self::Other)
                 .ok_or_else(|| MotionError::Option {
                     option: "source",
                     expected: "mocopi, vmc, xsens, rokoko, axis, natnet, vrchat or msgpack",
@@ -60,27 +60,27 @@ impl Source {
         }
     }
 
-    /// Opens its decoder.
+    /// Creates the decoder of this protocol.
     fn open(self) -> Box<dyn anticip_wire::Source> {
         match self {
             Self::Mocopi => Box::<anticip_wire::mocopi::MocopiPacket>::default(),
             Self::Vmc => Box::<anticip_wire::vmc::VmcAssembler>::default(),
             Self::Msgpack => Box::<anticip_wire::native::NativePacket>::default(),
-            Self::Told(place) => (PROTOCOLS[place].open)(),
+            Self::Other(index) => (PROTOCOLS[index].open)(),
         }
     }
 }
 
-/// What a front end can be told.
+/// Options of a front end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FrontConfig {
-    /// Frames a second; features v1 are defined at 50.
+    /// Grid rate in frames a second; features v1 are defined at 50 only.
     pub rate: f64,
-    /// Window of the seven scalars in frames.
+    /// Window of the seven scalars, in frames.
     pub window: usize,
     /// Whether a noise gate holds the pose of a body that stands still.
     pub steady: bool,
-    /// What is known of each joint's jitter; see [`NoiseGate::new`](crate::NoiseGate::new).
+    /// Known jitter of each joint; see [`NoiseGate::new`](crate::NoiseGate::new).
     pub noise: Option<[f64; JOINT_COUNT]>,
 }
 
@@ -95,29 +95,29 @@ impl Default for FrontConfig {
     }
 }
 
-/// How a stream keeps time, as measured.
+/// Measured timing of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Timing {
     /// Frames a second of local time; `None` before eight frames.
     pub rate: Option<f64>,
-    /// Spread (standard deviation) of the frames' delays, milliseconds.
+    /// Standard deviation of the frames' delays, milliseconds.
     pub jitter_ms: f64,
-    /// How much slower than the local clock the sender's runs, parts per million; 0 before it is known.
+    /// How much slower the sender's clock runs than the local one, parts per million; 0 while unknown.
     pub drift_ppm: f64,
 }
 
-/// Bytes in, feature rows out; one performer, one protocol.
+/// Turns datagrams into feature rows, for one performer and one protocol.
 ///
-/// A datagram is untrusted: whatever is wrong with it is counted, nothing is raised, and no NaN leaves. Of several
-/// senders one plays (see [`LiveFront::senders`]). What comes out depends on the player's own numbers and times; on
-/// arrivals only where it has none, or where they contradict them.
+/// Datagrams are untrusted: a bad one is counted and never causes an error, and no NaN is output. Of several senders
+/// one is active, i.e. played (see [`LiveFront::senders`]). The output depends on the active sender's own frame
+/// numbers and times, and on arrivals only where it has none or where they contradict them.
 pub struct LiveFront {
     senders: Senders,
     counters: Counters,
 }
 
 impl LiveFront {
-    /// A front end for `source`.
+    /// Creates a front end for `source`.
     ///
     /// # Errors
     /// A rate other than 50 or a window that the scalars refuse.
@@ -129,7 +129,7 @@ impl LiveFront {
                 given: config.rate.to_string(),
             });
         }
-        // Refuses a window out of range now, not with the first frame.
+        // Reports an invalid window now and not with the first frame.
         FeatureExtractor::new(&[true; JOINT_COUNT], config.window)?;
         Ok(Self {
             senders: Senders::new(source, config)?,
@@ -137,50 +137,50 @@ impl LiveFront {
         })
     }
 
-    /// Takes one datagram of `sender` that arrived at `t_arrival_ns` of the local monotonic clock; `None` where it
-    /// completes no frame of the grid, or is not the player's.
+    /// Takes one datagram of `sender` that arrived at `t_arrival_ns` of the local monotonic clock. Returns `None` if
+    /// it completes no grid frame or is not from the active sender.
     pub fn feed(&mut self, datagram: &[u8], t_arrival_ns: i64, sender: &str) -> Option<&FrontOutput> {
-        let began = Instant::now();
+        let started = Instant::now();
         self.counters.packets += 1;
         let session = self
             .senders
-            .take(datagram, t_arrival_ns, sender, &mut self.counters)?;
-        session.stage.finish(began, &mut self.counters)
+            .receive(datagram, t_arrival_ns, sender, &mut self.counters)?;
+        session.stage.finish(started, &mut self.counters)
     }
 
-    /// The grid frame after the newest, for when its datagram is late: the player's body carried on at the speed that it
-    /// has. Nothing of the stream changes. `None` before the first frame.
+    /// Extrapolates the grid frame after the newest, for use while its datagram is late. The stream is not changed.
+    /// `None` before the first frame.
     pub fn imagine(&mut self) -> Option<&FrontOutput> {
-        self.senders.player_mut().stage.imagine()
+        self.senders.active_mut().stage.extrapolate()
     }
 
-    /// Brings into the caches what the player's next frame is likely to need; nothing changes.
+    /// Loads into the CPU caches what the active sender's next frame is likely to need.
     pub fn prewarm(&self) {
-        self.senders.player().stage.prewarm();
+        self.senders.active().stage.prewarm();
     }
 
-    /// What was counted since the start; of senders that do not play only the datagrams.
+    /// Counts since the start. Of senders that are not active only the datagrams are counted.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Everybody heard of, the player first, then in the order of appearance.
+    /// All known senders: the active one first, then in the order of appearance.
     #[must_use]
     pub fn senders(&self) -> Vec<SenderState> {
         self.senders.states()
     }
 
-    /// Lets only `sender` (a name, or the part of it before the last colon) play from now on; `None`: whoever comes.
-    /// True where it was heard of and plays from its next frame on.
+    /// Restricts the front end to `sender` (a name, or the host before the last colon); `None` allows any sender.
+    /// Returns true if the sender is known and is active from its next frame on.
     pub fn listen_to(&mut self, sender: Option<&str>) -> bool {
         self.senders.listen_to(sender)
     }
 
-    /// How the player's stream keeps time.
+    /// Measured timing of the active sender's stream.
     #[must_use]
     pub fn timing(&self) -> Timing {
-        let clock = self.senders.player().stage.clock();
+        let clock = self.senders.active().stage.clock();
         Timing {
             rate: clock.rate(),
             jitter_ms: clock.map().jitter() * 1e3,
@@ -188,51 +188,50 @@ impl LiveFront {
         }
     }
 
-    /// Why the player's body cannot be played, where it cannot.
+    /// Why the active sender's body cannot be played, if so.
     #[must_use]
     pub fn refusal(&self) -> Option<&str> {
-        self.senders.player().stage.refusal()
+        self.senders.active().stage.refusal()
     }
 
-    /// Why something of the player's frames is not played, where that is so.
+    /// Why part of the active sender's data is not played, if so.
     #[must_use]
     pub fn left_out(&self) -> Option<&'static str> {
-        self.senders.player().left_out()
+        self.senders.active().left_out()
     }
 
-    /// Which canonical joints the features have, as far as it is known: measured, or solved from few sensors
+    /// Canonical joints that the features cover, as far as known: measured, or solved from few sensors
     /// ([`Completion`](crate::Completion)).
     #[must_use]
     pub fn mask(&self) -> [bool; JOINT_COUNT] {
-        self.senders.player().stage.mask()
+        self.senders.active().stage.mask()
     }
 
-    /// How sure each joint of the newest frame is: 1 where it is measured, less where it is solved, 0 where there is
-    /// none.
+    /// Confidence in each joint of the newest frame: 1 if measured, less if solved, 0 if absent.
     #[must_use]
     pub fn confidence(&self) -> [f32; JOINT_COUNT] {
-        self.senders.player().stage.confidence()
+        self.senders.active().stage.confidence()
     }
 
-    /// The source's joint names; `None` before they are known.
+    /// The source's joint names; `None` while unknown.
     #[must_use]
     pub fn skeleton(&self) -> Option<&[String]> {
-        self.senders.player().stage.names()
+        self.senders.active().stage.names()
     }
 
-    /// Whether the player has told its skeleton, or has none to tell (VMC). Until then a standard body stands in for it.
+    /// Whether the active sender has declared its skeleton, or never does (VMC). Until then a standard body is used.
     #[must_use]
     pub fn has_skeleton(&self) -> bool {
-        self.senders.player().stage.has_skeleton()
+        self.senders.active().stage.has_skeleton()
     }
 
-    /// The jitter of each joint as learned so far, radians; `None` without a noise gate.
+    /// Learned jitter of each joint, radians; `None` without a noise gate.
     #[must_use]
     pub fn noise(&self) -> Option<[f64; JOINT_COUNT]> {
-        self.senders.player().stage.noise()
+        self.senders.active().stage.noise()
     }
 
-    /// Forgets the stream, the skeleton and who plays; the counters go on.
+    /// Forgets the stream, the skeleton and the active sender; the counters are kept.
     pub fn reset(&mut self) {
         self.senders.reset();
     }

@@ -1,14 +1,14 @@
-//! What the front end gives, and what it counts.
+//! Output and counters of the front end.
 
 use crate::features::{CanonicalPose, FEATURE_COUNT};
 use crate::limbs::Limb;
 use crate::resample::MAX_GAP;
 use crate::tempo::Tempo;
 
-/// Time spent on one datagram, nanoseconds.
+/// Processing time of one datagram, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// Bytes to a pose.
+    /// Decoding bytes to a pose.
     pub decode: i64,
     /// Retargeting and resampling.
     pub resample: i64,
@@ -16,26 +16,26 @@ pub struct Stages {
     pub scalars: i64,
 }
 
-/// The grid frames one datagram completed, the newest of them in full.
+/// The grid frames that one datagram completed; the newest of them in full.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FrontOutput {
-    /// One row of features a grid frame, in time order; more than one where a gap was filled or the source is slower
+    /// One feature row for each grid frame, in time order; more than one if a gap was filled or the source is slower
     /// than the grid.
     pub rows: Vec<[f32; FEATURE_COUNT]>,
-    /// True when the first row begins the stream anew: whatever follows the features starts from a fresh state.
+    /// True if the first row starts a new stream: consumers must start from a fresh state.
     pub reset: bool,
     /// Grid index of the newest row, counted from the first frame of the stream.
     pub seq: u64,
     /// Source time of the newest row, nanoseconds of the source's clock.
     pub t_source_ns: i64,
-    /// The same instant on the local monotonic clock: when a frame of that time arrives at the earliest, by the
-    /// envelope of the delays of the last twenty seconds and its drift.
+    /// The same instant on the local monotonic clock: the earliest arrival of a frame of that time, by the envelope
+    /// and drift of the delays of the last twenty seconds.
     pub t_local_ns: i64,
     /// Local time at which the datagram that completes the next grid frame is expected.
     pub expected_ns: i64,
-    /// Local time from which on the next grid frame is late: a quarter of its interval and the jitter so far past
-    /// `expected_ns`, or its own time where it is nearer to the source's frame before it than to the one that completes
-    /// it, or that would be 10 ms later.
+    /// Local time from which on the next grid frame is late. That is `expected_ns` plus a quarter of the grid
+    /// interval and the current jitter; or the frame's own time, if it is nearer to the source frame before it than
+    /// to the one that completes it, or if that one would come more than 10 ms later.
     pub late_ns: i64,
     /// The seven scalars of the newest row.
     pub scalars: [f64; 7],
@@ -43,23 +43,23 @@ pub struct FrontOutput {
     pub poses: Vec<CanonicalPose>,
     /// Position of the hips in the newest row, metres.
     pub root: [f32; 3],
-    /// 0 while the body stands still in the newest row, 1 while it moves; 1 without a noise gate.
+    /// 0 while the body stands still, 1 while it moves, in the newest row; 1 without a noise gate.
     pub activity: f32,
-    /// The beat that the body keeps, in the newest row.
+    /// The tempo of the body's movement in the newest row.
     pub tempo: Tempo,
-    /// The four limbs in the newest row; a stroke is that of any of the rows.
+    /// The four limbs in the newest row; strokes are those of any row.
     pub limbs: [Limb; 4],
     /// How many of the rows fill a gap.
     pub filled: u32,
-    /// False while more than a tenth of the scalar window's joint-frames were not measured.
+    /// False if more than a tenth of the joint-frames in the scalars' window were not measured.
     pub valid: bool,
-    /// Time spent.
+    /// Processing time.
     pub stages: Stages,
 }
 
 impl FrontOutput {
-    /// This and what the datagrams after it completed, as of one datagram: the rows of both, the strokes of either, and all
-    /// else of the newest.
+    /// Merges this output with a newer one as if one datagram had completed both: rows of both, the strongest stroke
+    /// of each limb, and the newest value of everything else.
     #[must_use]
     pub fn joined(mut self, mut newer: Self) -> Self {
         if !newer.reset {
@@ -78,7 +78,7 @@ impl FrontOutput {
         newer
     }
 
-    /// Seconds: of the source, local, expected, late.
+    /// Sets the times from seconds: source, local, expected, late.
     pub(super) fn set_times(&mut self, seconds: [f64; 4]) {
         let [source, local, expected, late] = seconds.map(|s| (s * 1e9) as i64);
         (self.t_source_ns, self.t_local_ns) = (source, local);
@@ -87,7 +87,7 @@ impl FrontOutput {
 }
 
 impl Default for FrontOutput {
-    /// Nothing yet, and room for the longest gap.
+    /// No frame yet; with capacity for the longest gap.
     fn default() -> Self {
         Self {
             rows: Vec::with_capacity(MAX_GAP as usize + 1),
@@ -110,49 +110,49 @@ impl Default for FrontOutput {
     }
 }
 
-/// What was counted since a front end was made.
+/// Counts since a front end was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Datagrams taken.
+    /// Datagrams received.
     pub packets: u64,
-    /// Frames accepted from them.
+    /// Frames accepted.
     pub frames: u64,
-    /// Frames among them that have a number, without which no loss can be told.
+    /// Accepted frames with a number; without numbers losses cannot be counted.
     pub numbered: u64,
-    /// Grid frames given.
+    /// Grid frames output.
     pub emitted: u64,
-    /// Grid frames among them that filled a gap.
+    /// Output grid frames that filled a gap.
     pub filled: u64,
-    /// Frames whose number never came.
+    /// Frames whose number never arrived.
     pub lost: u64,
-    /// Frames that had come before.
+    /// Frames that had already arrived.
     pub doubled: u64,
-    /// Frames that came after a newer one; they are dropped.
+    /// Frames that arrived after a newer one; they are dropped.
     pub reordered: u64,
-    /// Datagrams cut short.
+    /// Truncated datagrams.
     pub truncated: u64,
-    /// Datagrams of the right protocol that make no sense.
+    /// Invalid datagrams of the right protocol.
     pub malformed: u64,
     /// Datagrams of another protocol.
     pub alien: u64,
-    /// Frames whose number or time belongs to another clock than the stream's.
+    /// Frames whose number or time is not of this stream's clock.
     pub strange: u64,
-    /// Frames of a body that was refused.
+    /// Frames of a body that cannot be played.
     pub refused: u64,
-    /// Datagrams of senders that do not play.
+    /// Datagrams of senders that are not active.
     pub ignored: u64,
-    /// How often the stream began anew, its first beginning included.
+    /// How often a stream started, the first time included.
     pub resets: u64,
 }
 
 impl Counters {
-    /// A frame came after a newer one, with which it was counted as lost where its number told so.
-    pub(super) fn overtaken(&mut self, lost: bool) {
+    /// Counts a frame that arrived after a newer one; `lost`: it had been counted as lost.
+    pub(super) fn count_late(&mut self, lost: bool) {
         self.lost = self.lost.saturating_sub(u64::from(lost));
         self.reordered += 1;
     }
 
-    /// Every counter with its name.
+    /// All counters with their names.
     #[must_use]
     pub fn named(&self) -> [(&'static str, u64); 15] {
         [
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!((joined.seq, joined.reset, joined.filled), (2, true, 1));
         assert_eq!(joined.limbs.map(|limb| limb.stroke), [0.0, 1.0, 2.0, 0.0]);
         assert_eq!(joined.stages.scalars, 20);
-        // What was before a new beginning belongs to a stream that is over.
+        // Rows before a new start belong to a stream that is over.
         let anew = output(1, 2, false).joined(output(2, 1, true));
         assert_eq!((anew.rows.len(), anew.poses.len(), anew.filled), (1, 1, 0));
         assert_eq!((anew.reset, anew.limbs[1].stroke), (true, 0.0));

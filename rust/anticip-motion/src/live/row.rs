@@ -1,4 +1,4 @@
-//! From a grid frame to a feature row.
+//! Conversion of a grid frame to a feature row.
 
 use anticip_geometry::Quat;
 
@@ -11,13 +11,13 @@ use crate::noise::NoiseGate;
 use crate::pose::Pose;
 use crate::resample::GridFrame;
 
-/// The noise gate of a body with these joints, where one is wanted.
-pub(super) fn gate_for(config: FrontConfig, mask: &[bool; JOINT_COUNT]) -> Option<NoiseGate> {
+/// Creates the noise gate for a body with these joints, if it is configured.
+pub(super) fn noise_gate(config: FrontConfig, mask: &[bool; JOINT_COUNT]) -> Option<NoiseGate> {
     config.steady.then(|| NoiseGate::new(mask, config.noise.as_ref()))
 }
 
-/// The grid frame behind the noise gate.
-pub(super) fn still<'a>(
+/// Passes the grid frame through the noise gate, if there is one.
+pub(super) fn apply_gate<'a>(
     grid: GridFrame,
     frame: &'a Pose,
     gate: Option<&'a mut NoiseGate>,
@@ -32,25 +32,25 @@ pub(super) fn still<'a>(
     gate.pose()
 }
 
-/// Turns one grid frame into a feature row.
-pub(super) fn row(
+/// Appends the feature row and the pose of one grid frame to `out`.
+pub(super) fn push_row(
     grid: GridFrame,
     frame: &Pose,
-    held: &mut [u32; 2],
+    unmeasured: &mut [u32; 2],
     completion: Option<&mut Completion>,
     extractor: &mut FeatureExtractor,
     out: &mut FrontOutput,
     counters: &mut Counters,
 ) {
     if grid.start {
-        // Rows of the same datagram before this one belong to a stream that is over.
+        // Earlier rows of the same datagram belong to a stream that is over.
         out.rows.clear();
         out.poses.clear();
         out.filled = 0;
         out.reset = true;
         counters.resets += 1;
         extractor.reset();
-        held[1] = held[0];
+        unmeasured[1] = unmeasured[0];
     }
     let mut whole: [Quat; JOINT_COUNT] = std::array::from_fn(|j| frame.rotations[j]);
     if let Some(completion) = completion {
@@ -59,16 +59,16 @@ pub(super) fn row(
         }
         completion.push(&mut whole);
     }
-    // Rounded once, here: what leaves is what the features were made of.
+    // Rounded only here, so that the features are computed from the very pose that is output.
     let mut pose = CanonicalPose::default();
     for (slot, q) in pose.iter_mut().zip(&whole) {
         *slot = q.to_array().map(|v| v as f32);
     }
     out.root = frame.root.map(|v| v as f32);
     let missing = if grid.fraction >= 1.0 {
-        held[0]
+        unmeasured[0]
     } else {
-        held[0] | held[1]
+        unmeasured[0] | unmeasured[1]
     };
     let mut features = [0.0; FEATURE_COUNT];
     extractor.push(&pose, out.root, missing, &mut features);

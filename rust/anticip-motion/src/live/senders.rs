@@ -1,4 +1,4 @@
-//! Who plays: of several senders one is heard, the others are followed until it is their turn.
+//! Selection of the active sender: one is played, the others are tracked until they take over.
 
 use std::cmp::Reverse;
 
@@ -8,74 +8,81 @@ use super::stage::Stage;
 use super::{FrontConfig, Source};
 use crate::MotionError;
 
-/// Senders that are followed; of more, the one that was silent for longest is forgotten, of the host with the
-/// most where that has more than a few.
-const MOST: usize = 16;
-const FEW: usize = 4;
-/// A sender takes over after so long (nanoseconds) of consistent frames, when the player has been silent for so long.
-const CONSISTENT: i64 = 1_000_000_000;
-const SILENT: i64 = 2_000_000_000;
-/// Frames farther apart than this do not follow each other.
-const PAUSE: i64 = 250_000_000;
-/// One sender leaves its ports behind. When so many datagrams within so long (nanoseconds) come from one of the last
-/// few that were left, there are two.
-const LEFT: usize = 8;
-const RETURNS: u32 = 5;
-const WITHIN: i64 = 1_000_000_000;
+/// Senders that are tracked at most. A new one replaces the one that was silent for longest, of the host with the
+/// most senders.
+const MAX_SENDERS: usize = 16;
+/// Hosts with up to this many senders count as equally crowded there.
+const FAIR_SHARE: usize = 4;
+/// A sender takes over after this time (nanoseconds) of consecutive frames ...
+const TAKEOVER_NS: i64 = 1_000_000_000;
+/// ... if the active sender has been silent for this time.
+const SILENCE_NS: i64 = 2_000_000_000;
+/// Frames farther apart than this are not consecutive.
+const MAX_FRAME_GAP_NS: i64 = 250_000_000;
+/// A single sender does not return to ports it has left: of these the last few are remembered.
+const REMEMBERED_PORTS: usize = 8;
+/// This many datagrams from remembered ports ...
+const PORT_RETURNS: u32 = 5;
+/// ... within this time mean that the host has more than one sender.
+const RETURN_WINDOW_NS: i64 = 1_000_000_000;
 
-/// A sender as it is told of.
+/// State of one sender, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SenderState {
-    /// What the caller calls it.
+    /// Name that the caller gave it.
     pub name: String,
-    /// Whether it is the one that is heard.
+    /// Whether it is the active sender.
     pub plays: bool,
-    /// Good frames that came from it.
+    /// Number of valid frames.
     pub frames: u64,
-    /// Arrival of its last datagram, nanoseconds.
+    /// Arrival of the last datagram, nanoseconds.
     pub last_ns: i64,
 }
 
-/// One sender: its own decoder, body and clock.
+/// One sender with its own decoder, body and clock.
 pub(super) struct Session {
     name: String,
     decoder: Decoder,
     pub(super) stage: Stage,
-    /// Good frames so far; since when they have followed each other; the last one; the last datagram.
+    /// Number of valid frames.
     frames: u64,
-    since_ns: i64,
+    /// Arrival of the first of the current run of consecutive frames.
+    run_start_ns: i64,
+    /// Arrival of the last valid frame.
     frame_ns: i64,
+    /// Arrival of the last datagram.
     last_ns: i64,
     ports: Ports,
 }
 
-/// The ports that a host sends from.
+/// Ports that a host has sent from.
 #[derive(Default)]
 struct Ports {
     newest: Option<u16>,
-    left: [Option<u16>; LEFT],
+    previous: [Option<u16>; REMEMBERED_PORTS],
     returns: u32,
-    since_ns: i64,
+    /// Start of the window in which `returns` are counted.
+    window_ns: i64,
 }
 
 impl Ports {
-    /// A datagram from this port; true where the host has more than one sender.
-    fn hear(&mut self, port: Option<u16>, arrival_ns: i64) -> bool {
+    /// Records a datagram from `port`; returns true if the host has more than one sender.
+    fn record(&mut self, port: Option<u16>, arrival_ns: i64) -> bool {
         if self.newest == port {
             return false;
         }
-        if port.is_some() && self.left.contains(&port) {
-            if arrival_ns.saturating_sub(self.since_ns) > WITHIN {
-                (self.returns, self.since_ns) = (0, arrival_ns);
+        if port.is_some() && self.previous.contains(&port) {
+            if arrival_ns.saturating_sub(self.window_ns) > RETURN_WINDOW_NS {
+                (self.returns, self.window_ns) = (0, arrival_ns);
             }
             self.returns += 1;
         }
         if self.newest.is_some() {
-            self.left.rotate_right(1);
-            self.left[0] = self.newest;
+            self.previous.rotate_right(1);
+            self.previous[0] = self.newest;
         }
         self.newest = port;
-        self.returns >= RETURNS
+        self.returns >= PORT_RETURNS
     }
 }
 
@@ -86,15 +93,15 @@ impl Session {
             decoder: Decoder::new(source),
             stage: Stage::new(source, config)?,
             frames: 0,
-            since_ns: 0,
+            run_start_ns: 0,
             frame_ns: i64::MIN,
             last_ns: i64::MIN,
             ports: Ports::default(),
         })
     }
 
-    /// Decodes a datagram and hands what it holds to the stage; true where it held a good frame.
-    pub(super) fn take(&mut self, datagram: &[u8], arrival_ns: i64, counters: &mut Counters) -> bool {
+    /// Decodes a datagram and passes its content to the stage; returns true if it held a valid frame.
+    pub(super) fn receive(&mut self, datagram: &[u8], arrival_ns: i64, counters: &mut Counters) -> bool {
         self.stage.clear();
         self.last_ns = arrival_ns;
         if !self
@@ -103,8 +110,8 @@ impl Session {
         {
             return false;
         }
-        if arrival_ns.saturating_sub(self.frame_ns) > PAUSE {
-            self.since_ns = arrival_ns;
+        if arrival_ns.saturating_sub(self.frame_ns) > MAX_FRAME_GAP_NS {
+            self.run_start_ns = arrival_ns;
         }
         self.frames += 1;
         self.frame_ns = arrival_ns;
@@ -115,19 +122,19 @@ impl Session {
         self.decoder.left_out()
     }
 
-    /// Whether `who` is this sender's name or the host in it.
-    fn is(&self, who: &str) -> bool {
-        self.name == who || is_host(&self.name, who)
+    /// Whether `selector` is this sender's name or its host.
+    fn matches(&self, selector: &str) -> bool {
+        self.name == selector || is_host(&self.name, selector)
     }
 }
 
-/// Whether `who` is the host of a sender, `host:port`; in brackets or not where that is an IPv6 address.
-fn is_host(sender: &str, who: &str) -> bool {
-    let bare = |host: &str| host.trim_matches(['[', ']']) == who.trim_matches(['[', ']']);
-    sender != who && sender.contains(':') && bare(host_of(sender))
+/// Whether `host` is the host of a sender `host:port`; an IPv6 address may be in brackets.
+fn is_host(sender: &str, host: &str) -> bool {
+    let is_same = |other: &str| other.trim_matches(['[', ']']) == host.trim_matches(['[', ']']);
+    sender != host && sender.contains(':') && is_same(host_of(sender))
 }
 
-/// What is before the last colon, where there is one.
+/// The part before the last colon, or all of it.
 fn host_of(sender: &str) -> &str {
     sender.rsplit_once(':').map_or(sender, |(host, _)| host)
 }
@@ -135,54 +142,55 @@ fn host_of(sender: &str) -> &str {
 pub(super) struct Senders {
     source: Source,
     config: FrontConfig,
-    /// Never empty; a nameless one stands in until somebody comes.
+    /// Never empty: a nameless placeholder is active until the first sender comes.
     sessions: Vec<Session>,
-    /// Index of the one that plays.
-    player: usize,
-    /// False before the first good frame.
-    playing: bool,
-    wanted: Option<String>,
-    /// Whether several send from the host that is wanted.
-    crowded: bool,
-    /// What is counted of senders that do not play.
-    elsewhere: Counters,
+    /// Index of the active session.
+    active: usize,
+    /// False before the first valid frame.
+    has_active: bool,
+    /// Name or host that the front end is restricted to.
+    selected: Option<String>,
+    /// Whether several senders share the selected host.
+    host_is_shared: bool,
+    /// Counts of senders that are not active.
+    inactive_counters: Counters,
 }
 
 impl Senders {
     pub(super) fn new(source: Source, config: FrontConfig) -> Result<Self, MotionError> {
-        let mut nobody = Session::new(source, config, "")?;
-        nobody.stage.play(true);
+        let mut placeholder = Session::new(source, config, "")?;
+        placeholder.stage.set_active(true);
         Ok(Self {
             source,
             config,
-            sessions: vec![nobody],
-            player: 0,
-            playing: false,
-            wanted: None,
-            crowded: false,
-            elsewhere: Counters::default(),
+            sessions: vec![placeholder],
+            active: 0,
+            has_active: false,
+            selected: None,
+            host_is_shared: false,
+            inactive_counters: Counters::default(),
         })
     }
 
     pub(super) fn reset(&mut self) {
         if let Ok(fresh) = Self::new(self.source, self.config) {
-            let wanted = self.wanted.take();
-            *self = Self { wanted, ..fresh };
+            let selected = self.selected.take();
+            *self = Self { selected, ..fresh };
         }
     }
 
-    pub(super) fn player(&self) -> &Session {
-        &self.sessions[self.player]
+    pub(super) fn active(&self) -> &Session {
+        &self.sessions[self.active]
     }
 
-    pub(super) fn player_mut(&mut self) -> &mut Session {
-        &mut self.sessions[self.player]
+    pub(super) fn active_mut(&mut self) -> &mut Session {
+        &mut self.sessions[self.active]
     }
 
     pub(super) fn states(&self) -> Vec<SenderState> {
         let state = |(i, s): (usize, &Session)| SenderState {
             name: s.name.clone(),
-            plays: self.playing && i == self.player,
+            plays: self.has_active && i == self.active,
             frames: s.frames,
             last_ns: s.last_ns,
         };
@@ -197,89 +205,95 @@ impl Senders {
     }
 
     pub(super) fn listen_to(&mut self, sender: Option<&str>) -> bool {
-        self.wanted = sender.map(str::to_owned);
-        self.crowded = false;
-        let Some(who) = sender else { return true };
-        let found = self.newest(who);
+        self.selected = sender.map(str::to_owned);
+        self.host_is_shared = false;
+        let Some(selector) = sender else { return true };
+        let found = self.find(selector);
         match found {
-            Some(i) if !(self.playing && i == self.player) => self.hand_over(i),
+            Some(i) if !(self.has_active && i == self.active) => self.activate(i),
             Some(_) => {}
             None => {
-                // Somebody who has not come yet: until then nobody plays, nor is anybody tried on.
-                self.sessions[self.player].stage.play(false);
-                self.playing = false;
+                // The sender has not come yet: until then none is active.
+                self.sessions[self.active].stage.set_active(false);
+                self.has_active = false;
             }
         }
         found.is_some()
     }
 
-    /// The session of `who`: of several the one that plays, or else the newest.
-    fn newest(&self, who: &str) -> Option<usize> {
-        let known = self.sessions.iter().enumerate().filter(|(_, s)| s.is(who));
-        let newest = known.max_by_key(|(i, s)| (self.playing && *i == self.player, s.last_ns));
+    /// Index of the session that `selector` names: of several the active one, or else the newest.
+    fn find(&self, selector: &str) -> Option<usize> {
+        let matching = self
+            .sessions
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.matches(selector));
+        let newest = matching.max_by_key(|(i, s)| (self.has_active && *i == self.active, s.last_ns));
         newest.map(|(i, _)| i)
     }
 
-    fn hand_over(&mut self, to: usize) {
-        self.sessions[self.player].stage.play(false);
-        self.player = to;
-        self.playing = true;
-        self.sessions[to].stage.play(true);
+    fn activate(&mut self, index: usize) {
+        self.sessions[self.active].stage.set_active(false);
+        self.active = index;
+        self.has_active = true;
+        self.sessions[index].stage.set_active(true);
     }
 
-    /// Takes a datagram; the player's session where it was the player's.
-    pub(super) fn take(
+    /// Takes a datagram; returns the active session if it came from the active sender.
+    pub(super) fn receive(
         &mut self,
         datagram: &[u8],
         arrival_ns: i64,
         sender: &str,
         counters: &mut Counters,
     ) -> Option<&mut Session> {
-        let index = self.session(sender, arrival_ns)?;
-        let allowed = self
-            .wanted
+        let index = self.session_index(sender, arrival_ns)?;
+        let is_allowed = self
+            .selected
             .as_deref()
-            .is_none_or(|who| self.sessions[index].is(who));
-        if !self.playing && allowed {
-            // Whoever comes is tried on; with the first good frame it plays.
-            if !self.sessions[index].stage.plays() {
-                self.hand_over(index);
+            .is_none_or(|selector| self.sessions[index].matches(selector));
+        if !self.has_active && is_allowed {
+            // Any sender is tried; with its first valid frame it becomes the active one.
+            if !self.sessions[index].stage.is_active() {
+                self.activate(index);
             }
-            self.playing = self.sessions[index].take(datagram, arrival_ns, counters);
+            self.has_active = self.sessions[index].receive(datagram, arrival_ns, counters);
             return Some(&mut self.sessions[index]);
         }
-        if self.playing && index == self.player {
-            self.sessions[index].take(datagram, arrival_ns, counters);
+        if self.has_active && index == self.active {
+            self.sessions[index].receive(datagram, arrival_ns, counters);
             return Some(&mut self.sessions[index]);
         }
         counters.ignored += 1;
         let session = &mut self.sessions[index];
-        let good = session.take(datagram, arrival_ns, &mut self.elsewhere);
-        let steady = good && arrival_ns.saturating_sub(session.since_ns) >= CONSISTENT;
-        let silent = arrival_ns.saturating_sub(self.sessions[self.player].frame_ns) >= SILENT;
-        if allowed && steady && silent {
-            self.hand_over(index);
+        let is_valid = session.receive(datagram, arrival_ns, &mut self.inactive_counters);
+        let is_steady = is_valid && arrival_ns.saturating_sub(session.run_start_ns) >= TAKEOVER_NS;
+        let is_silent = arrival_ns.saturating_sub(self.sessions[self.active].frame_ns) >= SILENCE_NS;
+        if is_allowed && is_steady && is_silent {
+            self.activate(index);
         }
         None
     }
 
-    /// The session of a sender, a new one where it was not heard before. All that comes from a host that is wanted is
-    /// one sender's, for a network may give each datagram another port, until it is seen that there are several.
-    fn session(&mut self, sender: &str, arrival_ns: i64) -> Option<usize> {
-        let wanted = self.wanted.as_deref().filter(|who| is_host(sender, who));
-        let mut found = wanted.filter(|_| !self.crowded).and_then(|who| self.newest(who));
-        if let (Some(one), true) = (found, wanted.is_some()) {
+    /// Index of a sender's session, which is created for a new sender. All datagrams of a selected host belong to one
+    /// sender, because a network may change the port with each datagram, until several senders are detected there.
+    fn session_index(&mut self, sender: &str, arrival_ns: i64) -> Option<usize> {
+        let host = self.selected.as_deref().filter(|host| is_host(sender, host));
+        let mut found = host
+            .filter(|_| !self.host_is_shared)
+            .and_then(|host| self.find(host));
+        if let (Some(index), true) = (found, host.is_some()) {
             let port = sender.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-            self.crowded = self.sessions[one].ports.hear(port, arrival_ns);
+            self.host_is_shared = self.sessions[index].ports.record(port, arrival_ns);
         }
-        if self.crowded || found.is_none() {
+        if self.host_is_shared || found.is_none() {
             found = self.sessions.iter().position(|s| s.name == sender);
         }
         if found.is_some() {
             return found;
         }
         let new = Session::new(self.source, self.config, sender).ok()?;
-        if self.sessions.len() < MOST {
+        if self.sessions.len() < MAX_SENDERS {
             self.sessions.push(new);
             return Some(self.sessions.len() - 1);
         }
@@ -287,16 +301,16 @@ impl Senders {
             .sessions
             .iter()
             .enumerate()
-            .filter(|(i, _)| *i != self.player);
-        let crowd = |s: &Session| {
+            .filter(|(i, _)| *i != self.active);
+        let host_senders = |s: &Session| {
             let names = self.sessions.iter().map(|other| other.name.as_str());
-            let of_host = |name: &&str| host_of(name) == host_of(&s.name);
-            names.chain([sender]).filter(of_host).count().max(FEW)
+            let same_host = |name: &&str| host_of(name) == host_of(&s.name);
+            names.chain([sender]).filter(same_host).count().max(FAIR_SHARE)
         };
-        // The many ports of one host must not push others out.
-        let oldest = others.min_by_key(|(_, s)| (Reverse(crowd(s)), s.last_ns));
-        let oldest = oldest.map(|(i, _)| i)?;
-        self.sessions[oldest] = new;
-        Some(oldest)
+        // Many ports of one host must not evict other hosts.
+        let evicted = others.min_by_key(|(_, s)| (Reverse(host_senders(s)), s.last_ns));
+        let evicted = evicted.map(|(i, _)| i)?;
+        self.sessions[evicted] = new;
+        Some(evicted)
     }
 }

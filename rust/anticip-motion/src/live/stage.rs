@@ -1,13 +1,13 @@
-//! From poses in the order of arrival to feature rows on the grid.
+//! One sender's stream: poses in the order of arrival to feature rows on the grid.
 
 use std::time::Instant;
 
 use anticip_wire::{PoseUpdate, SkeletonUpdate};
 
 use super::body::Body;
-use super::clock::{Stamp, StreamClock, When};
+use super::clock::{Placement, Stamp, StreamClock};
 use super::output::{Counters, FrontOutput, Stages};
-use super::row::{gate_for, row, still};
+use super::row::{apply_gate, noise_gate, push_row};
 use super::{FrontConfig, Source};
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
@@ -19,51 +19,56 @@ use crate::pose::Pose;
 use crate::resample::{GridFrame, MAX_GAP, Pushed, Resampler};
 use crate::tempo::TempoTracker;
 
-/// A source slower than this between two frames (seconds) has left a gap.
-const GAP: f64 = 0.1;
-/// How far a source's time may be from a grid time (grid steps) to be taken for it: a source of 50 Hz whose clock is
-/// rounded to milliseconds is not to wait for its next frame. More where the source has the grid's own rate.
-/// Where the clock tells no finer, up to the second; beyond that frames would be moved that can be told apart.
-const COARSE: f64 = 0.05;
-const COARSEST: f64 = 0.1;
-const SAME_RATE: (f64, f64) = (0.01, 0.25);
-/// Times beyond this (seconds) are no times.
-const ENDLESS: f64 = 9e9;
-/// The part of the grid's interval that a frame may be late, jitter apart, before the grid goes on without it; and how
-/// much jitter (seconds) it waits for.
+/// A longer time between two source frames (seconds) is a gap.
+const GAP_S: f64 = 0.1;
+/// Tolerance (grid steps) within which a source time is taken for a grid time, so that a 50 Hz source whose clock is
+/// rounded to milliseconds need not wait for its next frame.
+const MIN_TOLERANCE: f64 = 0.05;
+/// Largest tolerance (grid steps) for a clock of low resolution; a larger one would move frames that can be told
+/// apart.
+const MAX_TOLERANCE: f64 = 0.1;
+/// Relative difference of the source's interval below which it has the grid's own rate.
+const SAME_RATE: f64 = 0.01;
+/// Tolerance (grid steps) for a source of the grid's own rate.
+const SAME_RATE_TOLERANCE: f64 = 0.25;
+/// Larger source times (seconds) are ignored.
+const MAX_TIME_S: f64 = 9e9;
+/// Part of the grid interval, besides jitter, that a frame may be late before the grid goes on without it.
 const LATE: f64 = 0.25;
-const MOST_JITTER: f64 = 0.01;
-/// Between two frames of the source the grid goes on without the second where that comes later than this part of their
-/// interval, or than so many seconds, after the grid's own time.
-const NEARER: f64 = 0.5;
-const LONGEST_WAIT: f64 = 0.01;
+/// Most jitter (seconds) added to that.
+const MAX_JITTER_S: f64 = 0.01;
+/// Between two source frames the grid does not wait for the second if it is expected later than this part of their
+/// interval after the grid time ...
+const MAX_WAIT: f64 = 0.5;
+/// ... or later than this (seconds).
+const MAX_WAIT_S: f64 = 0.01;
 
 pub(super) struct Stage {
     source: Source,
     config: FrontConfig,
     body: Body,
-    /// Why the body that the source told last cannot be played; its frames are not.
+    /// Why the body that the source declared last cannot be played; its frames are then dropped.
     refusal: Option<String>,
-    /// False while another sender plays: frames are followed, but put on no grid.
-    playing: bool,
+    /// False while another sender is active: frames are tracked but not put on the grid.
+    is_active: bool,
     clock: StreamClock,
     resampler: Resampler,
     extractor: Option<FeatureExtractor>,
-    /// What solves the joints that a body of few sensors lacks.
+    /// Solves the joints that a body of few sensors lacks.
     completion: Option<Completion>,
-    /// Joints (bit j) of the body whose rotations say where others are, and no more.
-    placed: u32,
+    /// Joints (bit j) whose rotations only encode where other joints are.
+    position_only: u32,
     tempo: TempoTracker,
     limbs: LimbTracker,
     gate: Option<NoiseGate>,
-    /// Canonical joints not measured in the newest frame, and in the one before.
-    held: [u32; 2],
+    /// Canonical joints (bit j) not measured in the newest frame and in the one before.
+    unmeasured: [u32; 2],
     pose: Pose,
     scratch: Pose,
     out: FrontOutput,
-    /// The frame after the newest, before it is there.
-    guess: FrontOutput,
-    /// When decoding ended; the first pose of a datagram stamps it.
+    /// The extrapolated frame after the newest.
+    extrapolated: FrontOutput,
+    /// When decoding ended, set by the first pose of a datagram.
     decoded: Option<Instant>,
     scalars_ns: i64,
 }
@@ -74,33 +79,33 @@ impl Stage {
             source,
             config,
             refusal: None,
-            playing: false,
+            is_active: false,
             clock: StreamClock::new(),
             resampler: Resampler::new(JOINT_COUNT, RATE, Some(MAX_GAP))?.curved(),
             extractor: None,
             completion: None,
-            placed: 0,
+            position_only: 0,
             tempo: TempoTracker::default(),
             limbs: LimbTracker::default(),
             gate: None,
             body: Body::standard(source)?,
-            held: [0; 2],
+            unmeasured: [0; 2],
             pose: Pose::identity(JOINT_COUNT),
             scratch: Pose::identity(JOINT_COUNT),
             out: FrontOutput::default(),
-            guess: FrontOutput::default(),
+            extrapolated: FrontOutput::default(),
             decoded: None,
             scalars_ns: 0,
         })
     }
 
-    /// How sure each joint is: 1 where it is measured, less where it is solved, 0 where there is none.
+    /// Confidence in each joint: 1 if measured, less if solved, 0 if absent.
     pub(super) fn confidence(&self) -> [f32; JOINT_COUNT] {
-        let measured = self.body.mask().map(|there| f32::from(u8::from(there)));
+        let measured = self.body.mask().map(|present| f32::from(u8::from(present)));
         self.completion.as_ref().map_or(measured, |c| *c.confidence())
     }
 
-    /// The joints that the features have: measured or solved.
+    /// Joints that the features cover: measured or solved.
     pub(super) fn mask(&self) -> [bool; JOINT_COUNT] {
         if self.completion.is_some() {
             [true; JOINT_COUNT]
@@ -114,15 +119,15 @@ impl Stage {
     }
 
     pub(super) fn names(&self) -> Option<&[String]> {
-        self.body.announced().then(|| self.body.names())
+        self.body.layout_known().then(|| self.body.names())
     }
 
-    /// Whether the body is the source's own.
+    /// Whether the body is the source's own and not a stand-in.
     pub(super) fn has_skeleton(&self) -> bool {
-        self.body.told()
+        self.body.is_declared()
     }
 
-    /// Why the source's body cannot be played.
+    /// Why the source's body cannot be played, if so.
     pub(super) fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
@@ -131,19 +136,19 @@ impl Stage {
         &self.clock
     }
 
-    /// Whether its rows are made.
-    pub(super) fn plays(&self) -> bool {
-        self.playing
+    /// Whether feature rows are computed.
+    pub(super) fn is_active(&self) -> bool {
+        self.is_active
     }
 
-    /// Plays from the next frame on, as the beginning of a stream; or only follows.
-    pub(super) fn play(&mut self, playing: bool) {
-        self.playing = playing;
+    /// Outputs rows from the next frame on, which starts a stream; or only tracks frames.
+    pub(super) fn set_active(&mut self, is_active: bool) {
+        self.is_active = is_active;
         self.clock.reset();
         self.rebuild();
     }
 
-    /// Begins a datagram.
+    /// Prepares for the next datagram.
     pub(super) fn clear(&mut self) {
         self.out.rows.clear();
         self.out.poses.clear();
@@ -154,12 +159,12 @@ impl Stage {
         self.scalars_ns = 0;
     }
 
-    /// Takes a skeleton the source tells.
-    pub(super) fn skeleton(&mut self, update: &SkeletonUpdate, counters: &mut Counters) {
+    /// Takes a skeleton that the source declares.
+    pub(super) fn set_skeleton(&mut self, update: &SkeletonUpdate, counters: &mut Counters) {
         self.clock.declare(update.rate);
         match self.body.set_skeleton(update) {
             Ok(changed) => {
-                // Of the same body once more, what was found out about it holds.
+                // If the same body is declared again, what is known about it still holds.
                 self.refusal = self.body.disagreement().map(str::to_owned);
                 if changed {
                     self.rebuild();
@@ -172,26 +177,26 @@ impl Stage {
         }
     }
 
-    /// Of what follows these joints (bit j) only say where others are.
-    pub(super) fn places(&mut self, placed: u32) {
-        if std::mem::replace(&mut self.placed, placed) != placed {
+    /// Sets the joints (bit j) of the following frames whose rotations only encode where other joints are.
+    pub(super) fn set_position_only(&mut self, joints: u32) {
+        if std::mem::replace(&mut self.position_only, joints) != joints {
             self.rebuild();
         }
     }
 
-    /// The body or its mask is another one: what follows is a new stream of features.
+    /// Starts a new stream of features after a change of the body or its mask.
     fn rebuild(&mut self) {
         self.resampler.restart();
-        self.completion = match self.placed {
+        self.completion = match self.position_only {
             0 => Completion::new(self.body.mask()),
-            placed => Completion::placed(self.body.mask(), placed),
+            joints => Completion::placed(self.body.mask(), joints),
         };
         self.extractor = FeatureExtractor::new(&self.mask(), self.config.window).ok();
-        self.gate = gate_for(self.config, self.body.mask());
+        self.gate = noise_gate(self.config, self.body.mask());
     }
 
-    /// Takes one pose; true where it is a frame that goes on as the stream does.
-    pub(super) fn frame(&mut self, pose: &PoseUpdate, arrival_ns: i64, counters: &mut Counters) -> bool {
+    /// Takes one pose. Returns true if it is a new frame of the stream.
+    pub(super) fn push_frame(&mut self, pose: &PoseUpdate, arrival_ns: i64, counters: &mut Counters) -> bool {
         if self.decoded.is_none() {
             self.decoded = Some(Instant::now());
         }
@@ -202,34 +207,38 @@ impl Stage {
         }
         let stamp = Stamp {
             number: pose.seq,
-            time: pose.time.filter(|t| t.abs() < ENDLESS),
+            time: pose.time.filter(|t| t.abs() < MAX_TIME_S),
             arrival: arrival_ns as f64 * 1e-9,
         };
-        let mut when = self.clock.take(stamp);
-        if when == When::Doubled && self.clock.stands_still(pose) {
-            when = self.clock.take(stamp);
+        let mut placement = self.clock.take(stamp);
+        if placement == Placement::Doubled && self.clock.number_is_stuck(pose) {
+            placement = self.clock.take(stamp);
         }
-        let (seconds, lost, anew) = match when {
-            When::Next { seconds, lost, anew } => (seconds, lost, anew),
-            When::Same => {
+        let (seconds, lost, starts) = match placement {
+            Placement::Next {
+                seconds,
+                lost,
+                starts,
+            } => (seconds, lost, starts),
+            Placement::Same => {
                 self.complete(pose, counters);
                 return false;
             }
-            When::Doubled => {
+            Placement::Doubled => {
                 counters.doubled += 1;
                 return false;
             }
-            When::Late { lost } => {
-                counters.overtaken(lost);
+            Placement::Late { lost } => {
+                counters.count_late(lost);
                 return false;
             }
-            When::Strange => {
+            Placement::Strange => {
                 counters.strange += 1;
                 return false;
             }
         };
         counters.lost += lost;
-        if anew {
+        if starts {
             self.resampler.restart();
         }
         if refused {
@@ -241,42 +250,42 @@ impl Stage {
         if self.body.take(pose, false) {
             self.rebuild();
         }
-        if self.playing {
-            self.held[1] = self.held[0];
-            self.held[0] = self.body.canonical(&mut self.pose);
+        if self.is_active {
+            self.unmeasured[1] = self.unmeasured[0];
+            self.unmeasured[0] = self.body.canonical(&mut self.pose);
             if let Some(reason) = self.body.disagreement() {
                 self.refusal = Some(reason.to_owned());
                 return false;
             }
-            self.push(seconds, lost, counters);
+            self.push_to_grid(seconds, lost, counters);
         }
         true
     }
 
-    /// Counts a frame of which only the number is told, for it is past.
-    pub(super) fn past(&mut self, number: u32, counters: &mut Counters) {
-        match self.clock.past(number) {
-            Some(When::Doubled) => counters.doubled += 1,
-            Some(When::Late { lost }) => counters.overtaken(lost),
+    /// Counts a frame of an earlier number that came without its pose.
+    pub(super) fn count_past(&mut self, number: u32, counters: &mut Counters) {
+        match self.clock.classify_past(number) {
+            Some(Placement::Doubled) => counters.doubled += 1,
+            Some(Placement::Late { lost }) => counters.count_late(lost),
             _ => {}
         }
     }
 
-    /// Takes what belongs to the newest frame: the rest of a pose in several bundles, as VMC alone has it.
+    /// Adds to the newest frame: the rest of a pose that is split over several bundles, which only VMC does.
     fn complete(&mut self, pose: &PoseUpdate, counters: &mut Counters) {
         let adds = self.refusal.is_none() && pose.joints.iter().any(|j| !j.fresh);
         if !adds {
             counters.doubled += 1;
         } else if self.body.take(pose, true) {
             self.rebuild();
-        } else if self.playing {
-            self.held[0] = self.body.canonical(&mut self.pose);
+        } else if self.is_active {
+            self.unmeasured[0] = self.body.canonical(&mut self.pose);
             self.resampler.amend(&self.pose);
         }
     }
 
-    /// Puts the pose on the grid and turns the frames that completes into rows; `lost` frames before it never came.
-    fn push(&mut self, seconds: f64, lost: u64, counters: &mut Counters) {
+    /// Puts the pose on the grid and turns the completed grid frames into rows; `lost` frames before it never came.
+    fn push_to_grid(&mut self, seconds: f64, lost: u64, counters: &mut Counters) {
         let tolerance = self.tolerance(seconds);
         let Self {
             resampler,
@@ -288,20 +297,28 @@ impl Stage {
             out,
             pose,
             scratch,
-            held,
+            unmeasured,
             scalars_ns,
             ..
         } = self;
         let Some(extractor) = extractor else { return };
         resampler.set_tolerance(tolerance);
         let before = resampler.newest_time();
-        // Frames that were sent among those that are completed.
-        let sent = 1 + u32::from(resampler.waits());
+        // Source frames among the grid frames that are completed.
+        let sent = 1 + u32::from(resampler.has_pending());
         let mut newest = None;
         let pushed = resampler.push(seconds, pose, scratch, |grid, frame| {
-            let began = Instant::now();
-            let frame = still(grid, frame, gate.as_mut(), out);
-            row(grid, frame, held, completion.as_mut(), extractor, out, counters);
+            let started = Instant::now();
+            let frame = apply_gate(grid, frame, gate.as_mut(), out);
+            push_row(
+                grid,
+                frame,
+                unmeasured,
+                completion.as_mut(),
+                extractor,
+                out,
+                counters,
+            );
             if grid.start {
                 tempo.reset();
                 limbs.reset();
@@ -319,12 +336,12 @@ impl Stage {
                 }
             }
             newest = Some(grid.index);
-            *scalars_ns += began.elapsed().as_nanos() as i64;
+            *scalars_ns += started.elapsed().as_nanos() as i64;
         });
         let Some(index) = newest else { return };
         if let Ok(Pushed::Frames { count, .. }) = pushed
             && count > sent
-            && (lost > 0 || sent > 1 || before.is_some_and(|b| seconds - b > GAP))
+            && (lost > 0 || sent > 1 || before.is_some_and(|b| seconds - b > GAP_S))
         {
             out.filled += count - sent;
             counters.filled += u64::from(count - sent);
@@ -336,7 +353,7 @@ impl Stage {
         self.out.set_times(times);
     }
 
-    /// Brings into the caches what the next frame is likely to need; nothing changes.
+    /// Loads into the CPU caches what the next frame is likely to need.
     pub(super) fn prewarm(&self) {
         if let Some(extractor) = &self.extractor {
             extractor.prewarm();
@@ -344,60 +361,62 @@ impl Stage {
         self.tempo.prewarm();
     }
 
-    /// The grid frame after the newest as a body that goes on moving would have it; nothing of the stream changes.
-    pub(super) fn imagine(&mut self) -> Option<&FrontOutput> {
+    /// Extrapolates the grid frame after the newest; the stream is not changed.
+    pub(super) fn extrapolate(&mut self) -> Option<&FrontOutput> {
         let (mut extractor, mut gate) = (self.extractor.clone()?, self.gate.clone());
         let mut completion = self.completion.clone();
         let index = self.out.seq + 1;
         let newest = self.resampler.newest_time()?;
-        if !self.resampler.carry_on(index, &mut self.scratch) {
+        if !self.resampler.extrapolate(index, &mut self.scratch) {
             return None;
         }
-        let guess = &mut self.guess;
-        guess.rows.clear();
-        guess.poses.clear();
+        let out = &mut self.extrapolated;
+        out.rows.clear();
+        out.poses.clear();
         let grid = GridFrame {
             index,
             fraction: 1.0,
             start: false,
         };
-        let frame = still(grid, &self.scratch, gate.as_mut(), guess);
-        row(
+        let frame = apply_gate(grid, &self.scratch, gate.as_mut(), out);
+        push_row(
             grid,
             frame,
             &mut [0; 2],
             completion.as_mut(),
             &mut extractor,
-            guess,
+            out,
             &mut Counters::default(),
         );
-        guess.seq = index;
-        guess.scalars = *extractor.scalars();
-        guess.valid = extractor.valid();
-        guess.tempo = self.tempo.tempo().after(1.0);
+        out.seq = index;
+        out.scalars = *extractor.scalars();
+        out.valid = extractor.valid();
+        out.tempo = self.tempo.tempo().after(1.0);
         let times = self.times(index, newest, self.tolerance(newest));
-        self.guess.set_times(times);
-        Some(&self.guess)
+        self.extrapolated.set_times(times);
+        Some(&self.extrapolated)
     }
 
-    /// How far (grid steps) a frame's time may be from a grid time to be taken for it.
+    /// Tolerance (grid steps) within which a frame's time is taken for a grid time.
     fn tolerance(&self, seconds: f64) -> f64 {
-        let same = |i: f64| (i * RATE - 1.0).abs() < SAME_RATE.0;
-        if self.clock.interval().is_some_and(same) {
-            return SAME_RATE.1;
+        let is_same_rate = |interval: f64| (interval * RATE - 1.0).abs() < SAME_RATE;
+        if self.clock.interval().is_some_and(is_same_rate) {
+            return SAME_RATE_TOLERANCE;
         }
+        // VMC sends seconds as binary32, whose resolution after an hour is a quarter of a millisecond.
         // VMC sends its seconds as binary32, which after an hour tells quarters of a millisecond.
         let ulp = (seconds.abs() as f32).next_up() - seconds.abs() as f32;
-        let coarse = if self.source == Source::Vmc {
+        let resolution = if self.source == Source::Vmc {
             f64::from(ulp) * RATE
         } else {
             0.0
         };
-        coarse.clamp(COARSE, COARSEST)
+        resolution.clamp(MIN_TOLERANCE, MAX_TOLERANCE)
     }
 
-    /// The sender's and the local time of the grid frame `index`; when the one after it is to be expected, and from when
-    /// on it is late (seconds). The newest frame is of `seconds`.
+    /// Returns four times (seconds): of the grid frame `index` in the sender's clock and in the local one, then the
+    /// local times at which the next grid frame is expected and from which on it is late. `seconds` is the newest
+    /// frame's.
     fn times(&self, index: u64, seconds: f64, tolerance: f64) -> [f64; 4] {
         let interval = self.clock.interval().unwrap_or(1.0 / RATE);
         let map = self.clock.map();
@@ -405,15 +424,15 @@ impl Stage {
         let due = self.resampler.time_of(index + 1);
         let frames = ((due - tolerance / RATE - seconds) / interval).ceil().max(1.0);
         let next = seconds + frames * interval;
-        // Of a fast source the frame after a lost one is worth waiting for.
+        // With a fast source the frame after a lost one is worth waiting for.
         let slack = if 1.1 * interval < 0.5 / RATE {
             1.1 * interval
         } else {
             0.0
         };
-        let slack = slack.max(LATE / RATE) + map.jitter().min(MOST_JITTER);
-        // A guess from the frame before is better than what comes so much later.
-        let late = if next - due > (NEARER * interval).min(LONGEST_WAIT) {
+        let slack = slack.max(LATE / RATE) + map.jitter().min(MAX_JITTER_S);
+        // If the next frame comes much later, an extrapolation of the one before is better.
+        let late = if next - due > (MAX_WAIT * interval).min(MAX_WAIT_S) {
             local(due)
         } else {
             local(next) + slack
@@ -422,8 +441,8 @@ impl Stage {
         [self.clock.sender_time(here), map.local(here), local(next), late]
     }
 
-    /// Ends a datagram that began to be decoded at `began`.
-    pub(super) fn finish(&mut self, began: Instant, counters: &mut Counters) -> Option<&FrontOutput> {
+    /// Ends a datagram whose decoding started at `started`.
+    pub(super) fn finish(&mut self, started: Instant, counters: &mut Counters) -> Option<&FrontOutput> {
         if self.out.rows.is_empty() {
             return None;
         }
@@ -432,7 +451,7 @@ impl Stage {
         let now = Instant::now();
         let decoded = self.decoded.unwrap_or(now);
         self.out.stages = Stages {
-            decode: nanos(began, decoded),
+            decode: nanos(started, decoded),
             resample: (nanos(decoded, now) - self.scalars_ns).max(0),
             scalars: self.scalars_ns,
         };

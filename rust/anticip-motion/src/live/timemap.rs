@@ -1,21 +1,27 @@
-//! Stream time to local time: the lower envelope of (arrival - stream time), with its drift.
+//! Mapping of stream time to local time: the lower envelope of (arrival - stream time), with its drift.
 
 use std::collections::VecDeque;
 
-/// Arrivals are gathered into so many seconds each; of each only the least delayed counts.
-const BUCKET: f64 = 0.5;
-/// Buckets that count: 20 seconds.
+/// Length of a bucket of arrivals (seconds); only the least delayed arrival of each bucket counts.
+const BUCKET_S: f64 = 0.5;
+/// Buckets that are kept: 20 seconds.
 const BUCKETS: usize = 40;
-/// A drift is believed after so many seconds.
-const BELIEVED: f64 = 5.0;
-/// A least delay lower than all before it by this (seconds), and so in the next bucket too, is that of a shorter way.
-const SHORTER: f64 = 0.01;
-/// Delays beyond the envelope count for the usual delay up to this (seconds): a burst says nothing of the others.
-const USUAL: f64 = 0.05;
-/// Weight of a new frame in the usual delay and its spread.
-const FRESH: f64 = 1.0 / 64.0;
+/// Drift is estimated from this span (seconds) on.
+const MIN_DRIFT_SPAN_S: f64 = 5.0;
+/// A clock that drifts by more than this is not usable, once it was observed for [`CONFIRMED_SPAN_S`] ...
+pub(super) const MAX_DRIFT: f64 = 0.01;
+const CONFIRMED_SPAN_S: f64 = 10.0;
+/// ... or, with more drift than this, as soon as the drift is estimated.
+const MAX_EARLY_DRIFT: f64 = 0.1;
+/// If the least delay is lower than all before by this (seconds) in two successive buckets, the network delay has
+/// shrunk.
+const SHORTER_DELAY_S: f64 = 0.01;
+/// Limit of a frame's delay above the envelope (seconds) in the usual delay: a burst is not representative.
+const MAX_USUAL_S: f64 = 0.05;
+/// Weight of a new frame in the usual delay and its variance.
+const GAIN: f64 = 1.0 / 64.0;
 
-/// The least delayed frame of half a second.
+/// The least delayed frame of a bucket.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     number: i64,
@@ -23,17 +29,17 @@ struct Bucket {
     offset: f64,
 }
 
-/// A line under the delays of the last twenty seconds: what jitter and bursts add lies above it.
+/// A line below the delays of the last twenty seconds; jitter and bursts lie above it.
 ///
-/// Its slope is the median of the slopes between the half seconds' least delays, so that neither a burst nor a
-/// stall bends it; its height is the least delay.
+/// Its slope is the median of the slopes between the buckets' least delays, which neither bursts nor stalls bend; its
+/// height is the least delay.
 #[derive(Debug, Clone)]
 pub(super) struct TimeMap {
     buckets: VecDeque<Bucket>,
     slopes: Vec<f64>,
     slope: f64,
     span: f64,
-    /// The line's height where `seconds` is `origin`.
+    /// Height of the line at `origin`, seconds.
     low: f64,
     origin: f64,
     usual: f64,
@@ -62,10 +68,10 @@ impl TimeMap {
         (self.usual, self.variance, self.frames) = (0.0, 0.0, 0);
     }
 
-    /// Takes a frame of stream time `seconds` that arrived at `arrival` (local seconds).
+    /// Adds a frame of stream time `seconds` that arrived at `arrival` (local seconds).
     pub(super) fn push(&mut self, seconds: f64, arrival: f64) {
         let offset = arrival - seconds;
-        let number = (arrival / BUCKET).floor() as i64;
+        let number = (arrival / BUCKET_S).floor() as i64;
         match self.buckets.back_mut() {
             Some(last) if last.number >= number => {
                 if offset < last.offset {
@@ -91,14 +97,13 @@ impl TimeMap {
             .map(|b| b.offset + self.slope * (seconds - b.seconds));
         self.low = heights.fold(f64::INFINITY, f64::min);
         self.frames = self.frames.saturating_add(1);
-        let weight = FRESH.max(1.0 / f64::from(self.frames));
+        let weight = GAIN.max(1.0 / f64::from(self.frames));
         let delay = arrival - self.local(seconds);
-        self.usual += weight * (delay.min(USUAL) - self.usual);
+        self.usual += weight * (delay.min(MAX_USUAL_S) - self.usual);
         self.variance += weight * ((delay.min(1.0) - self.usual).powi(2) - self.variance);
     }
 
-    /// Where the way has become shorter all at once, what is older counts as if it had been so before: a step is no
-    /// drift.
+    /// If the delay has shrunk suddenly, shifts the older buckets down to match, because a step is not a drift.
     fn level(&mut self) {
         let Some(older) = self.buckets.len().checked_sub(2) else {
             return;
@@ -111,53 +116,60 @@ impl TimeMap {
             .take(older)
             .map(above)
             .fold(f64::INFINITY, f64::min);
-        if step.is_finite() && step > SHORTER && above(&next).abs() < 0.5 * step {
+        if step.is_finite() && step > SHORTER_DELAY_S && above(&next).abs() < 0.5 * step {
             for bucket in self.buckets.iter_mut().take(older) {
                 bucket.offset -= step;
             }
         }
     }
 
-    /// The median slope between the buckets that are complete.
+    /// Fits the slope: the median of the slopes between complete buckets.
     fn fit(&mut self) {
         self.level();
         let (Some(first), Some(last)) = (self.buckets.front(), self.buckets.back()) else {
             return;
         };
-        self.span = (last.number - first.number) as f64 * BUCKET;
+        self.span = (last.number - first.number) as f64 * BUCKET_S;
         self.slopes.clear();
         for (i, a) in self.buckets.iter().enumerate() {
             for b in self.buckets.iter().skip(i + 1) {
-                if b.seconds - a.seconds > BUCKET / 2.0 {
+                if b.seconds - a.seconds > BUCKET_S / 2.0 {
                     self.slopes.push((b.offset - a.offset) / (b.seconds - a.seconds));
                 }
             }
         }
         let middle = self.slopes.len() / 2;
-        self.slope = if self.span >= BELIEVED && middle > 0 {
+        self.slope = if self.span >= MIN_DRIFT_SPAN_S && middle > 0 {
             *self.slopes.select_nth_unstable_by(middle, f64::total_cmp).1
         } else {
             0.0
         };
     }
 
-    /// How much slower than the local clock stream time runs (0.01: one per cent), and over how many seconds that
-    /// was seen; 0 before it is believed.
+    /// How much slower than the local clock stream time runs (0.01 is one per cent; 0 while unknown), and over how
+    /// many seconds that was observed.
     pub(super) fn drift(&self) -> (f64, f64) {
         (self.slope, self.span)
     }
 
-    /// The local time (seconds) at which a frame of this stream time arrives at the earliest.
+    /// Whether the drift is larger than any usable clock's.
+    pub(super) fn drifts_too_much(&self) -> bool {
+        [(MAX_DRIFT, CONFIRMED_SPAN_S), (MAX_EARLY_DRIFT, 0.0)]
+            .iter()
+            .any(|&(max, min_span)| self.span >= min_span && self.slope.abs() > max)
+    }
+
+    /// Earliest local time (seconds) at which a frame of this stream time arrives.
     pub(super) fn local(&self, seconds: f64) -> f64 {
         seconds + self.low + self.slope * (seconds - self.origin)
     }
 
-    /// How much later than that frames usually come, seconds.
+    /// Mean delay of frames after that time, seconds.
     pub(super) fn usual(&self) -> f64 {
         self.usual
     }
 
-    /// The spread of their delays, seconds.
+    /// Standard deviation of those delays, seconds.
     pub(super) fn jitter(&self) -> f64 {
         self.variance.max(0.0).sqrt()
     }
@@ -189,7 +201,7 @@ mod tests {
             for i in 0..1200 {
                 let t = f64::from(i) / 60.0;
                 let mut arrival = 5.0 + t * (1.0 + drift) + f64::from(i * 7919 % 13) * 0.001;
-                // Every second 150 ms are held back and come together.
+                // Every second, 150 ms are held back and arrive together.
                 let held = arrival.fract();
                 if held < 0.15 {
                     arrival += 0.15 - held;
@@ -213,7 +225,7 @@ mod tests {
             map.push(t, 7.0 + t + delay);
             (map.usual(), map.jitter())
         };
-        // The first frames are their own mean.
+        // The first frames are averaged with equal weights.
         assert_eq!(push(0, 0.0).0, 0.0);
         assert!((push(1, 0.02).0 - 0.01).abs() < 1e-9);
         let (mut usual, mut jitter) = (0.0, 0.0);
@@ -242,7 +254,7 @@ mod tests {
             assert!(slope == 0.0 || (slope - 0.01).abs() < 1e-6);
         }
         assert!(map.drift().1 > 7.0);
-        // Where it goes on, not only where it is.
+        // The drift also extrapolates.
         assert!((map.local(9.0) - 9.09).abs() < 1e-3);
     }
 
@@ -258,7 +270,7 @@ mod tests {
                     assert!((map.drift().0 - drift).abs() < 5e-4, "{drift} {shorter} {t}");
                 }
                 if t > 12.5 {
-                    // The least delay is that of the older end of what the line is under.
+                    // The least delay is at the older end of the line.
                     assert!(
                         (map.local(t) - 5.0 - t * (1.0 + drift)).abs() < 0.004,
                         "{drift} {shorter} {t}"

@@ -257,7 +257,7 @@ fn hands_that_lie_far_off_at_first_do_not_tear_the_shoulders_off() {
     let mut trackers = Trackers::default();
     let hands = [("L_Hand", [1.4, -0.1, 0.0]), ("RightHand", [-1.4, -0.1, 0.0])];
     trackers.solve(&standing(0.0, &hands)).unwrap();
-    assert_eq!(trackers.raised, [-RAISED; 2]);
+    assert_eq!(trackers.raised, [-MAX_RAISED; 2]);
 }
 
 #[test]

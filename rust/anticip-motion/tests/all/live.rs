@@ -65,7 +65,8 @@ fn arrival_does_not_matter() {
 
 #[test]
 fn a_coarse_clock_does_not_delay_a_source_of_50_hz() {
-    // VMC's seconds are binary32: an hour in, they come in steps of a quarter of a millisecond; ten hours in, of four.
+    // VMC's seconds are binary32: an hour in, they come in steps of a quarter of a millisecond; ten hours in, of
+    // four.
     let sender = Sender::new(Source::Vmc);
     for start in [0.0, 600.0, 3600.0, 20_000.0, 40_000.0] {
         let mut front = front(Source::Vmc);
@@ -89,16 +90,16 @@ fn gaps_are_filled_with_the_next_packet_and_long_ones_begin_anew() {
         let outputs = feed_all(&mut front, &kept);
         let back = &outputs[50];
         // The frame that ends a gap waits for the next one, which tells how fast the movement is.
-        let waits = u64::from(missing > 3 && resets == 1);
-        assert_eq!(back.rows.len() as u64, filled + 1 + waits);
-        assert_eq!(back.seq, 50 + missing as u64 + waits);
+        let has_pending = u64::from(missing > 3 && resets == 1);
+        assert_eq!(back.rows.len() as u64, filled + 1 + has_pending);
+        assert_eq!(back.seq, 50 + missing as u64 + has_pending);
         assert_eq!(back.reset, resets == 2);
         assert_eq!(u64::from(back.filled), filled);
         let c = front.counters();
         assert_eq!((c.lost, c.filled, c.resets), (missing as u64, filled, resets));
-        assert_eq!(outputs.len(), kept.len() - waits as usize);
+        assert_eq!(outputs.len(), kept.len() - has_pending as usize);
         let dance = |i: u64| canonical(i as f64 / 50.0).0;
-        if waits == 1 {
+        if has_pending == 1 {
             // Half a second crossed at the speeds of both its ends is near what was danced.
             let pose = outputs[50]
                 .poses
@@ -258,8 +259,8 @@ fn a_vmc_model_without_some_bones_has_them_masked() {
 
 #[test]
 fn a_frame_between_two_of_which_one_lacks_joints_lacks_them_too() {
-    // Five of 22 joints fail at 25 Hz; the first frame is forgiven. Of 32 frames of the grid, 14 without them would be
-    // a tenth of the window, 15 are more.
+    // Five of 22 joints fail at 25 Hz; the first frame is forgiven. Of 32 frames of the grid, 14 without them would
+    // be a tenth of the window, 15 are more.
     let body = Distributor::compile(&standard::vmc()).expect("maps");
     let lost = ["LeftShoulder", "LeftUpperArm", "LeftLowerArm", "LeftHand", "Head"];
     let lost = lost.map(|name| {

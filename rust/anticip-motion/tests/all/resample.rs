@@ -203,7 +203,7 @@ fn a_gap_is_crossed_at_the_speeds_of_its_ends() {
             let t = f64::from(i) / 60.0;
             let (_, made) = push(&mut r, t, &turn(t));
             // The frame that ends the gap waits for the next one.
-            assert_eq!(r.waits(), curved && i == 37);
+            assert_eq!(r.has_pending(), curved && i == 37);
             frames += made.len();
             for (grid, pose) in made {
                 let exact = turn(grid.index as f64 / 50.0);

@@ -1,50 +1,53 @@
-//! The loop that takes jitter out of arrivals, as far as frames come regularly.
+//! A tracking loop that removes jitter from arrivals, as far as frames come regularly.
 
-use super::JUMP;
+use super::MAX_JUMP_S;
 
-/// How much of the difference between an arrival and where it was expected is believed: for the place, for the interval.
-const BELIEVED: (f64, f64) = (0.1, 0.005);
-/// Without numbers a frame that comes so many times as late as arrivals mostly are off tells of lost ones; how much of a
-/// frame's difference that is learned from.
-const SPREAD: (f64, f64) = (10.0, 0.02);
+/// Part of the difference between an arrival and its expectation that goes into the frame's place.
+const PLACE_GAIN: f64 = 0.1;
+/// Part of that difference that goes into the interval.
+const INTERVAL_GAIN: f64 = 0.005;
+/// Without numbers, a frame that is late by this many times the usual deviation indicates lost frames.
+const LOSS_THRESHOLD: f64 = 10.0;
+/// Weight of a new frame in the usual deviation.
+const DEVIATION_GAIN: f64 = 0.02;
 
-/// How frames arrive.
+/// State of the loop.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pace {
-    /// Between two frames, as the loop has it.
-    pub(super) seconds: Option<f64>,
-    /// How far arrivals mostly are from where they are expected, seconds.
-    spread: f64,
-    /// The newest frame, which has no number, was late and yet taken for the next.
-    late: bool,
+    /// Estimated seconds between two frames.
+    pub(super) interval: Option<f64>,
+    /// Usual deviation of arrivals from their expectation, seconds.
+    deviation: f64,
+    /// The newest frame, which has no number, was late and still taken for the next one.
+    was_late: bool,
 }
 
 impl Pace {
-    /// How many frames after the newest one without a number is that arrives `step` after it. Where jitter may have made
-    /// one late it is the next, unless it is the second in a row.
+    /// Number of frames from the newest one to one without a number that arrives `step` seconds later. A frame that
+    /// jitter may have delayed is the next one, unless it is the second such frame in a row.
     pub(super) fn steps(&mut self, step: f64, interval: f64) -> f64 {
         let steps = (step / interval).round().max(1.0);
-        let late = step - self.seconds.unwrap_or(interval);
-        self.late = steps > 1.0 && !self.late && late < SPREAD.0 * self.spread;
-        if self.late { 1.0 } else { steps }
+        let late = step - self.interval.unwrap_or(interval);
+        self.was_late = steps > 1.0 && !self.was_late && late < LOSS_THRESHOLD * self.deviation;
+        if self.was_late { 1.0 } else { steps }
     }
 
-    /// The place of a frame that arrives at `observed`, `steps` of `pace` after the newest.
-    pub(super) fn place(&mut self, pace: f64, newest: f64, steps: f64, observed: f64) -> f64 {
-        let expected = newest + steps * pace;
+    /// Places a frame that arrives at `observed`, `steps` intervals of `interval` seconds after the newest.
+    pub(super) fn place(&mut self, interval: f64, newest: f64, steps: f64, observed: f64) -> f64 {
+        let expected = newest + steps * interval;
         let error = observed - expected;
-        if error > JUMP {
-            // Not a burst: the numbers have stood still meanwhile.
+        if error > MAX_JUMP_S {
+            // Not a burst: the numbers stood still in the meantime.
             return observed;
         }
-        let error = error.clamp(-0.5 * pace, 0.5 * pace);
-        self.spread += SPREAD.1 * (error.abs() - self.spread);
-        self.seconds = Some(pace + BELIEVED.1 * error / steps);
-        expected + BELIEVED.0 * error
+        let error = error.clamp(-0.5 * interval, 0.5 * interval);
+        self.deviation += DEVIATION_GAIN * (error.abs() - self.deviation);
+        self.interval = Some(interval + INTERVAL_GAIN * error / steps);
+        expected + PLACE_GAIN * error
     }
 }
 
-/// Frames that come late at the usual pace.
+/// A run of frames that arrive late at the usual pace: its first frame, and its length.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pause {
     pub(super) seconds: f64,

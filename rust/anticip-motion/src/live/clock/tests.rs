@@ -10,15 +10,15 @@ fn stamp(number: impl Into<Option<u32>>, time: impl Into<Option<f64>>, arrival: 
     }
 }
 
-fn seconds(when: When) -> f64 {
-    match when {
-        When::Next { seconds, .. } => seconds,
-        _ => panic!("{when:?}"),
+fn seconds(placement: Placement) -> f64 {
+    match placement {
+        Placement::Next { seconds, .. } => seconds,
+        _ => panic!("{placement:?}"),
     }
 }
 
-/// A clock that has heard `frames` frames of `rate` a second.
-fn heard(frames: u32, rate: f64) -> StreamClock {
+/// A clock after `frames` frames at `rate` a second.
+fn clock_after(frames: u32, rate: f64) -> StreamClock {
     let mut clock = StreamClock::new();
     for i in 0..frames {
         let t = f64::from(i) / rate;
@@ -29,34 +29,34 @@ fn heard(frames: u32, rate: f64) -> StreamClock {
 
 #[test]
 fn numbers_order_and_count_losses() {
-    let mut c = heard(12, 60.0);
+    let mut c = clock_after(12, 60.0);
     let at = |i: u32| stamp(i, 100.0 + f64::from(i) / 60.0, f64::from(i) / 60.0);
-    assert_eq!(c.take(at(11)), When::Doubled);
+    assert_eq!(c.take(at(11)), Placement::Doubled);
     assert!(matches!(
         c.take(at(14)),
-        When::Next {
+        Placement::Next {
             lost: 2,
-            anew: false,
+            starts: false,
             ..
         }
     ));
-    assert_eq!(c.take(at(12)), When::Late { lost: true });
-    assert_eq!(c.take(at(12)), When::Doubled);
-    assert_eq!(c.take(at(13)), When::Late { lost: true });
-    assert!(matches!(c.take(at(15)), When::Next { lost: 0, .. }));
-    // What was sent before the first was never counted.
+    assert_eq!(c.take(at(12)), Placement::Late { lost: true });
+    assert_eq!(c.take(at(12)), Placement::Doubled);
+    assert_eq!(c.take(at(13)), Placement::Late { lost: true });
+    assert!(matches!(c.take(at(15)), Placement::Next { lost: 0, .. }));
+    // Frames sent before the first were never counted as lost.
     let mut c = StreamClock::new();
     c.take(at(7));
     c.take(at(9));
     assert_eq!(
         [6, 8].map(|i| c.take(at(i))),
-        [false, true].map(|lost| When::Late { lost })
+        [false, true].map(|lost| Placement::Late { lost })
     );
-    // A sender that starts over brings back nothing that was lost.
-    let mut c = heard(200, 50.0);
+    // A sender that restarts does not bring back lost frames.
+    let mut c = clock_after(200, 50.0);
     for i in 0..9 {
         let again = stamp(i, 200.0 + f64::from(i) / 50.0, 5.0 + f64::from(i) / 50.0);
-        assert_eq!(c.take(again), When::Late { lost: false });
+        assert_eq!(c.take(again), Placement::Late { lost: false });
     }
 }
 
@@ -66,8 +66,8 @@ fn numbers_wrap_and_times_place() {
         let mut c = StreamClock::new();
         for i in 0..600u32 {
             let t = f64::from(i) / rate;
-            let when = c.take(stamp(u32::MAX.wrapping_sub(99).wrapping_add(i), 5.0 + t, t));
-            assert!((seconds(when) - 5.0 - t).abs() < 1e-6, "{rate} {i}");
+            let placement = c.take(stamp(u32::MAX.wrapping_sub(99).wrapping_add(i), 5.0 + t, t));
+            assert!((seconds(placement) - 5.0 - t).abs() < 1e-6, "{rate} {i}");
         }
         assert!((c.rate().expect("measured") / rate - 1.0).abs() < 1e-3);
     }
@@ -75,55 +75,55 @@ fn numbers_wrap_and_times_place() {
 
 #[test]
 fn strange_frames_change_nothing_and_a_sender_that_starts_over_is_recognised() {
-    let mut c = heard(100, 60.0);
+    let mut c = clock_after(100, 60.0);
     for i in 0..1000u32 {
         // A thousand stray frames between the frames.
         assert!(!matches!(
             c.take(stamp(50_000 + i, 900.0 + f64::from(i) / 60.0, 1.7)),
-            When::Next { .. }
+            Placement::Next { .. }
         ));
         if i % 5 == 0 {
             let n = 100 + i / 5;
             let t = f64::from(n) / 60.0;
             assert!(matches!(
                 c.take(stamp(n, 100.0 + t, t)),
-                When::Next {
+                Placement::Next {
                     lost: 0,
-                    anew: false,
+                    starts: false,
                     ..
                 }
             ));
         }
     }
     for (number, time) in [(0, 0.0), (200, 0.0), (7_000_000, 4e6)] {
-        let mut c = heard(250, 60.0);
-        let begun: Vec<bool> = (0..20u32)
+        let mut c = clock_after(250, 60.0);
+        let restarts: Vec<bool> = (0..20u32)
             .map(|i| {
-                let when = c.take(stamp(
+                let placement = c.take(stamp(
                     number + i,
                     time + f64::from(i) / 60.0,
                     5.0 + f64::from(i) / 60.0,
                 ));
-                matches!(when, When::Next { anew: true, .. })
+                matches!(placement, Placement::Next { starts: true, .. })
             })
             .collect();
         assert_eq!(
-            begun.iter().position(|&b| b),
+            restarts.iter().position(|&b| b),
             Some(CONFIRMED as usize - 1),
             "{number}"
         );
-        assert_eq!(begun.iter().filter(|&&b| b).count(), 1);
+        assert_eq!(restarts.iter().filter(|&&b| b).count(), 1);
     }
 }
 
 #[test]
 fn a_clock_that_is_set_bends_nothing() {
     for step in [-3000.0, -0.5, 0.05, 0.16, 0.95, 7.0, 1e6] {
-        let mut c = heard(100, 50.0);
+        let mut c = clock_after(100, 50.0);
         for i in 100..200u32 {
             let t = f64::from(i) / 50.0;
-            let when = c.take(stamp(i, 100.0 + t + step, t));
-            assert!((seconds(when) - 100.0 - t).abs() < 1e-4, "{step} {i}");
+            let placement = c.take(stamp(i, 100.0 + t + step, t));
+            assert!((seconds(placement) - 100.0 - t).abs() < 1e-4, "{step} {i}");
         }
     }
 }
@@ -135,16 +135,16 @@ fn without_numbers_a_clock_that_is_set_bends_nothing_and_begins_nothing_anew() {
         let mut missing = 0;
         for i in 0..1200u32 {
             let t = f64::from(i) / 60.0;
-            // Once more after ten seconds: the clock is still one.
-            let told = 5.0 + t + set * f64::from(i / 400);
-            match c.take(stamp(None, told, 1.0 + t)) {
-                When::Next { seconds, anew, .. } => {
-                    assert_eq!(anew, i == 0, "{set} {i}");
+            // The clock is set once more after ten seconds and is still used.
+            let reported = 5.0 + t + set * f64::from(i / 400);
+            match c.take(stamp(None, reported, 1.0 + t)) {
+                Placement::Next { seconds, starts, .. } => {
+                    assert_eq!(starts, i == 0, "{set} {i}");
                     assert!((seconds - 5.0 - t).abs() < 1e-3, "{set} {i}: {seconds}");
-                    assert!((c.sender_time(seconds) - told).abs() < 1e-3, "{set} {i}");
+                    assert!((c.sender_time(seconds) - reported).abs() < 1e-3, "{set} {i}");
                 }
-                when => {
-                    assert_eq!(when, When::Late { lost: false }, "{set} {i}");
+                placement => {
+                    assert_eq!(placement, Placement::Late { lost: false }, "{set} {i}");
                     missing += 1;
                 }
             }
@@ -152,19 +152,19 @@ fn without_numbers_a_clock_that_is_set_bends_nothing_and_begins_nothing_anew() {
         assert_eq!(missing, if set < 0.0 { 4 } else { 0 }, "{set}");
         assert!((c.rate().expect("measured") / 60.0 - 1.0).abs() < 1e-3, "{set}");
     }
-    // Packets that were held back on another way come after newer ones, in a burst: they stay late.
+    // Delayed packets arrive in a burst after newer ones: they stay late.
     let mut c = StreamClock::new();
     for i in 0..100u32 {
         let t = f64::from(i) / 60.0;
         c.take(stamp(None, 5.0 + t, t));
     }
     for i in 0..8u32 {
-        let when = c.take(stamp(
+        let placement = c.take(stamp(
             None,
             6.0 + f64::from(i) / 60.0,
             99.2 / 60.0 + f64::from(i) * 1e-3,
         ));
-        assert_eq!(when, When::Late { lost: false });
+        assert_eq!(placement, Placement::Late { lost: false });
     }
     assert!(
         (seconds(c.take(stamp(None, 5.0 + 100.0 / 60.0, 100.0 / 60.0))) - 5.0 - 100.0 / 60.0).abs() < 1e-6
@@ -173,22 +173,25 @@ fn without_numbers_a_clock_that_is_set_bends_nothing_and_begins_nothing_anew() {
 
 #[test]
 fn a_sender_that_stands_still_for_a_moment_or_becomes_slower_is_believed() {
-    // The first pause ends in a network that held everything back; the arrivals tell nothing of it.
+    // The first pause ends in a network that held everything back; arrivals do not show it.
     for (pause, held) in [(0.3, 0.25), (0.3, 0.0), (0.9, 0.0)] {
-        let mut c = heard(100, 60.0);
+        let mut c = clock_after(100, 60.0);
         for i in 100..200u32 {
             let rate = if i < 150 { 60.0 } else { 20.0 };
             let t = 150f64.min(f64::from(i)) / 60.0 + f64::from(i.max(150) - 150) / rate + pause;
             let arrival = t.max(99.0 / 60.0 + pause + held);
-            let when = c.take(stamp(i, 100.0 + t, arrival));
-            assert!((seconds(when) - 100.0 - t).abs() < 1e-3, "{pause} {held} {i}");
+            let placement = c.take(stamp(i, 100.0 + t, arrival));
+            assert!(
+                (seconds(placement) - 100.0 - t).abs() < 1e-3,
+                "{pause} {held} {i}"
+            );
         }
     }
 }
 
 #[test]
 fn another_rate_in_mid_stream_is_known_after_eight_frames() {
-    // A phone that grows warm sends fewer. Numbered times are smoothed, so a wrong rate would move the frames.
+    // A warm phone lowers its rate. Numbered times are smoothed, so a wrong rate would move frames.
     for numbered in [true, false] {
         for (before, after) in [
             (60.0, 30.0),
@@ -200,9 +203,9 @@ fn another_rate_in_mid_stream_is_known_after_eight_frames() {
             let mut c = StreamClock::new();
             let (mut worst, mut t) = ([0.0_f64; 3], 0.0);
             for i in 0..500u32 {
-                let when = c.take(stamp(numbered.then_some(i), 100.0 + t, t));
+                let placement = c.take(stamp(numbered.then_some(i), 100.0 + t, t));
                 let late = usize::from(i > 308) + usize::from(i > 340);
-                worst[late] = worst[late].max((seconds(when) - 100.0 - t).abs());
+                worst[late] = worst[late].max((seconds(placement) - 100.0 - t).abs());
                 t += 1.0 / if i < 300 { before } else { after };
             }
             let good = worst[0] < 0.005 && worst[1] < 0.003 && worst[2] < 0.001;
@@ -210,7 +213,7 @@ fn another_rate_in_mid_stream_is_known_after_eight_frames() {
             assert!((c.rate().expect("measured") / after - 1.0).abs() < 1e-3);
         }
     }
-    // A few long steps are no rate: three frames of four lost, and not counted.
+    // A few long steps are not a new rate: three of four frames lost, without numbers.
     let mut c = StreamClock::new();
     for i in (0..400u32).filter(|i| !(200..228).contains(i) || i % 4 == 0) {
         let t = f64::from(i) / 60.0;
@@ -239,7 +242,7 @@ fn without_times_arrivals_stand_in_and_jitter_is_taken_out() {
             for i in 0..600u32 {
                 let t = f64::from(i) / 60.0;
                 let at = stamp(numbered.then_some(i), time, t + 0.5 * noise());
-                if let When::Next { seconds, .. } = c.take(at) {
+                if let Placement::Next { seconds, .. } = c.take(at) {
                     errors.push(c.sender_time(seconds) - t);
                 }
             }
@@ -258,7 +261,7 @@ fn without_times_arrivals_stand_in_and_jitter_is_taken_out() {
 
 #[test]
 fn without_numbers_jitter_makes_no_frame_another_s_nor_the_rate_wrong() {
-    // Of a thousand frames so many may be taken for doubled, and places be so far off (seconds, mean square).
+    // Per thousand frames: how many may be taken for doubled; and the largest rms error of places (seconds).
     for (rate, jitter, loss, most, sd) in [
         (60.0, 0.0005, 0.03, 0, 0.0003),
         (60.0, 0.003, 0.0, 5, 0.0015),
@@ -279,7 +282,7 @@ fn without_numbers_jitter_makes_no_frame_another_s_nor_the_rate_wrong() {
                 continue;
             }
             match c.take(stamp(None, None, last)) {
-                When::Next { seconds, .. } => errors.push(c.sender_time(seconds) - t),
+                Placement::Next { seconds, .. } => errors.push(c.sender_time(seconds) - t),
                 _ => same += 1,
             }
         }
@@ -306,7 +309,7 @@ fn quick_frames_with_numbers_alone_are_placed_through_jitter_and_loss() {
         let (mut c, mut last, mut errors) = (StreamClock::new(), 0.0_f64, Vec::new());
         for i in 0..(rate * 8.0) as u32 {
             let t = f64::from(i) / rate;
-            // In order, as late as the latest of those before.
+            // In order: each is at least as late as the latest before.
             last = last.max(t + 0.012 * noise().powi(2));
             if noise() < 0.03 {
                 continue;
@@ -326,7 +329,7 @@ fn quick_frames_with_numbers_alone_are_placed_through_jitter_and_loss() {
 
 #[test]
 fn seconds_in_binary32_place_frames_after_days_as_well() {
-    // Of a VMC sender that has been up for so many hours: .25 to 31 ms apart are what it can tell.
+    // A VMC sender that has run for so many hours: the resolution is 0.25 to 31 ms.
     for (hours, most) in [
         (1.0, 0.0005),
         (10.0, 0.0015),
@@ -340,8 +343,8 @@ fn seconds_in_binary32_place_frames_after_days_as_well() {
         let (mut errors, mut same) = (Vec::new(), 0);
         for i in 0..1200_u32 {
             let t = f64::from(i) / 60.0;
-            let told = f64::from((3600.0 * hours + t) as f32);
-            if let When::Next { seconds, .. } = c.take(stamp(None, told, t)) {
+            let reported = f64::from((3600.0 * hours + t) as f32);
+            if let Placement::Next { seconds, .. } = c.take(stamp(None, reported, t)) {
                 errors.push(seconds - 3600.0 * hours - t);
             } else {
                 same += 1;
@@ -363,7 +366,7 @@ fn a_clock_that_runs_wrong_gives_way_to_arrivals() {
         let mut first = None;
         for i in 0..3000u32 {
             let t = f64::from(i) / 60.0;
-            if let When::Next { seconds, .. } = c.take(stamp(i, t * factor, t)) {
+            if let Placement::Next { seconds, .. } = c.take(stamp(i, t * factor, t)) {
                 if i > 1800 {
                     first.get_or_insert((seconds, t));
                 }
@@ -378,16 +381,16 @@ fn a_clock_that_runs_wrong_gives_way_to_arrivals() {
 
 #[test]
 fn without_numbers_times_that_leap_give_way_to_arrivals() {
-    // In milliseconds, at two rates; from the first frame on and after ten minutes in seconds.
+    // Times in milliseconds at two rates; from the first frame on, and after ten seconds in seconds.
     for (rate, from) in [(60.0, 0u32), (30.0, 0), (60.0, 600)] {
         let mut c = StreamClock::new();
         let mut places = Vec::new();
         for i in 0..900u32 {
             let t = f64::from(i) / rate;
-            let told = if i < from { t } else { 1000.0 * t + 0.25 };
-            match c.take(stamp(None, told, t)) {
-                When::Next { seconds, anew, .. } => {
-                    assert!(i == 0 || !anew);
+            let reported = if i < from { t } else { 1000.0 * t + 0.25 };
+            match c.take(stamp(None, reported, t)) {
+                Placement::Next { seconds, starts, .. } => {
+                    assert!(i == 0 || !starts);
                     places.push(seconds - t);
                 }
                 _ => assert!((from..from + CONFIRMED + 2).contains(&i), "{rate} {i}"),
@@ -401,78 +404,84 @@ fn without_numbers_times_that_leap_give_way_to_arrivals() {
 
 #[test]
 fn a_clock_told_more_rarely_than_frames_come_gives_way_to_arrivals() {
-    let played = |untimed: &dyn Fn(u32) -> bool, split: f64| {
+    let count_played = |untimed: &dyn Fn(u32) -> bool, split: f64| {
         let (mut c, mut frames) = (StreamClock::new(), 0);
         for i in 0..1200u32 {
             let t = f64::from(i) / 60.0;
             let time = (!untimed(i)).then_some(t);
-            frames += u32::from(matches!(c.take(stamp(None, time, t)), When::Next { .. }));
+            frames += u32::from(matches!(c.take(stamp(None, time, t)), Placement::Next { .. }));
             if split > 0.0 {
-                // More of the same frame: it has no time.
-                assert_eq!(c.take(stamp(None, None, t + split)), When::Same);
+                // Another part of the same frame has no time.
+                assert_eq!(c.take(stamp(None, None, t + split)), Placement::Same);
             }
         }
         (frames, c.by_arrival)
     };
     for rare in [2, 4, 15, 30] {
-        let (frames, by_arrival) = played(&|i| i % rare > 0, 0.0);
+        let (frames, by_arrival) = count_played(&|i| i % rare > 0, 0.0);
         assert!(by_arrival && frames > 1140, "{rare}: {frames}");
     }
-    // Bundles of one frame, and times that are lost now and then, are no such clock.
-    assert_eq!(played(&|_| false, 0.001), (1200, false));
-    assert_eq!(played(&|i| i % 10 == 9, 0.0), (1080, false));
+    // Split bundles, and times that are missing now and then, are not such a clock.
+    assert_eq!(count_played(&|_| false, 0.001), (1200, false));
+    assert_eq!(count_played(&|i| i % 10 == 9, 0.0), (1080, false));
 }
 
 #[test]
 fn a_sender_that_had_paused_goes_on_as_it_says() {
-    let mut c = heard(200, 60.0);
+    let mut c = clock_after(200, 60.0);
     for i in 200..240u32 {
         let t = f64::from(i) / 60.0;
-        let when = c.take(stamp(i, 100.0 + t, 3.0 + t));
+        let placement = c.take(stamp(i, 100.0 + t, 3.0 + t));
         assert!(matches!(
-            when,
-            When::Next {
-                anew: false,
+            placement,
+            Placement::Next {
+                starts: false,
                 lost: 0,
                 ..
             }
         ));
-        assert!((seconds(when) - 100.0 - t).abs() < 1e-6);
+        assert!((seconds(placement) - 100.0 - t).abs() < 1e-6);
     }
     let local = c.map().local(100.0 + 240.0 / 60.0);
     assert!((local - 7.0).abs() < 0.002, "{local}");
-    // A backlog that comes at once is none.
-    let mut c = heard(200, 60.0);
+    // A backlog that arrives at once is not a pause.
+    let mut c = clock_after(200, 60.0);
     for i in 200..380u32 {
         let t = f64::from(i) / 60.0;
-        let when = c.take(stamp(i, 100.0 + t, t.max(380.0 / 60.0)));
-        assert!(matches!(when, When::Next { anew: false, .. }));
+        let placement = c.take(stamp(i, 100.0 + t, t.max(380.0 / 60.0)));
+        assert!(matches!(placement, Placement::Next { starts: false, .. }));
     }
 }
 
 #[test]
 fn a_way_that_has_become_longer_is_learned_without_a_new_beginning() {
-    let mut c = heard(200, 60.0);
+    let mut c = clock_after(200, 60.0);
     let at = |i: u32, late: f64| {
         let t = f64::from(i) / 60.0;
         stamp(i, 100.0 + t, late + t)
     };
     for i in 200..260 {
-        assert!(matches!(c.take(at(i, 0.2)), When::Next { anew: false, .. }));
+        assert!(matches!(
+            c.take(at(i, 0.2)),
+            Placement::Next { starts: false, .. }
+        ));
     }
     let local = c.map().local(100.0 + 260.0 / 60.0);
     assert!((local - 260.0 / 60.0 - 0.2).abs() < 0.002, "{local}");
-    // Bursts are none: what is on time between them says that the way is as long as before.
-    let mut c = heard(200, 60.0);
+    // Bursts do not count: frames on time between them show that the delay has not grown.
+    let mut c = clock_after(200, 60.0);
     for i in 200..800u32 {
         let held = f64::from(i % 60).mul_add(-1.0 / 60.0, 0.15).max(0.0);
-        assert!(matches!(c.take(at(i, held)), When::Next { anew: false, .. }));
+        assert!(matches!(
+            c.take(at(i, held)),
+            Placement::Next { starts: false, .. }
+        ));
     }
     let local = c.map().local(100.0 + 800.0 / 60.0);
     assert!((local - 800.0 / 60.0).abs() < 0.002, "{local}");
 }
 
-/// Also in the frame in which a sender's clock is found to be none.
+/// Also for the frame in which the sender's clock is found unusable.
 #[test]
 fn every_frame_has_a_local_time() {
     let fast = |i: u32| (Some(i), 1.75e9 + f64::from(i) / 60.0 * 1.02);
@@ -482,7 +491,7 @@ fn every_frame_has_a_local_time() {
         for i in 0..1500 {
             let (number, time) = sender(i);
             let arrival = 1e5 + f64::from(i) / 60.0;
-            if let When::Next { seconds, .. } = c.take(stamp(number, time, arrival)) {
+            if let Placement::Next { seconds, .. } = c.take(stamp(number, time, arrival)) {
                 let local = c.map().local(seconds);
                 assert!((local - arrival).abs() < 1.0, "frame {i}: {local} for {arrival}");
             }

@@ -48,7 +48,7 @@ impl Sender {
             Source::Mocopi => standard::mocopi(),
             Source::Vmc => standard::vmc(),
             Source::Msgpack => standard::canonical(),
-            Source::Told(place) => standard::by_name(PROTOCOLS[place].name).expect("a body of its own"),
+            Source::Other(place) => standard::by_name(PROTOCOLS[place].name).expect("a body of its own"),
         };
         let body = Distributor::compile(&skeleton).expect("maps");
         let offsets = skeleton.offsets;
@@ -76,7 +76,7 @@ impl Sender {
                 let quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
                 native::encode_frame(number, t, &quats, pose.root, &mut out).expect("encodes");
             }
-            Source::Told(place) => {
+            Source::Other(place) => {
                 (pose.seq, pose.time) = (Some(number), Some(t));
                 for joint in pose.joints.iter_mut().skip(1) {
                     joint.position = self.offsets[usize::from(joint.id)].map(|v| v as f32);

@@ -1,0 +1,51 @@
+//! Detection of a new clock from consecutive frames that do not belong to the stream.
+
+use super::{CONFIRMED, MAX_JUMP_S, Stamp};
+
+/// Frames that follow each other at the pace of their arrivals are not late packets, which come in faster bursts,
+/// from this number on.
+const MIN_PACED_FRAMES: u32 = 3;
+
+/// What consecutive frames of another clock indicate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Verdict {
+    /// Not enough frames.
+    Undecided,
+    /// They go on at the pace of their arrivals: if they are a little behind, the sender's clock was set back.
+    ClockSetBack,
+    /// The sender has restarted.
+    SenderRestarted,
+    /// Times advance faster than arrivals (in milliseconds, say): they are not usable.
+    TimesLeap,
+}
+
+/// The last outlier, and the number of consecutive ones.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Outliers {
+    last: Option<Stamp>,
+    frames: u32,
+    paced_frames: u32,
+}
+
+impl Outliers {
+    pub(super) fn push(&mut self, stamp: Stamp) -> Verdict {
+        let (mut follows, mut leaps, mut is_paced) = (false, false, false);
+        if let Some(last) = self.last.replace(stamp) {
+            if let (Some(a), Some(b)) = (last.number, stamp.number) {
+                follows = (1..=50).contains(&b.wrapping_sub(a));
+            } else if let (Some(a), Some(b)) = (last.time, stamp.time) {
+                leaps = b - a > (stamp.arrival - last.arrival).max(0.0) + MAX_JUMP_S;
+                follows = leaps || b > a && b - a < 1.0;
+                is_paced = follows && stamp.arrival - last.arrival >= 0.5 * (b - a);
+            }
+        }
+        self.frames = if follows { self.frames + 1 } else { 1 };
+        self.paced_frames = if is_paced { self.paced_frames + 1 } else { 1 };
+        match (self.frames >= CONFIRMED, leaps) {
+            (false, _) if self.paced_frames >= MIN_PACED_FRAMES => Verdict::ClockSetBack,
+            (false, _) => Verdict::Undecided,
+            (true, false) => Verdict::SenderRestarted,
+            (true, true) => Verdict::TimesLeap,
+        }
+    }
+}
