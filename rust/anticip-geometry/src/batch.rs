@@ -1,4 +1,4 @@
-//! Whole sequences at once: the streams, run over each sequence, sequences in parallel.
+//! Scalars of whole sequences, computed by the streams, with sequences in parallel.
 
 use rayon::prelude::*;
 
@@ -7,14 +7,14 @@ use crate::error::{GeometryError, option};
 use crate::paper::{whole_pose, whole_vector};
 use crate::stream::{PoseStream, VectorStream};
 
-/// The sums of a mean rotation hold so many frames at most.
-const LONGEST: usize = (1 << 15) - 1;
+/// Most frames whose rotations can be summed for a mean.
+const MAX_FRAMES: usize = (1 << 15) - 1;
 
-/// The scalars of many pose sequences, `quats` of shape `(sequences, frames, joints)`: the very values
-/// [`PoseStream`] gives frame by frame, in shape `(sequences, frames)`.
+/// Scalars of many pose sequences, `quats` of shape `(sequences, frames, joints)`: the same values as [`PoseStream`]
+/// gives frame by frame, in shape `(sequences, frames)`.
 ///
-/// With `paper` they have the papers' normalisers instead, of the whole sequence, for analysis alone. The window is the
-/// whole prefix then, whatever the options say, of 32,767 frames at most; joint limits are used where given.
+/// With `paper` they have the papers' normalisers over the whole sequence instead, for analysis only. The window is
+/// then the whole prefix, whatever the options say, of 32,767 frames at most; joint limits are used if given.
 pub fn pose_scalars<T: Copy + Into<f64> + Sync>(
     quats: &[[T; 4]],
     frames: usize,
@@ -23,8 +23,8 @@ pub fn pose_scalars<T: Copy + Into<f64> + Sync>(
     paper: bool,
 ) -> Result<Vec<[f64; 7]>, GeometryError> {
     let stream = PoseStream::new(joints, config.clone())?;
-    if paper && frames > LONGEST {
-        let most = format!("at most {LONGEST} frames where it is \"paper\"");
+    if paper && frames > MAX_FRAMES {
+        let most = format!("at most {MAX_FRAMES} frames for \"paper\"");
         return Err(option("profile", most, frames));
     }
     let what = "sequences x frames x joints";
@@ -46,8 +46,8 @@ pub fn pose_scalars<T: Copy + Into<f64> + Sync>(
     })
 }
 
-/// The scalars of many vector sequences, `x` of shape `(sequences, frames, dim)`: the very values
-/// [`VectorStream`] gives frame by frame, in shape `(sequences, frames)`; `paper` as in [`pose_scalars`].
+/// Scalars of many vector sequences, `x` of shape `(sequences, frames, dim)`: the same values as [`VectorStream`]
+/// gives frame by frame, in shape `(sequences, frames)`; `paper` as in [`pose_scalars`].
 pub fn vector_scalars<T: Copy + Into<f64> + Sync>(
     x: &[T],
     frames: usize,
@@ -75,10 +75,10 @@ pub fn vector_scalars<T: Copy + Into<f64> + Sync>(
     })
 }
 
-/// What `one` writes for each sequence of `values`, `frames` times `parts` of them; each thread has a stream of its own.
+/// Calls `one` for each sequence of `values`, `frames` times `parts` of them; each thread has a stream of its own.
 ///
 /// # Errors
-/// Values that are no whole number of sequences, named `what`, and those of `one`.
+/// A number of values that is not a whole number of sequences, named `what`, and the errors of `one`.
 fn each_sequence<S: Clone + Send, V: Sync>(
     stream: S,
     what: &'static str,

@@ -1,9 +1,9 @@
-//! Poses once more as 16-bit integers: a quarter of the memory, so that a window of thousands of frames stays in the
-//! processor's cache, and a bound on distances that starts from products of integers.
+//! Poses as 16-bit integers: a quarter of the memory, so that a window of thousands of frames stays in the processor's
+//! cache, and a lower bound on distances that starts from products of integers.
 //!
-//! A group of eight joints is laid out as in a state, `[w; 8] [x; 8] [y; 8] [z; 8]`. By the product `d` of two unit
-//! quaternions the chord is `c = 2 - 2 |d|`; rounding moves `c` by less than [`ERROR`], whatever it is, so the
-//! bound is good for poses far apart and says nothing of those that nearly agree.
+//! A group of eight joints is laid out as in a state, `[w; 8] [x; 8] [y; 8] [z; 8]`. With the product `d` of two unit
+//! quaternions the chord is `c = 2 - 2 |d|`. Rounding changes `c` by less than [`ERROR`], whatever its value, so the
+//! bound is good for poses far apart and says nothing about those that nearly agree.
 
 use crate::kernel::{LANES, POSE_GROUP};
 use crate::sketch::ROUND;
@@ -11,16 +11,16 @@ use crate::sketch::ROUND;
 /// Numbers in a group.
 pub(crate) const COARSE_GROUP: usize = 4 * LANES;
 
-/// Distances below are left to finer bounds.
+/// Smaller distances are left to finer bounds.
 pub(crate) const USEFUL: f64 = 0.2;
 
 const UNIT: f64 = 32_767.0;
 
-/// Each of four components is off by at most half a unit: a quaternion by a unit's length, a product by twice
-/// that, the chord by four times; and what single precision rounds.
+/// Error of a chord. Each of four components is off by at most half a unit: a quaternion by a unit's length, a product
+/// by twice that, the chord by four times; and the rounding of single precision.
 const ERROR: f32 = 4.1 / 32_767.0;
 
-/// Writes a pose of unit quaternions.
+/// Writes a pose of unit quaternions as integers.
 #[inline(always)]
 pub(crate) fn coarsen(state: &[f64], out: &mut [i16]) {
     let groups = state.as_chunks::<POSE_GROUP>().0;
@@ -54,7 +54,7 @@ pub(crate) fn least_dist2(a: &[i16], b: &[i16], weights: &[f32]) -> f64 {
             low[l] += w[l] * (c * (4.0 + c * (1.0 / 3.0 + c * 0.044_444)));
         }
     }
-    // What single precision loses grows with the number of terms.
+    // The rounding error of single precision grows with the number of terms.
     f64::from(low.iter().sum::<f32>()) * (1.0 - 1e-6 - 1e-7 * weights.len() as f64)
 }
 

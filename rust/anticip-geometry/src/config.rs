@@ -1,8 +1,8 @@
-//! The options of the definition and their ranges.
+//! Options of the scalars and their ranges.
 
 use crate::error::{GeometryError, option as fail};
 
-/// The seven scalars, in the order they have everywhere.
+/// The seven scalars, in the order used everywhere.
 pub const SCALARS: [&str; 7] = [
     "commitment",
     "uncertainty",
@@ -13,7 +13,7 @@ pub const SCALARS: [&str; 7] = [
     "stability",
 ];
 
-/// How the spread of the continuations becomes uncertainty.
+/// How the spread of the continuations is measured.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Uncertainty {
     /// One minus the mean pairwise cosine (an unbiased squared mean resultant length).
@@ -23,43 +23,43 @@ pub enum Uncertainty {
     Vendi,
 }
 
-/// What the jerk is compared with.
+/// What the jerk is compared with for stability.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Stability {
-    /// The speeds it is made of, which bound it by the triangle inequality.
+    /// The speeds that it is computed from, which bound it by the triangle inequality.
     #[default]
     Speed,
-    /// The papers': the largest jerk in the window. Zero on a perfect circle.
+    /// The largest jerk in the window, as in the papers. Zero on a perfect circle.
     MaxJerk,
 }
 
-/// What both spaces share.
+/// Options that both spaces share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Frames the scalars depend on: 32 to 16,384; `None` is the whole prefix (vectors only).
     pub window: Option<usize>,
-    /// Nearest past states asked for their continuations: 2 to 1,024.
+    /// Number of nearest past states whose continuations are used: 2 to 1,024.
     pub k: usize,
-    /// Frames over which transition pressure, phase stiffness and stability are taken: at least 1, three times as many
-    /// inside the window.
+    /// Frames over which transition pressure, phase stiffness and stability are taken: at least 1; three strides must
+    /// be inside the window.
     pub stride: usize,
     /// Frames a continuation spans, at least 1.
     pub horizon: usize,
     /// Most recent frames that are too close in time to count as a past state, at least 1.
     pub theiler: usize,
-    /// Speed per frame below which nothing moves: 1e-100 to 1e100.
+    /// Speed per frame below which a state is at rest: 1e-100 to 1e100.
     pub eps_v: f64,
-    /// Radius added to the window's own: 1e-100 to 1e100; `None` is `eps_v`.
+    /// Radius added to that of the window: 1e-100 to 1e100; `None` is `eps_v`.
     pub r0: Option<f64>,
-    /// Velocities the directional persistence looks at, at least 1.
+    /// Number of velocities for the directional persistence, at least 1.
     pub persistence: usize,
     /// Weights of certainty, constraint proximity and persistence in commitment: at least 0, sum 1.
     pub commitment: [f64; 3],
     /// Weight of the newest frame in a causal moving average of transition pressure, in `(0, 1]`.
     pub ema: Option<f64>,
-    /// Which uncertainty.
+    /// Kind of uncertainty.
     pub uncertainty: Uncertainty,
-    /// Which stability.
+    /// Kind of stability.
     pub stability: Stability,
 }
 
@@ -152,7 +152,7 @@ impl Options {
             let most = format!("at most {} frames of {dim} numbers", MAX_NUMBERS / dim);
             return Err(fail("window", most, self.window));
         }
-        // Two strides of increments are held: more than the window only where it grows.
+        // Two strides of increments are stored, which is more than the window only if that grows.
         if dim * 2 * self.stride > MAX_NUMBERS {
             let most = format!("at most {} frames of {dim} numbers", MAX_NUMBERS / dim / 2);
             return Err(fail("stride", most, self.stride));
@@ -161,18 +161,19 @@ impl Options {
     }
 }
 
-/// No body has more joints.
+/// Most joints of a pose.
 pub(crate) const MAX_JOINTS: usize = 1024;
 
-/// No vector has more dimensions.
+/// Most dimensions of a vector.
 pub(crate) const MAX_DIM: usize = 65_536;
 
-/// Rotations that a window of poses holds at most, and numbers in one of vectors: 128 MiB.
-const MAX_HELD: usize = 1 << 22;
-const MAX_NUMBERS: usize = 4 * MAX_HELD;
+/// Most rotations in a window of poses (128 MiB).
+const MAX_ROTATIONS: usize = 1 << 22;
+/// Most numbers in a window of vectors (128 MiB).
+const MAX_NUMBERS: usize = 4 * MAX_ROTATIONS;
 
-/// What one joint can do: proximity to these limits replaces proximity to the edge of the window's range.
-/// An infinite limit is none.
+/// Limits of one joint: proximity to them replaces proximity to the edge of the window's range. An infinite limit is
+/// ignored.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct JointLimit {
     /// The axis of twist in the joint's own frame (any length above zero).
@@ -188,12 +189,12 @@ pub struct JointLimit {
 /// Options of the pose space.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoseConfig {
-    /// What both spaces share; the window must be finite.
+    /// Options that both spaces share; the window must be finite.
     pub options: Options,
-    /// Weight of each joint, at least 0 and not all 0; renormalised to sum 1. `None`: uniform. Joints of
-    /// weight 0 are absent: never looked at, never counted as missing.
+    /// Weight of each joint, at least 0 and not all 0; normalised to sum 1. `None` is uniform. Joints of weight 0 are
+    /// absent: never read and never counted as missing.
     pub weights: Option<Vec<f64>>,
-    /// Limits of each joint; `None`: proximity from the data.
+    /// Limits of each joint; `None` takes proximity from the data.
     pub limits: Option<Vec<JointLimit>>,
 }
 
@@ -221,13 +222,17 @@ impl PoseConfig {
             ));
         }
         self.options.validate()?;
-        if joints * self.options.window.unwrap_or(0) > MAX_HELD {
-            let most = format!("at most {} frames of {joints} joints", MAX_HELD / joints);
+        if joints * self.options.window.unwrap_or(0) > MAX_ROTATIONS {
+            let most = format!("at most {} frames of {joints} joints", MAX_ROTATIONS / joints);
             return Err(fail("window", most, self.options.window));
         }
         if let Some(w) = &self.weights {
             if w.len() != joints {
-                return Err(fail("weights", format!("{joints} weights, one a joint"), w.len()));
+                return Err(fail(
+                    "weights",
+                    format!("{joints} weights, one for each joint"),
+                    w.len(),
+                ));
             }
             let sum: f64 = w.iter().sum();
             let usable = |x: f64| x.is_finite() && x >= 0.0;
@@ -237,7 +242,11 @@ impl PoseConfig {
         }
         if let Some(l) = &self.limits {
             if l.len() != joints {
-                return Err(fail("limits", format!("{joints} limits, one a joint"), l.len()));
+                return Err(fail(
+                    "limits",
+                    format!("{joints} limits, one for each joint"),
+                    l.len(),
+                ));
             }
             for limit in l {
                 let axis = limit.axis.iter().map(|c| c * c).sum::<f64>();

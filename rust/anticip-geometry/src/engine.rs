@@ -1,4 +1,4 @@
-//! The seven scalars of a stream of states: the definition, term by term.
+//! The seven scalars of a stream of states, term by term as defined.
 
 use crate::config::{Options, Stability, Uncertainty};
 use crate::increments::Increments;
@@ -7,8 +7,8 @@ use crate::space::Space;
 use crate::vendi::Vendi;
 use crate::window::Window;
 
-/// One stream: pushes states, yields scalars. Nothing is allocated after construction (but by the growing
-/// window of `window: None`).
+/// One stream: takes states, returns scalars. Allocates nothing after construction, except for the growing window of
+/// `window: None`.
 #[derive(Clone, Debug)]
 pub(crate) struct Engine<S> {
     options: Options,
@@ -16,23 +16,24 @@ pub(crate) struct Engine<S> {
     window: Window<S>,
     frames: usize,
     tangent: usize,
-    /// Over single frames.
+    /// Increments over single frames.
     velocities: Increments,
-    /// Over a stride of more than one.
+    /// Increments over a stride of more than one frame.
     strides: Option<Increments>,
-    /// Unit directions of the continuations, by slot, and their rest coordinates.
+    /// Unit directions of the continuations, by slot.
     directions: Vec<f64>,
+    /// Their coordinates in an extra dimension that represents rest, by slot.
     rests: Vec<f64>,
     /// Norms of the jerks, by slot.
     jerks: Vec<f64>,
     sum: Vec<f64>,
     vendi: Option<Vendi>,
-    /// Commitment and uncertainty of the newest frame and of those of a stride before it, frame `t` at `t % (stride + 1)`.
-    course: Vec<[f64; 2]>,
+    /// Commitment and uncertainty of the newest frame and of the stride before it, frame `t` at `t % (stride + 1)`.
+    history: Vec<[f64; 2]>,
     pressure: f64,
 }
 
-/// The terms the scalars are made of, each in `[0, 1]`.
+/// The terms of the scalars, each in `[0, 1]`.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Parts {
     pub(crate) uncertainty: f64,
@@ -44,7 +45,7 @@ pub(crate) struct Parts {
 }
 
 impl<S: Space> Engine<S> {
-    /// The options must have been validated.
+    /// Creates an engine; the options must be valid.
     pub(crate) fn new(space: S, options: Options) -> Self {
         let tangent = space.tangent_len();
         let n = options.window.unwrap_or(0);
@@ -61,7 +62,7 @@ impl<S: Space> Engine<S> {
             jerks: vec![0.0; n],
             sum: vec![0.0; tangent],
             vendi: (options.uncertainty == Uncertainty::Vendi).then(|| Vendi::new(options.k)),
-            course: vec![[0.0; 2]; stride + 1],
+            history: vec![[0.0; 2]; stride + 1],
             pressure: 0.0,
             options,
         }
@@ -86,7 +87,7 @@ impl<S: Space> Engine<S> {
         directions.chain(increments).sum::<f64>() + self.window.touch()
     }
 
-    /// The space, no state in it.
+    /// An empty copy of the space.
     pub(crate) fn empty_space(&self) -> S
     where
         S: Clone,
@@ -96,14 +97,14 @@ impl<S: Space> Engine<S> {
         space
     }
 
-    /// The scalars of the next frame.
+    /// Returns the scalars of the next frame.
     #[inline(always)]
     pub(crate) fn push(&mut self, state: &[f64]) -> [f64; 7] {
         let parts = self.advance(state);
         self.combine(&parts)
     }
 
-    /// The terms of the next frame.
+    /// Returns the terms of the next frame.
     #[inline(always)]
     pub(crate) fn advance(&mut self, state: &[f64]) -> Parts {
         let t = self.frames;
@@ -115,10 +116,10 @@ impl<S: Space> Engine<S> {
 
         let scale = self.window.radius() + self.r0;
         let o = &self.options;
-        let least = self
+        let nearest = self
             .window
             .search(o.theiler, o.theiler.max(o.horizon), 1e-9 * scale);
-        let novelty = least.map_or(1.0, |d| (d / (2.0 * scale)).min(1.0));
+        let novelty = nearest.map_or(1.0, |d| (d / (2.0 * scale)).min(1.0));
         let velocity = (t > 0).then(|| self.velocities.at(t).0);
         let proximity = self.window.space.proximity(state, velocity).unwrap_or_else(|| {
             let ramp = ((self.window.len() - 1) as f64 / 8.0).min(1.0);
@@ -134,7 +135,7 @@ impl<S: Space> Engine<S> {
         }
     }
 
-    /// The scalars of the frame just taken in, from its terms.
+    /// Returns the scalars of the frame just taken, from its terms.
     #[inline(always)]
     pub(crate) fn combine(&mut self, parts: &Parts) -> [f64; 7] {
         let &Parts {
@@ -145,12 +146,14 @@ impl<S: Space> Engine<S> {
             novelty,
             stability,
         } = parts;
-        let [certain, near, straight] = self.options.commitment;
-        let commitment = certain * (1.0 - uncertainty) + near * proximity + straight * persistence;
+        let [certainty_weight, proximity_weight, persistence_weight] = self.options.commitment;
+        let commitment = certainty_weight * (1.0 - uncertainty)
+            + proximity_weight * proximity
+            + persistence_weight * persistence;
         let commitment = commitment.clamp(0.0, 1.0);
         let t = self.frames - 1;
-        let now = t % self.course.len();
-        self.course[now] = [commitment, uncertainty];
+        let now = t % self.history.len();
+        self.history[now] = [commitment, uncertainty];
         let raw = self.pressure_over(self.options.stride);
         self.pressure = match self.options.ema {
             Some(a) if t > 0 => a * raw + (1.0 - a) * self.pressure,
@@ -167,24 +170,24 @@ impl<S: Space> Engine<S> {
         ]
     }
 
-    /// What commitment gained and uncertainty lost in the last frames, a stride of them at most; 0 before there are so many.
+    /// Increase of commitment less that of uncertainty over the last `frames`, a stride at most; 0 if there are fewer.
     #[inline(always)]
     fn pressure_over(&self, frames: usize) -> f64 {
-        let (t, rows) = (self.frames - 1, self.course.len());
+        let (t, rows) = (self.frames - 1, self.history.len());
         if t < frames {
             return 0.0;
         }
-        let ([commitment, uncertainty], before) = (self.course[t % rows], self.course[(t - frames) % rows]);
+        let ([commitment, uncertainty], before) = (self.history[t % rows], self.history[(t - frames) % rows]);
         (commitment - before[0]) - (uncertainty - before[1])
     }
 
-    /// The increments that phase stiffness and stability look at.
+    /// The increments for phase stiffness and stability.
     #[inline(always)]
     fn strided(&self) -> &Increments {
         self.strides.as_ref().unwrap_or(&self.velocities)
     }
 
-    /// Stores the increments into `state`, frame `t`, and returns the distance from the state before it.
+    /// Stores the increments that end at `state`, frame `t`; returns the distance from the state before it.
     #[inline(always)]
     fn take_increments(&mut self, t: usize, state: &[f64]) -> f64 {
         let (window, stride) = (&self.window, self.options.stride);
@@ -195,7 +198,7 @@ impl<S: Space> Engine<S> {
         self.velocities.take(t, &window.space, before(1), state)
     }
 
-    /// The continuation of the state `horizon` frames ago is known now: stores its direction.
+    /// Stores the direction of the continuation of the state `horizon` frames ago, which is known now.
     #[inline(always)]
     fn take_continuation(&mut self, t: usize) {
         let h = self.options.horizon;
@@ -293,7 +296,7 @@ impl<S: Space> Engine<S> {
         match self.options.stability {
             Stability::Speed => self.strided().stability(t, jerk, self.options.eps_v),
             Stability::MaxJerk => {
-                // A jerk reaches three strides back: those of the window's first three reach out of it.
+                // A jerk reaches three strides back: those of the window's first three strides reach out of it.
                 let known = self.window.len().saturating_sub(3 * self.options.stride);
                 let largest = (0..known)
                     .map(|age| self.jerks[self.window.slot(t - age)])

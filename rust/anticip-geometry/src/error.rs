@@ -1,50 +1,50 @@
-//! The one error type of this crate.
+//! The error type of this crate.
 
 use thiserror::Error;
 
-/// Everything a caller's data or options can cause; each message says what was expected and what was given.
+/// Errors of a caller's data or options; each message states what was expected and what was given.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
 pub enum GeometryError {
     /// A pose with the wrong number of joints.
     #[error("expected a pose of {expected} joints, given {given}")]
     Joints {
-        /// The joints the stream was made for.
+        /// Number of joints of the stream.
         expected: usize,
-        /// The joints of the pose.
+        /// Number of joints of the pose.
         given: usize,
     },
     /// A vector of the wrong dimension.
     #[error("expected a vector of dimension {expected}, given {given}")]
     Dimension {
-        /// The dimension the stream was made for.
+        /// Dimension of the stream.
         expected: usize,
-        /// The dimension of the vector.
+        /// Dimension of the vector.
         given: usize,
     },
-    /// A buffer whose length is not what its shape says.
+    /// A buffer whose length does not match its shape.
     #[error("expected {expected} values ({what}), given {given}")]
     Length {
-        /// The shape in words.
+        /// The shape, in words.
         what: &'static str,
-        /// The length the shape asks for.
+        /// Length required by the shape.
         expected: usize,
-        /// The length of the buffer.
+        /// Actual length.
         given: usize,
     },
     /// An option outside its range, or of the wrong length.
     #[error("option {name}: expected {expected}, given {given}")]
     Option {
-        /// The option.
+        /// Name of the option.
         name: &'static str,
-        /// Its range in words.
+        /// Its range, in words.
         expected: String,
-        /// What was given.
+        /// Actual value.
         given: String,
     },
 }
 
-/// The error of option `name`.
+/// Creates the error of option `name`.
 pub(crate) fn option(
     name: &'static str,
     expected: impl Into<String>,

@@ -1,9 +1,9 @@
-//! The last increments of a stream over one span of frames, and what their course says.
+//! The last increments of a stream over a span of frames, and measures of their course.
 
 use crate::kernel::{dot, jerk2};
 use crate::space::Space;
 
-/// `inc(t - span, t)` of the last frames, one a row, and their norms.
+/// `inc(t - span, t)` of the last frames, one in each row, and their norms.
 #[derive(Clone, Debug)]
 pub(crate) struct Increments {
     span: usize,
@@ -13,7 +13,7 @@ pub(crate) struct Increments {
 }
 
 impl Increments {
-    /// Room for the last `frames` increments of `tangent` numbers; [`Self::jerk`] looks at two spans before the newest.
+    /// Room for the last `frames` increments of `tangent` numbers; [`Self::jerk`] needs two spans before the newest.
     pub(crate) fn new(span: usize, frames: usize, tangent: usize) -> Self {
         Self {
             span,
@@ -23,8 +23,8 @@ impl Increments {
         }
     }
 
-    /// Takes the increment into frame `t`, `from` being the state a span before it (`None` where there is no such);
-    /// returns its norm.
+    /// Stores the increment that ends at frame `t`; `from` is the state a span before it, `None` if there is none.
+    /// Returns its norm.
     #[inline(always)]
     pub(crate) fn take<S: Space>(&mut self, t: usize, space: &S, from: Option<&[f64]>, to: &[f64]) -> f64 {
         let row = t % self.norms.len();
@@ -37,7 +37,7 @@ impl Increments {
         self.norms[row]
     }
 
-    /// The increment into frame `t`, and its norm.
+    /// The increment that ends at frame `t`, and its norm.
     #[inline(always)]
     pub(crate) fn at(&self, t: usize) -> (&[f64], f64) {
         let row = t % self.norms.len();
@@ -47,27 +47,27 @@ impl Increments {
         )
     }
 
-    /// Every increment held, the newest somewhere among them.
+    /// All stored increments, in the order of the ring.
     pub(crate) fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// Whether the direction lasts from one span to the next, in `[0, 1]`.
+    /// How well the direction persists from one span to the next, in `[0, 1]`.
     #[inline(always)]
     pub(crate) fn phase_stiffness(&self, t: usize, eps_v: f64) -> f64 {
         if t < 2 * self.span {
             return 0.5;
         }
         let ((v, a), (w, b)) = (self.at(t), self.at(t - self.span));
-        let still = self.span as f64 * eps_v;
-        if a <= still || b <= still {
+        let rest = self.span as f64 * eps_v;
+        if a <= rest || b <= rest {
             return 0.5;
         }
-        // One division after the other: the product of two tiny or huge speeds is not representable.
+        // Two divisions, because the product of two tiny or huge speeds is not representable.
         (0.5 * (1.0 + dot(v, w) / a / b)).clamp(0.0, 1.0)
     }
 
-    /// The norm of the third difference that ends at frame `t`; 0 before there is one.
+    /// Norm of the third difference that ends at frame `t`; 0 before there is one.
     #[inline(always)]
     pub(crate) fn jerk(&self, t: usize) -> f64 {
         if t < 3 * self.span {
@@ -77,7 +77,7 @@ impl Increments {
         jerk2(v0, v1, v2).sqrt()
     }
 
-    /// How much less than the increments it is made of `jerk`, that of frame `t`, is, in `[0, 1]`.
+    /// One minus the ratio of `jerk`, that of frame `t`, to the increments it is computed from, in `[0, 1]`.
     #[inline(always)]
     pub(crate) fn stability(&self, t: usize, jerk: f64, eps_v: f64) -> f64 {
         if t < 3 * self.span {

@@ -1,15 +1,15 @@
 //! Angles between unit quaternions, eight joints at a time.
 //!
-//! A pose is stored in groups of eight joints, `[w; 8] [x; 8] [y; 8] [z; 8]` a group, a tangent vector
-//! likewise as `[x; 8] [y; 8] [z; 8]`: plain loops over the eight lanes become vector instructions on any
-//! target, and the order of every sum is fixed by the layout, so all targets give the same bits.
+//! A pose is stored in groups of eight joints, `[w; 8] [x; 8] [y; 8] [z; 8]` each, a tangent vector likewise as
+//! `[x; 8] [y; 8] [z; 8]`. Plain loops over the eight lanes become vector instructions on any target, and the order of
+//! every sum is fixed by the layout, so all targets give the same bits.
 //!
-//! The angle comes from the chord `c = min(|a - b|^2, |a + b|^2)` in `[0, 2]`, not from `atan2`: with
+//! The angle is computed from the chord `c = min(|a - b|^2, |a + b|^2)` in `[0, 2]`, not with `atan2`: with
 //! `phi = theta / 2 = 2 asin(sqrt(c) / 2)`, both `theta^2 / c` and `phi / sin(phi)` are analytic in `c`
-//! (singular only at `c = 4`), so one polynomial each is exact to the last bit or two over the whole range,
-//! without a root, a division or a branch, and the chord loses nothing for small angles.
+//! (singular only at `c = 4`), so one polynomial each is exact to the last bit or two over the whole range, without
+//! a root, a division or a branch, and the chord is accurate for small angles.
 
-/// Joints a group.
+/// Joints in a group.
 pub(crate) const LANES: usize = 8;
 /// Numbers in a group of a pose.
 pub(crate) const POSE_GROUP: usize = 4 * LANES;
@@ -65,7 +65,7 @@ const LOG: [f64; 21] = [
     2.311_192_690_577_692e-10,
 ];
 
-/// Horner in two interleaved chains, even and odd powers: half the latency.
+/// Horner's scheme in two interleaved chains, even and odd powers, which halves the latency.
 #[inline(always)]
 fn polynomial<const N: usize>(p: &[f64; N], c: f64) -> f64 {
     let c2 = c * c;
@@ -80,8 +80,8 @@ fn polynomial<const N: usize>(p: &[f64; N], c: f64) -> f64 {
     even + odd * c
 }
 
-/// `min(|a - b|^2, |a + b|^2)` of two unit quaternions: the sign of a quaternion does not matter. Both are
-/// computed: `4 - |a - b|^2` would lose small angles between quaternions of opposite sign.
+/// `min(|a - b|^2, |a + b|^2)` of two unit quaternions, which does not depend on their signs. Both are computed,
+/// because `4 - |a - b|^2` would lose small angles between quaternions of opposite sign.
 #[inline(always)]
 fn chord(a: &[f64; POSE_GROUP], b: &[f64; POSE_GROUP], l: usize) -> f64 {
     let minus = [
@@ -125,9 +125,9 @@ pub(crate) fn pose_dist2(a: &[f64], b: &[f64], weights: &[f64]) -> f64 {
     sum_lanes(&acc)
 }
 
-/// A lower and an upper bound on `sum_j w_j theta_j^2` at a third of its price. The series
-/// `theta^2 = 4 c + c^2 / 3 + 2 c^3 / 45 + ...` has positive terms only: cut off, it is a lower bound, and with
-/// the third coefficient raised until it meets `pi^2` at `c = 2` an upper one. Small angles are as good as exact.
+/// A lower and an upper bound on `sum_j w_j theta_j^2` at a third of its cost. The series
+/// `theta^2 = 4 c + c^2 / 3 + 2 c^3 / 45 + ...` has only positive terms: truncated, it is a lower bound, and with the
+/// third coefficient raised until it meets `pi^2` at `c = 2` an upper one. For small angles both are nearly exact.
 #[inline(always)]
 pub(crate) fn pose_dist2_bounds(a: &[f64], b: &[f64], weights: &[f64]) -> (f64, f64) {
     let (mut low, mut cubic) = ([0.0; LANES], [0.0; LANES]);
@@ -151,7 +151,7 @@ pub(crate) fn pose_dist2_bounds(a: &[f64], b: &[f64], weights: &[f64]) -> (f64, 
 /// `(pi^2 - 8 - 4 / 3) / 8`, rounded up.
 const UPPER_CUBIC: f64 = 0.067_034;
 
-/// `sqrt(w_j) Log(conj(a_j) b_j)`, every joint.
+/// `sqrt(w_j) Log(conj(a_j) b_j)` of every joint.
 #[inline(always)]
 pub(crate) fn pose_inc(a: &[f64], b: &[f64], root_weights: &[f64], out: &mut [f64]) {
     let groups = a

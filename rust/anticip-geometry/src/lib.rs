@@ -1,7 +1,7 @@
 //! Quaternions, the pose and vector spaces, the window and the seven anticipation scalars.
 //!
-//! Conventions, stated once: right-handed, y up, metres, seconds, radians; quaternions are
-//! Hamilton, `w, x, y, z`, local to the parent joint.
+//! Conventions of the whole crate: right-handed, y up, metres, seconds, radians. Quaternions are Hamilton, in the
+//! order `w, x, y, z`, and local to the parent joint.
 //!
 //! ```
 //! use anticip_geometry::{PoseConfig, PoseStream, SCALARS};

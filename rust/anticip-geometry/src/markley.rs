@@ -1,8 +1,8 @@
 //! The mean rotation of a window: the top eigenvector of `sum q q^T` (Markley et al. 2007).
 //!
-//! The sums are kept in fixed point: 64-bit integers in units of `2^-48`. Integer sums do not depend on
-//! their order, so frames enter and leave for ever without drift, and a fresh sum over the same window has the
-//! very same bits. 16,384 frames of products up to 1 take 62 bits; the unit costs 2e-15 a product.
+//! The sums are kept in fixed point: 64-bit integers in units of `2^-48`. Integer sums do not depend on their order,
+//! so frames can enter and leave forever without drift, and a fresh sum over the same window has the same bits. Sums
+//! of 16,384 frames of products up to 1 take 62 bits; the unit costs a product 2e-15.
 
 use crate::kernel::{LANES, POSE_GROUP};
 
@@ -25,8 +25,8 @@ const INDEX: [(usize, usize); ENTRIES] = [
 const MAGIC: f64 = 24.0;
 /// One unit of the sums.
 const UNIT: f64 = 1.0 / (1u64 << 48) as f64;
-/// Squarings before a joint is left to the slower solver: enough where the second eigenvalue is at most
-/// 0.59 of the first.
+/// Squarings before a joint is left to the slower solver: enough if the second eigenvalue is at most 0.59 of the
+/// first.
 const SQUARINGS: usize = 6;
 
 type Sums = [[i64; LANES]; ENTRIES];
@@ -63,7 +63,7 @@ impl Markley {
         }
     }
 
-    /// The mean of the `n` poses within; joints without a unique one take `newest`'s.
+    /// Mean of the `n` poses in the sums; joints without a unique mean take `newest`'s rotation.
     #[inline(always)]
     pub(crate) fn mean(&self, n: usize, newest: &[f64], out: &mut [f64]) {
         let newest = newest.as_chunks::<POSE_GROUP>().0;
@@ -80,22 +80,22 @@ impl Markley {
             for _ in 0..SQUARINGS {
                 power = square(&power);
             }
-            let left = residual(&power);
+            let remainder = residual(&power);
             for l in 0..LANES {
-                let found = if left[l] < 4e-15 {
+                let mean = if remainder[l] < 4e-15 {
                     Some(dominant_column(&power, l))
                 } else {
                     top_eigenvector(&std::array::from_fn(|e| matrix[e][l]))
                 };
                 for i in 0..4 {
-                    out[LANES * i + l] = found.map_or(newest[LANES * i + l], |v| v[i]);
+                    out[LANES * i + l] = mean.map_or(newest[LANES * i + l], |v| v[i]);
                 }
             }
         }
     }
 }
 
-/// The square of eight symmetric matrices, scaled to trace 1.
+/// Squares eight symmetric matrices and scales them to trace 1.
 #[inline(always)]
 fn square(m: &Matrices) -> Matrices {
     let mut out = [[0.0; LANES]; ENTRIES];
@@ -124,7 +124,7 @@ const fn entry(r: usize, c: usize) -> usize {
     TABLE[r][c]
 }
 
-/// One minus the squared Frobenius norm: zero where a trace-1 matrix has only one eigenvalue left.
+/// One minus the squared Frobenius norm: zero if a trace-1 matrix has only one eigenvalue left.
 #[inline(always)]
 fn residual(m: &Matrices) -> [f64; LANES] {
     let mut out = [0.0; LANES];
@@ -154,8 +154,8 @@ fn unit(v: [f64; 4]) -> [f64; 4] {
     v.map(|c| c / n)
 }
 
-/// The top eigenvector of a symmetric matrix of trace 1 by cyclic Jacobi rotations, or `None` where the top two
-/// eigenvalues differ by less than 1e-6: then there is no unique mean.
+/// The top eigenvector of a symmetric matrix of trace 1 by cyclic Jacobi rotations; `None` if the top two eigenvalues
+/// differ by less than 1e-6, so that there is no unique mean.
 #[inline(never)]
 fn top_eigenvector(upper: &[f64; ENTRIES]) -> Option<[f64; 4]> {
     let mut a: [f64; 16] = std::array::from_fn(|i| upper[entry(i / 4, i % 4)]);
@@ -188,8 +188,8 @@ fn top_eigenvector(upper: &[f64; ENTRIES]) -> Option<[f64; 4]> {
     (a[5 * top] - second >= 1e-6).then(|| unit(std::array::from_fn(|i| v[i][top])))
 }
 
-/// Makes the entries `p, q` and `q, p` of a symmetric `n` x `n` matrix zero by a Jacobi rotation: its cosine and sine,
-/// none where they are zero already.
+/// Zeroes the entries `p, q` and `q, p` of a symmetric `n` x `n` matrix by a Jacobi rotation; returns its cosine and
+/// sine, `None` if they are zero already.
 pub(crate) fn annul(a: &mut [f64], n: usize, p: usize, q: usize) -> Option<(f64, f64)> {
     let apq = a[p * n + q];
     if apq.abs() < 1e-300 {

@@ -4,8 +4,8 @@ use std::ops::{Mul, Neg};
 
 /// A quaternion `w + x i + y j + z k` (Hamilton: `i j = k`), in the order `w, x, y, z`.
 ///
-/// As a rotation it maps the child's frame to the parent's: `rotate` takes coordinates seen from the child
-/// to coordinates seen from the parent, and `parent * child` composes. `q` and `-q` are the same rotation.
+/// As a rotation it maps the child's frame to the parent's: `rotate` converts coordinates in the child's frame to
+/// coordinates in the parent's, and `parent * child` composes. `q` and `-q` are the same rotation.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Quat {
     /// Scalar part.
@@ -18,7 +18,7 @@ pub struct Quat {
     pub z: f64,
 }
 
-/// Norms below this are no rotation: nothing can be said about their direction.
+/// Quaternions with a smaller norm are not rotations, because they have no reliable direction.
 pub const MIN_NORM: f64 = 1e-6;
 
 impl Default for Quat {
@@ -65,25 +65,25 @@ impl Quat {
         z: 0.0,
     };
 
-    /// From components in the order `w, x, y, z`; not normalised.
+    /// Creates a quaternion from components in the order `w, x, y, z`; not normalised.
     #[inline]
     pub const fn new(w: f64, x: f64, y: f64, z: f64) -> Self {
         Self { w, x, y, z }
     }
 
-    /// From an array `[w, x, y, z]`; not normalised.
+    /// Creates a quaternion from an array `[w, x, y, z]`; not normalised.
     #[inline]
     pub const fn from_array(a: [f64; 4]) -> Self {
         Self::new(a[0], a[1], a[2], a[3])
     }
 
-    /// To an array `[w, x, y, z]`.
+    /// Returns the array `[w, x, y, z]`.
     #[inline]
     pub const fn to_array(self) -> [f64; 4] {
         [self.w, self.x, self.y, self.z]
     }
 
-    /// The conjugate; of a unit quaternion the inverse rotation.
+    /// The conjugate, which is the inverse rotation of a unit quaternion.
     #[inline]
     #[must_use]
     pub const fn conj(self) -> Self {
@@ -107,8 +107,8 @@ impl Quat {
         self.dot(self).sqrt()
     }
 
-    /// The unit quaternion in the same direction. NaN where the norm is zero or anything is not finite: for
-    /// data from outside use [`Quat::try_normalize`] or [`Quat::normalize_or`].
+    /// The unit quaternion in the same direction. NaN if the norm is zero or a component is not finite; for external
+    /// data use [`Quat::try_normalize`] or [`Quat::normalize_or`].
     #[inline]
     #[must_use]
     pub fn normalize(self) -> Self {
@@ -121,8 +121,8 @@ impl Quat {
         }
     }
 
-    /// The unit quaternion in the same direction, or `None` where a component is not finite or the norm is
-    /// below [`MIN_NORM`]. Components so large that their squares overflow are scaled down first.
+    /// The unit quaternion in the same direction, or `None` if a component is not finite or the norm is below
+    /// [`MIN_NORM`]. Components so large that their squares overflow are scaled down first.
     #[must_use]
     pub fn try_normalize(self) -> Option<Self> {
         let n = self.norm();
@@ -142,7 +142,7 @@ impl Quat {
         })
     }
 
-    /// [`Quat::try_normalize`], or `fallback` where there is nothing to normalise.
+    /// [`Quat::try_normalize`], or `fallback` if that is `None`.
     #[must_use]
     pub fn normalize_or(self, fallback: Self) -> Self {
         self.try_normalize().unwrap_or(fallback)
@@ -164,8 +164,8 @@ impl Quat {
         ]
     }
 
-    /// The rotation vector (axis times angle, angle in `[0, pi]`) of this unit quaternion:
-    /// `2 atan2(|v|, w) v / |v|` after turning the sign so that `w >= 0`.
+    /// The rotation vector (axis times angle, angle in `[0, pi]`) of this unit quaternion: `2 atan2(|v|, w) v / |v|`
+    /// after choosing the sign with `w >= 0`.
     pub fn log(self) -> [f64; 3] {
         let q = if self.w < 0.0 { -self } else { self };
         let s2 = q.x * q.x + q.y * q.y + q.z * q.z;
@@ -178,7 +178,7 @@ impl Quat {
         [f * q.x, f * q.y, f * q.z]
     }
 
-    /// The unit quaternion of a rotation vector: inverse of [`Quat::log`].
+    /// The unit quaternion of a rotation vector; the inverse of [`Quat::log`].
     #[must_use]
     pub fn exp(v: [f64; 3]) -> Self {
         let a = (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]).sqrt();
@@ -202,7 +202,7 @@ impl Quat {
         (a * Self::exp([t * v[0], t * v[1], t * v[2]])).normalize()
     }
 
-    /// The rotation by `angle` radians about `axis` (any length); identity where the axis has no direction.
+    /// The rotation by `angle` radians about `axis` (any length); identity if the axis has no direction.
     #[must_use]
     pub fn from_axis_angle(axis: [f64; 3], angle: f64) -> Self {
         let n = (axis[0] * axis[0] + axis[1] * axis[1] + axis[2] * axis[2]).sqrt();
@@ -213,8 +213,8 @@ impl Quat {
         Self::new(c, s * axis[0] / n, s * axis[1] / n, s * axis[2] / n)
     }
 
-    /// The smallest rotation that turns direction `a` into direction `b` (any lengths). Opposite directions
-    /// turn about some axis perpendicular to `a`; identity where either has no direction.
+    /// The smallest rotation from direction `a` to direction `b` (any lengths). Opposite directions rotate about some
+    /// axis perpendicular to `a`; identity if either has no direction.
     #[must_use]
     pub fn from_two_vectors(a: [f64; 3], b: [f64; 3]) -> Self {
         let unit = |v: [f64; 3]| {
@@ -231,7 +231,8 @@ impl Quat {
         ];
         let dot = a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
         if dot < -0.999_999 {
-            // Nearly opposite: half a turn about a perpendicular axis, then the small rest, well conditioned.
+            // Nearly opposite: half a turn about a perpendicular axis, then the small remainder, which is well
+            // conditioned.
             let p = if a[0].abs() < 0.6 {
                 [0.0, -a[2], a[1]]
             } else {

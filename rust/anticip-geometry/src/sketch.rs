@@ -1,44 +1,45 @@
-//! Bounds on Euclidean distances from small integers: a fraction of the price of the distances themselves.
+//! Bounds on Euclidean distances from small integers, at a fraction of the cost of the distances.
 //!
-//! Every state is kept once more, as multiples of a step, relative to an origin near the data. How far that sketch
-//! is from the state is computed when it is made, so the distance of two sketches, which is exact in integers, turns
-//! into a lower and an upper bound on the distance of the states. Whatever the data, the bounds hold; where they
-//! are too wide to decide anything, nothing is lost but time.
+//! Every state is also stored as multiples of a step relative to an origin near the data: its sketch. The error of a
+//! sketch is computed when it is made, so the distance of two sketches, which is exact in integers, gives a lower and
+//! an upper bound on the distance of the states. The bounds hold for any data; if they are too wide to decide
+//! anything, only time is lost.
 
 use crate::kernel::LANES;
 
-/// A sketch is padded to a multiple of this.
+/// The length of a sketch is a multiple of this.
 const WIDE: usize = 32;
 /// Numbers whose products are summed in 32 bits.
 const BLOCK: usize = 128;
-/// Largest number of a sketch: `BLOCK * MOST^2` fits 31 bits.
-const MOST: f64 = 2047.0;
-/// From this dimension on a sketch pays.
+/// Largest number of a sketch: `BLOCK * MAX_VALUE^2` fits 31 bits.
+const MAX_VALUE: f64 = 2047.0;
+/// Smallest dimension from which on sketches save time.
 const MIN_DIM: usize = 24;
-/// Coarsest step that is not zero, and what squares too small for `f64` can hide.
+/// Smallest step, and a bound on what squares lose by underflow.
 const TINY: f64 = 1e-140;
-/// Adding it rounds to an integer and leaves that in the low bits.
+/// Adding this to a number rounds it to an integer, which is then in the low bits.
 pub(crate) const ROUND: f64 = 6_755_399_441_055_744.0;
 
 /// Sketches of the states in a window.
 #[derive(Clone, Debug)]
 pub(crate) struct Sketch {
-    /// Numbers of a sketch, padding (zeros) included.
+    /// Length of a sketch, padding (zeros) included.
     len: usize,
     origin: Vec<f64>,
     step: f64,
-    /// By slot.
+    /// Sketches, by slot.
     rows: Vec<i16>,
+    /// Their squared norms, by slot.
     squares: Vec<i64>,
     query: Vec<i16>,
     query_square: i64,
     query_error: f64,
-    /// No state in the window is farther from its sketch.
-    worst: f64,
+    /// Largest distance of a state in the window from its sketch.
+    max_error: f64,
 }
 
 impl Sketch {
-    /// Room for `slots` states of `dim` numbers, a multiple of [`LANES`]; `None` where it would not pay.
+    /// Room for `slots` states of `dim` numbers, a multiple of [`LANES`]; `None` if sketches would not save time.
     pub(crate) fn new(dim: usize, slots: usize) -> Option<Self> {
         debug_assert!(dim.is_multiple_of(LANES));
         let len = dim.next_multiple_of(WIDE);
@@ -51,26 +52,26 @@ impl Sketch {
             query: vec![0; len],
             query_square: 0,
             query_error: 0.0,
-            worst: 0.0,
+            max_error: 0.0,
         })
     }
 
-    /// Forgets every state and makes `origin` the origin.
+    /// Forgets all states and sets the origin.
     pub(crate) fn restart(&mut self, origin: &[f64]) {
         self.origin.copy_from_slice(origin);
         self.step = TINY;
-        self.worst = 0.0;
+        self.max_error = 0.0;
     }
 
-    /// Whether the sketches are too coarse to tell states of a window of this radius apart.
-    pub(crate) fn coarse(&self, radius: f64) -> bool {
-        self.worst > 0.01 * radius
+    /// Whether the sketches are too coarse to distinguish states of a window of this radius.
+    pub(crate) fn is_coarse(&self, radius: f64) -> bool {
+        self.max_error > 0.01 * radius
     }
 
-    /// Makes room for a state beyond the range of the sketches: whether all of them must be drawn anew.
+    /// Increases the step if a state is beyond the range; returns true if all sketches must then be drawn anew.
     #[inline(always)]
     pub(crate) fn widen(&mut self, state: &[f64]) -> bool {
-        let mut most = [0.0; LANES];
+        let mut max = [0.0; LANES];
         let chunks = state
             .as_chunks::<LANES>()
             .0
@@ -79,20 +80,20 @@ impl Sketch {
         for (x, o) in chunks {
             for l in 0..LANES {
                 let d = (x[l] - o[l]).abs();
-                most[l] = if d > most[l] { d } else { most[l] };
+                max[l] = if d > max[l] { d } else { max[l] };
             }
         }
-        let most = most.into_iter().fold(0.0, f64::max);
-        if most <= MOST * self.step {
+        let max = max.into_iter().fold(0.0, f64::max);
+        if max <= MAX_VALUE * self.step {
             return false;
         }
-        // Twice the room: what grows steadily is drawn anew only so often.
-        self.step = 2.0 * most / MOST;
-        self.worst = 0.0;
+        // Twice the range, so that steadily growing data need few redraws.
+        self.step = 2.0 * max / MAX_VALUE;
+        self.max_error = 0.0;
         true
     }
 
-    /// Draws a state that joins the window.
+    /// Draws the sketch of a state that enters the window.
     #[inline(always)]
     pub(crate) fn enter(&mut self, slot: usize, state: &[f64]) {
         if self.squares.len() <= slot {
@@ -100,40 +101,41 @@ impl Sketch {
             self.squares.resize(slot + 1, 0);
         }
         let row = &mut self.rows[slot * self.len..(slot + 1) * self.len];
-        self.worst = self.worst.max(draw(&self.origin, self.step, state, row));
+        self.max_error = self.max_error.max(draw(&self.origin, self.step, state, row));
         self.squares[slot] = dot(row, row);
     }
 
-    /// Distances will be to the state in this slot.
+    /// Makes the state in this slot the query that distances are measured to.
     #[inline(always)]
-    pub(crate) fn ask_slot(&mut self, slot: usize) {
+    pub(crate) fn query_slot(&mut self, slot: usize) {
         self.query
             .copy_from_slice(&self.rows[slot * self.len..(slot + 1) * self.len]);
         self.query_square = self.squares[slot];
-        self.query_error = self.worst;
+        self.query_error = self.max_error;
     }
 
-    /// Distances will be to this point between the states.
+    /// Makes a point within the range of the states the query that distances are measured to.
     #[inline(always)]
-    pub(crate) fn ask(&mut self, point: &[f64]) {
+    pub(crate) fn query_point(&mut self, point: &[f64]) {
         self.query_error = draw(&self.origin, self.step, point, &mut self.query);
         self.query_square = dot(&self.query, &self.query);
     }
 
-    /// The squared distance of a slot's sketch to what was asked for, in steps.
+    /// Squared distance of a slot's sketch to the query, in steps.
     #[inline(always)]
     pub(crate) fn measure(&self, slot: usize) -> i64 {
         let row = &self.rows[slot * self.len..(slot + 1) * self.len];
         self.squares[slot] + self.query_square - 2 * dot(row, &self.query)
     }
 
-    /// The true distance is not below the root of a squared distance times the first, less the second.
+    /// Factor and error: the true distance is at least the root of a squared distance times the factor, less the
+    /// error.
     #[inline(always)]
     pub(crate) fn lower(&self) -> (f64, f64) {
         (self.step * (1.0 - 1e-12), self.error())
     }
 
-    /// The true distance is not above this.
+    /// Upper bound on the true distance of a squared distance.
     #[inline(always)]
     pub(crate) fn upper(&self, square: i64) -> f64 {
         (square as f64).sqrt() * (self.step * (1.0 + 1e-12)) + self.error()
@@ -141,7 +143,7 @@ impl Sketch {
 
     #[inline(always)]
     fn error(&self) -> f64 {
-        (self.worst + self.query_error) * (1.0 + 1e-12)
+        (self.max_error + self.query_error) * (1.0 + 1e-12)
     }
 }
 
@@ -165,8 +167,8 @@ fn dot(a: &[i16], b: &[i16]) -> i64 {
     sum + i64::from(rest)
 }
 
-/// A loop of fixed length over pairs of 16 bits: so written, compilers find the instruction that multiplies and adds
-/// them.
+/// Inner product as a loop of fixed length over pairs of 16 bits, for which compilers use the multiply-add
+/// instruction.
 #[inline(always)]
 fn block<const N: usize>(a: &[i16; N], b: &[i16; N]) -> i32 {
     let mut sum = 0;
@@ -176,7 +178,7 @@ fn block<const N: usize>(a: &[i16; N], b: &[i16; N]) -> i32 {
     sum
 }
 
-/// Writes the sketch of a state within its range; returns a bound on its distance from the state.
+/// Writes the sketch of a state that is within the range; returns a bound on its distance from the state.
 #[inline(always)]
 fn draw(origin: &[f64], step: f64, state: &[f64], out: &mut [i16]) -> f64 {
     let inverse = 1.0 / step;
@@ -226,10 +228,10 @@ mod tests {
             while sketch.widen(&a) || sketch.widen(&b) {}
             sketch.enter(1, &a);
             sketch.enter(10, &b);
-            sketch.ask_slot(1);
+            sketch.query_slot(1);
             for (point, asked) in [(&a, false), (&middle, true)] {
                 if asked {
-                    sketch.ask(point);
+                    sketch.query_point(point);
                 }
                 let distance = vector_dist2(point, &b).sqrt();
                 let square = sketch.measure(10);

@@ -1,4 +1,4 @@
-//! What the algorithm asks of a space, and the two spaces there are.
+//! The interface of a space of states, and the pose and vector spaces.
 
 use crate::coarse::{self, COARSE_GROUP};
 use crate::config::JointLimit;
@@ -18,28 +18,28 @@ pub(crate) trait Space {
     fn inc(&self, a: &[f64], b: &[f64], out: &mut [f64]);
     /// The squared distance of two states.
     fn dist2(&self, a: &[f64], b: &[f64]) -> f64;
-    /// Bounds on it from below and above that cost much less, where there are any.
+    /// Cheaper lower and upper bounds on [`Self::dist2`], if there are any.
     fn dist2_bounds(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)>;
-    /// Numbers in a coarse state; 0 where there are no such.
+    /// Numbers in a coarse state; 0 if the space has none.
     fn coarse_len(&self) -> usize;
-    /// Writes a state once more, smaller.
+    /// Writes the coarse form of a state.
     fn coarsen(&self, state: &[f64], out: &mut [i16]);
-    /// A lower bound on the squared distance of two states, by what was written of them; it says something from
+    /// A lower bound on the squared distance of two states from their coarse forms; only useful from
     /// [`coarse::USEFUL`] on.
     fn least_dist2(&self, a: &[i16], b: &[i16]) -> f64;
-    /// Whether the distance is that of the numbers of the states themselves, so that these can be sketched.
+    /// Whether the distance is the Euclidean one of the states' numbers, so that they can be sketched.
     fn euclidean(&self) -> bool;
-    /// A state joins the window.
+    /// Adds a state to the window.
     fn enter(&mut self, state: &[f64]);
-    /// A state that is in the window leaves it.
+    /// Removes a state of the window.
     fn leave(&mut self, state: &[f64]);
-    /// Forgets every state.
+    /// Removes all states.
     fn clear(&mut self);
-    /// Whether the running sums have lost so much that they must be made anew.
+    /// Whether the running sums have lost so much precision that they must be computed anew.
     fn sums_are_worn(&self, newest: &[f64]) -> bool;
-    /// The centre of the `n` states in the window, of which `newest` came last.
+    /// Writes the centre of the `n` states in the window; `newest` is the last of them.
     fn centre(&self, n: usize, newest: &[f64], out: &mut [f64]);
-    /// Proximity to given limits in `[0, 1]`, or `None` where the data themselves are the limits.
+    /// Proximity to given limits in `[0, 1]`, or `None` if the range of the data is the limit.
     fn proximity(&self, state: &[f64], velocity: Option<&[f64]>) -> Option<f64>;
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct PoseSpace {
 }
 
 impl PoseSpace {
-    /// Of the joints present: `weights` above zero with sum 1; `limits` empty or one a joint.
+    /// Space of the joints present: `weights` above zero with sum 1; `limits` empty or one for each joint.
     pub(crate) fn new(weights: &[f64], limits: Vec<JointLimit>) -> Self {
         let groups = weights.len().div_ceil(LANES);
         let mut padded = weights.to_vec();
@@ -200,7 +200,7 @@ impl Space for PoseSpace {
     }
 }
 
-/// The larger of two numbers, neither of which is NaN: one instruction.
+/// The larger of two numbers that are not NaN, in one instruction.
 #[inline(always)]
 fn larger(a: f64, b: f64) -> f64 {
     if a > b { a } else { b }
@@ -208,12 +208,13 @@ fn larger(a: f64, b: f64) -> f64 {
 
 /// Vectors in `R^d`.
 ///
-/// The sum of the window is kept in twice the working precision, with a bound on what it has lost since it was
-/// last made anew; it is made anew as soon as the mean could notice.
+/// The sum of the window is kept in twice the working precision, with a bound on its error since it was last computed
+/// anew, which happens before the error could affect the mean.
 #[derive(Clone, Debug)]
 pub(crate) struct VectorSpace {
     high: Vec<f64>,
     low: Vec<f64>,
+    /// Bound on the error of the sum.
     lost: f64,
 }
 
@@ -228,7 +229,7 @@ impl VectorSpace {
 
     #[inline(always)]
     fn add(&mut self, state: &[f64], sign: f64) {
-        // Eight maxima side by side: one alone would be a chain as long as the state.
+        // Eight maxima side by side, because a single one would be a chain as long as the state.
         let mut largest = [0.0f64; LANES];
         let sums = self
             .high
@@ -330,8 +331,8 @@ impl Space for VectorSpace {
         let n = n as f64;
         let sums = self.high.iter().zip(&self.low);
         for ((o, (hi, lo)), x) in out.iter_mut().zip(sums).zip(newest) {
-            // The mean as the newest state plus the mean of the differences from it, so that the mean of equal
-            // states is that state to the last bit. Dekker's product: p + e is exactly n x (n below 2^26).
+            // The mean as the newest state plus the mean difference from it, so that the mean of equal states is
+            // exactly that state. Dekker's product: p + e is exactly n x (n below 2^26).
             let p = n * x;
             let c = x * 134_217_729.0;
             let head = c - (c - x);

@@ -1,4 +1,4 @@
-//! The two streams: what comes from outside is checked and repaired here.
+//! The two public streams, which check and repair external data.
 
 use std::hint::black_box;
 
@@ -11,18 +11,18 @@ use crate::kernel::{LANES, POSE_GROUP};
 use crate::quat::Quat;
 use crate::space::{PoseSpace, Space, VectorSpace, set_joint};
 
-/// Larger components than this are not data: their squares could not be summed.
+/// Larger components are treated as missing, because their squares could not be summed.
 const MAX_COMPONENT: f64 = 1e100;
 
-/// How many of the window's states were repaired.
+/// Counts of repaired parts in the window and overall.
 #[derive(Clone, Debug)]
 struct Missing {
     /// Repaired parts of each frame in the window, by slot.
     ring: Vec<u32>,
-    growing: bool,
+    is_growing: bool,
     frames: usize,
     in_window: u64,
-    ever: u64,
+    total: u64,
 }
 
 impl Missing {
@@ -30,17 +30,17 @@ impl Missing {
         let ring = vec![0; window.unwrap_or(0)];
         Self {
             ring,
-            growing: window.is_none(),
+            is_growing: window.is_none(),
             frames: 0,
             in_window: 0,
-            ever: 0,
+            total: 0,
         }
     }
 
     fn push(&mut self, parts: u32) {
-        self.ever += u64::from(parts);
+        self.total += u64::from(parts);
         self.in_window += u64::from(parts);
-        if !self.growing {
+        if !self.is_growing {
             let slot = self.frames % self.ring.len();
             self.in_window -= u64::from(std::mem::replace(&mut self.ring[slot], parts));
         }
@@ -49,12 +49,12 @@ impl Missing {
 
     fn reset(&mut self) {
         self.ring.fill(0);
-        (self.frames, self.in_window, self.ever) = (0, 0, 0);
+        (self.frames, self.in_window, self.total) = (0, 0, 0);
     }
 
-    /// Whether at most a tenth of the window's `parts` a frame is missing.
-    fn tolerable(&self, parts: usize) -> bool {
-        let frames = if self.growing {
+    /// Whether at most a tenth of the window is missing, with `parts` in each frame.
+    fn is_tolerable(&self, parts: usize) -> bool {
+        let frames = if self.is_growing {
             self.frames
         } else {
             self.frames.min(self.ring.len())
@@ -75,14 +75,14 @@ pub struct PoseStream {
 }
 
 impl PoseStream {
-    /// A stream of poses of `joints` joints. All memory it will ever need is allocated here.
+    /// Creates a stream of poses of `joints` joints and allocates all memory that it needs.
     pub fn new(joints: usize, config: PoseConfig) -> Result<Self, GeometryError> {
         config.validate(joints)?;
         let uniform = vec![1.0; joints];
-        let given = config.weights.as_deref().unwrap_or(&uniform);
-        let sum: f64 = given.iter().sum();
-        let present: Vec<usize> = (0..joints).filter(|&j| given[j] / sum > 0.0).collect();
-        let weights: Vec<f64> = present.iter().map(|&j| given[j] / sum).collect();
+        let weights = config.weights.as_deref().unwrap_or(&uniform);
+        let sum: f64 = weights.iter().sum();
+        let present: Vec<usize> = (0..joints).filter(|&j| weights[j] / sum > 0.0).collect();
+        let weights: Vec<f64> = present.iter().map(|&j| weights[j] / sum).collect();
         let limits = config
             .limits
             .as_ref()
@@ -100,20 +100,20 @@ impl PoseStream {
         })
     }
 
-    /// The scalars of the next pose: one unit quaternion `w, x, y, z` a joint (normalised here). A quaternion
-    /// that is no rotation holds that joint's last one and is counted.
+    /// Returns the scalars of the next pose: one quaternion `w, x, y, z` for each joint (normalised here). A
+    /// quaternion that is not a rotation is replaced by the joint's last one and counted.
     pub fn push<T: Copy + Into<f64>>(&mut self, quats: &[[T; 4]]) -> Result<[f64; 7], GeometryError> {
         self.repair(quats)?;
         Ok(self.step())
     }
 
-    /// The scalars of the pose that was repaired last.
+    /// Returns the scalars of the pose that was repaired last.
     pub(crate) fn step(&mut self) -> [f64; 7] {
         let (engine, state) = (&mut self.engine, &self.pose);
         Arch::new().dispatch(Next { engine, state })
     }
 
-    /// The pose as it is used: normalised, what is missing held and counted.
+    /// Returns the pose as it is used: normalised, with missing joints held and counted.
     pub(crate) fn repair<T: Copy + Into<f64>>(&mut self, quats: &[[T; 4]]) -> Result<&[f64], GeometryError> {
         if quats.len() != self.joints {
             return Err(GeometryError::Joints {
@@ -132,32 +132,32 @@ impl PoseStream {
         Ok(&self.pose)
     }
 
-    /// The space of the joints present.
+    /// An empty space of the joints present.
     pub(crate) fn space(&self) -> PoseSpace {
         self.engine.empty_space()
     }
 
-    /// Brings into the caches what the next pose is likely to need; nothing changes.
+    /// Loads into the CPU caches what the next pose is likely to need.
     pub fn prewarm(&self) {
         black_box(self.engine.touch());
     }
 
-    /// Whether at most a tenth of the window's joint-frames had to be held.
+    /// Whether at most a tenth of the joint-frames in the window were held.
     pub fn valid(&self) -> bool {
-        self.missing.tolerable(self.present.len())
+        self.missing.is_tolerable(self.present.len())
     }
 
-    /// Joint-frames held since the stream began.
+    /// Joint-frames held since the start of the stream.
     pub fn missing(&self) -> u64 {
-        self.missing.ever
+        self.missing.total
     }
 
-    /// Frames pushed since the stream began.
+    /// Frames pushed since the start of the stream.
     pub fn frames(&self) -> usize {
         self.missing.frames
     }
 
-    /// Makes the next frame a first frame.
+    /// Starts a new stream with the next frame.
     pub fn reset(&mut self) {
         self.engine.reset();
         self.missing.reset();
@@ -168,8 +168,8 @@ impl PoseStream {
     }
 }
 
-/// One frame, compiled for each instruction set there may be and run with the best that there is. No compiler reorders
-/// or fuses floating-point operations on its own: all of them give the same bits.
+/// One frame, compiled for several instruction sets and run with the best available one. Compilers do not reorder or
+/// fuse floating-point operations on their own, so all of them give the same bits.
 struct Next<'a, S> {
     engine: &'a mut Engine<S>,
     state: &'a [f64],
@@ -203,7 +203,7 @@ pub struct VectorStream {
 }
 
 impl VectorStream {
-    /// A stream of vectors of dimension `dim`. With a window, all memory it will ever need is allocated here.
+    /// Creates a stream of vectors of dimension `dim`. With a window, all memory that it needs is allocated here.
     pub fn new(dim: usize, options: Options) -> Result<Self, GeometryError> {
         options.validate_vectors(dim)?;
         let missing = Missing::new(options.window);
@@ -216,20 +216,20 @@ impl VectorStream {
         })
     }
 
-    /// The scalars of the next vector. One with a component that is not finite, or beyond 1e100, holds the last
-    /// one (zeros before there is one) and is counted.
+    /// Returns the scalars of the next vector. One with a component that is not finite, or beyond 1e100, is replaced
+    /// by the last one (zeros before there is one) and counted.
     pub fn push<T: Copy + Into<f64>>(&mut self, x: &[T]) -> Result<[f64; 7], GeometryError> {
         self.repair(x)?;
         Ok(self.step())
     }
 
-    /// The scalars of the vector that was repaired last.
+    /// Returns the scalars of the vector that was repaired last.
     pub(crate) fn step(&mut self) -> [f64; 7] {
         let (engine, state) = (&mut self.engine, &self.state);
         Arch::new().dispatch(Next { engine, state })
     }
 
-    /// The vector as it is used: what is missing held and counted.
+    /// Returns the vector as it is used: held and counted if it is missing.
     pub(crate) fn repair<T: Copy + Into<f64>>(&mut self, x: &[T]) -> Result<&[f64], GeometryError> {
         if x.len() != self.dim {
             return Err(GeometryError::Dimension {
@@ -237,7 +237,7 @@ impl VectorStream {
                 given: x.len(),
             });
         }
-        // All of them, without stopping at the first: that is the loop that compilers make wide.
+        // All components, without stopping at the first: compilers can vectorise such a loop.
         let usable = x
             .iter()
             .fold(true, |usable, &c| usable & (c.into().abs() <= MAX_COMPONENT));
@@ -250,27 +250,27 @@ impl VectorStream {
         Ok(&self.state)
     }
 
-    /// The space the vectors live in.
+    /// An empty space of the vectors.
     pub(crate) fn space(&self) -> VectorSpace {
         self.engine.empty_space()
     }
 
-    /// Whether at most a tenth of the window's vectors had to be held.
+    /// Whether at most a tenth of the vectors in the window were held.
     pub fn valid(&self) -> bool {
-        self.missing.tolerable(1)
+        self.missing.is_tolerable(1)
     }
 
-    /// Vectors held since the stream began.
+    /// Vectors held since the start of the stream.
     pub fn missing(&self) -> u64 {
-        self.missing.ever
+        self.missing.total
     }
 
-    /// Frames pushed since the stream began.
+    /// Frames pushed since the start of the stream.
     pub fn frames(&self) -> usize {
         self.missing.frames
     }
 
-    /// Makes the next frame a first frame.
+    /// Starts a new stream with the next frame.
     pub fn reset(&mut self) {
         self.engine.reset();
         self.missing.reset();

@@ -13,7 +13,7 @@ impl Vendi {
         Self { a: vec![0.0; k * k] }
     }
 
-    /// `ln(Vendi score) / ln n` of `n >= 2` directions with the given cosines: 0 all alike, 1 all different.
+    /// `ln(Vendi score) / ln n` of `n >= 2` directions with the given cosines: 0 if all alike, 1 if all different.
     pub(crate) fn spread(&mut self, n: usize, cosine: impl Fn(usize, usize) -> f64) -> f64 {
         let a = &mut self.a[..n * n];
         for i in 0..n {

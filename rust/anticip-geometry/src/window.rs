@@ -1,10 +1,10 @@
 //! The window: its states, its centre and radius, and the nearest past states.
 //!
-//! Every distance that decides something is computed in full; the bounds only say which ones cannot decide
-//! anything. From one frame to the next the newest state moves by `step` and the centre by `shift`, so the triangle
-//! inequality keeps, for every state, a lower bound on its distance to the newest state and an upper bound on
-//! its distance to the centre, at one addition a frame. Where these decide too little, states in R^d have sketches
-//! that do; poses have the first terms of a series.
+//! Every distance that decides something is computed in full; bounds only exclude those that cannot. From one frame to
+//! the next the newest state moves by `step` and the centre by `shift`, so by the triangle inequality every state
+//! keeps a lower bound on its distance to the newest state and an upper bound on its distance to the centre, at one
+//! addition for each frame. Where these bounds are too wide, sketches give better ones for states in R^d, and the
+//! first terms of a series for poses.
 
 use std::ops::Range;
 
@@ -12,49 +12,49 @@ use crate::coarse::USEFUL;
 use crate::sketch::Sketch;
 use crate::space::Space;
 
-/// Bounds are widened by this at each use and each update, far beyond what rounding can do to them.
+/// Bounds are widened by this at each use and each update, far more than rounding can change them.
 const SLACK: f64 = 1e-12;
 
-/// A neighbour found.
+/// A nearest past state.
 #[derive(Copy, Clone, Debug)]
 struct Neighbour {
-    /// Distance in units of the grid, rounded.
+    /// Distance in units of the grid, rounded to an integer.
     key: f64,
     /// Frames before the newest.
     age: usize,
 }
 
-/// States of the last frames and what is known about their distances.
+/// States of the last frames and bounds on their distances.
 #[derive(Clone, Debug)]
 pub(crate) struct Window<S> {
     pub(crate) space: S,
-    /// Most frames held; `None`: all of them.
+    /// Most frames held; `None` for all.
     limit: Option<usize>,
     /// Frames pushed so far.
     frames: usize,
     states: Vec<f64>,
-    /// The same, smaller, of poses.
+    /// Coarse forms of the states (poses only).
     coarse: Vec<i16>,
     /// Lower bounds on the distance to the newest state, by slot.
     lower: Vec<f64>,
     /// Upper bounds on the distance to the centre, by slot.
     upper: Vec<f64>,
-    /// Whether the state of the next frame is the very same, by slot.
+    /// Whether the state of the next frame is identical, by slot.
     repeated: Vec<bool>,
     centre: Vec<f64>,
     last_centre: Vec<f64>,
     radius: f64,
     offset: f64,
-    /// Frame farthest from the centre last time.
+    /// The frame that was farthest from the centre last time.
     farthest: usize,
     neighbours: Vec<Neighbour>,
-    /// Frames of the neighbours of last time.
+    /// Frames of the last search's neighbours.
     seeds: Vec<usize>,
     k: usize,
     sketch: Option<Sketch>,
-    /// Frame at which the sketches were last made anew.
-    sketched: usize,
-    /// The least sketched squared distances, in order.
+    /// Frame at which the sketches were last drawn anew.
+    redrawn_at: usize,
+    /// The smallest sketched squared distances, in order.
     best: Vec<i64>,
 }
 
@@ -78,7 +78,7 @@ impl<S: Space> Window<S> {
             seeds: Vec::with_capacity(k),
             k,
             sketch: space.euclidean().then(|| Sketch::new(len, n)).flatten(),
-            sketched: 0,
+            redrawn_at: 0,
             best: Vec::with_capacity(k + 1),
             space,
         }
@@ -102,12 +102,12 @@ impl<S: Space> Window<S> {
         self.limit.map_or(self.frames, |m| self.frames.min(m))
     }
 
-    /// Place of a frame that is in the window.
+    /// Slot of a frame that is in the window.
     pub(crate) fn slot(&self, frame: usize) -> usize {
         self.limit.map_or(frame, |m| frame % m)
     }
 
-    /// The places of the frames `first..end`, all in the window: at most two runs, each with its first frame.
+    /// Slots of the frames `first..end`, all in the window: at most two runs, each with its first frame.
     fn spans(&self, first: usize, end: usize) -> [(Range<usize>, usize); 2] {
         let n = end - first;
         let at = if n == 0 { 0 } else { self.slot(first) };
@@ -122,22 +122,22 @@ impl<S: Space> Window<S> {
         &self.states[at..at + len]
     }
 
-    /// The largest distance of a state in the window from its centre.
+    /// Largest distance of a state in the window from its centre.
     pub(crate) fn radius(&self) -> f64 {
         self.radius
     }
 
-    /// The distance of the newest state from the centre.
+    /// Distance of the newest state from the centre.
     pub(crate) fn offset(&self) -> f64 {
         self.offset
     }
 
-    /// Ages of the neighbours found, nearest first.
+    /// Ages of the neighbours of the last search, nearest first.
     pub(crate) fn neighbours(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.neighbours.iter().map(|n| n.age)
     }
 
-    /// Reads a number of every cache line that the next frame is likely to need; their sum means nothing.
+    /// Reads a number from every cache line that the next frame is likely to need; the sum has no meaning.
     pub(crate) fn touch(&self) -> f64 {
         let len = self.space.state_len();
         let near = self.neighbours.iter().map(|n| self.slot(self.frames - 1 - n.age));
@@ -147,7 +147,7 @@ impl<S: Space> Window<S> {
         states.chain(bounds).sum::<f64>() + coarse as f64
     }
 
-    /// Takes a state in; `step` is its distance from the last one. Centre and radius are up to date then.
+    /// Adds a state, at the distance `step` from the last one, and updates centre and radius.
     #[inline(always)]
     pub(crate) fn push(&mut self, state: &[f64], step: f64) {
         let len = self.space.state_len();
@@ -196,30 +196,30 @@ impl<S: Space> Window<S> {
         self.find_radius();
     }
 
-    /// Sketches the newest state; all of them where it does not fit, or where they have become too coarse (for that
-    /// reason once a window at most).
+    /// Sketches the newest state; all states if it is out of range, or if the sketches have become too coarse (at most
+    /// once a window for that reason).
     #[inline(always)]
     fn draw(&mut self, state: &[f64]) {
         let Some(sketch) = &mut self.sketch else { return };
         let newest = self.frames - 1;
         if newest == 0 {
             sketch.restart(state);
-            self.sketched = 0;
+            self.redrawn_at = 0;
         }
         let first = self.limit.map_or(0, |m| self.frames.saturating_sub(m));
         let slot = |frame: usize| self.limit.map_or(frame, |m| frame % m);
         let len = state.len();
-        let mut anew = false;
-        if self.limit.is_some_and(|m| newest - self.sketched >= m) && sketch.coarse(self.radius) {
-            self.sketched = newest;
+        let mut redraw = false;
+        if self.limit.is_some_and(|m| newest - self.redrawn_at >= m) && sketch.is_coarse(self.radius) {
+            self.redrawn_at = newest;
             sketch.restart(state);
             for frame in first..newest {
                 let at = slot(frame) * len;
                 sketch.widen(&self.states[at..at + len]);
             }
-            anew = true;
+            redraw = true;
         }
-        if sketch.widen(state) || anew {
+        if sketch.widen(state) || redraw {
             for frame in first..newest {
                 let at = slot(frame);
                 sketch.enter(at, &self.states[at * len..(at + 1) * len]);
@@ -228,6 +228,7 @@ impl<S: Space> Window<S> {
         sketch.enter(slot(newest), state);
     }
 
+    /// Widens all bounds by the movement of the newest state and of the centre.
     #[inline(always)]
     fn age_bounds(&mut self, step: f64, shift: f64) {
         let step = step * (1.0 + SLACK) + S::ABS_ERROR;
@@ -244,7 +245,7 @@ impl<S: Space> Window<S> {
         &self.states[slot * len..(slot + 1) * len]
     }
 
-    /// The distance to the centre, or `None` where it is known to be at most `enough`.
+    /// Measures the distance to the centre; `None` if a bound shows that it is at most `enough`.
     #[inline(always)]
     fn measure_offset(&mut self, slot: usize, enough: f64) -> Option<f64> {
         if let Some((_, high)) = self.space.dist2_bounds(self.at(slot), &self.centre) {
@@ -266,7 +267,7 @@ impl<S: Space> Window<S> {
         let last_farthest = std::mem::replace(&mut self.farthest, newest);
         self.offset = self.measure_offset(self.slot(newest), -1.0).unwrap_or(0.0);
         self.radius = self.offset;
-        // The farthest of last time is likely to be it again: the others then need not be looked at.
+        // The farthest state of last time is likely to be it again, which excludes most others.
         if last_farthest >= first && last_farthest < newest {
             self.consider_radius(last_farthest);
         }
@@ -282,28 +283,28 @@ impl<S: Space> Window<S> {
         }
     }
 
-    /// Tightens the bounds on the distances to the centre that could be the radius; returns the frame that looks
+    /// Tightens the bounds on the distances to the centre that could be the radius; returns the frame that seems
     /// farthest.
     #[inline(always)]
     fn sketch_offsets(&mut self, first: usize, newest: usize) -> Option<usize> {
         let spans = self.spans(first, newest);
         let sketch = self.sketch.as_mut()?;
         let mut farthest = None;
-        let mut most = -1;
-        let mut asked = false;
+        let mut max = -1;
+        let mut has_query = false;
         for (slots, frame) in spans {
             for (i, slot) in slots.enumerate() {
                 if self.upper[slot] <= self.radius || self.repeated[slot] {
                     continue;
                 }
-                if !asked {
-                    sketch.ask(&self.centre);
-                    asked = true;
+                if !has_query {
+                    sketch.query_point(&self.centre);
+                    has_query = true;
                 }
                 let d = sketch.measure(slot);
                 self.upper[slot] = sketch.upper(d).min(self.upper[slot]);
-                if d > most {
-                    (most, farthest) = (d, Some(frame + i));
+                if d > max {
+                    (max, farthest) = (d, Some(frame + i));
                 }
             }
         }
@@ -319,7 +320,7 @@ impl<S: Space> Window<S> {
         }
     }
 
-    /// The distance to the newest state, or `None` where it is known to be above `limit`.
+    /// Measures the distance to the newest state; `None` if a bound shows that it is above `limit`.
     #[inline(always)]
     fn measure_newest(&mut self, slot: usize, limit: f64) -> Option<f64> {
         let newest = self.slot(self.frames - 1);
@@ -345,25 +346,26 @@ impl<S: Space> Window<S> {
         Some(d)
     }
 
-    /// Finds the `k` nearest states at least `far` frames ago, ordered by distance rounded to the grid, ties most
-    /// recent first, and returns the least distance to a state at least `near` frames ago (`near <= far`).
+    /// Finds the `k` nearest states at least `far` frames ago, ordered by distance rounded to the grid and then by
+    /// age, and returns the smallest distance to a state at least `near` frames ago (`near <= far`).
     #[inline(always)]
     pub(crate) fn search(&mut self, near: usize, far: usize, grid: f64) -> Option<f64> {
         let newest = self.frames - 1;
         let first = self.frames - self.len();
         let far_end = first.max(self.frames.saturating_sub(far));
         let near_end = far_end.max(self.frames.saturating_sub(near));
-        // Where the neighbours of the last frame went is near again: the k-th will not be farther than these.
+        // The successors of the last neighbours are probably near: the k-th nearest is not farther than these.
         self.seeds.clear();
-        self.seeds.extend(self.neighbours.iter().map(|n| newest - n.age)); // ages as of the last frame
+        // The ages are still those of the last frame.
+        self.seeds.extend(self.neighbours.iter().map(|n| newest - n.age));
         self.neighbours.clear();
         let mut threshold = f64::INFINITY;
         if self.seeds.len() == self.k {
             threshold = self.measure_seeds() + 2.0 * grid;
         }
         threshold = self.sketch_distances(first, far_end, threshold, 2.0 * grid);
-        let mut least = f64::INFINITY;
-        // Newest first: of states at the same distance the first to come stays.
+        let mut nearest = f64::INFINITY;
+        // Newest first, because of states at the same distance the first one stays.
         let [old, recent] = self.spans(first, far_end);
         for (slots, frame) in [recent, old] {
             let mut last = None;
@@ -378,7 +380,7 @@ impl<S: Space> Window<S> {
                 };
                 let Some(d) = measured else { continue };
                 last = Some(d);
-                least = least.min(d);
+                nearest = nearest.min(d);
                 self.insert(Neighbour {
                     key: (d / grid).round(),
                     age: newest - frame - i,
@@ -390,34 +392,34 @@ impl<S: Space> Window<S> {
         }
         for (slots, _) in self.spans(far_end, near_end) {
             for slot in slots {
-                if self.lower[slot] <= least {
-                    least = self.measure_newest(slot, least).unwrap_or(least).min(least);
+                if self.lower[slot] <= nearest {
+                    nearest = self.measure_newest(slot, nearest).unwrap_or(nearest).min(nearest);
                 }
             }
         }
-        least.is_finite().then_some(least)
+        nearest.is_finite().then_some(nearest)
     }
 
-    /// The largest distance of a seed to the newest state, or an upper bound on it that is nearly as good.
+    /// Largest distance of a seed to the newest state, or a close upper bound on it.
     #[inline(always)]
     fn measure_seeds(&mut self) -> f64 {
         let newest = self.slot(self.frames - 1);
         if let Some(sketch) = &mut self.sketch {
-            sketch.ask_slot(newest);
+            sketch.query_slot(newest);
             let slots = self.seeds.iter().map(|&f| self.limit.map_or(f, |m| f % m));
-            let most = slots.map(|slot| sketch.measure(slot)).max();
-            return most.map_or(f64::INFINITY, |square| sketch.upper(square));
+            let max = slots.map(|slot| sketch.measure(slot)).max();
+            return max.map_or(f64::INFINITY, |square| sketch.upper(square));
         }
-        let mut most = 0.0f64;
+        let mut max = 0.0f64;
         for i in 0..self.seeds.len() {
             let d = self.measure_newest(self.slot(self.seeds[i]), f64::INFINITY);
-            most = most.max(d.unwrap_or(f64::INFINITY));
+            max = max.max(d.unwrap_or(f64::INFINITY));
         }
-        most
+        max
     }
 
     /// Tightens the bounds on the distances of the frames `first..end` to the newest state that could be within the
-    /// threshold; returns the threshold, lowered to what `k` of them are surely within and `margin` more.
+    /// threshold. Returns the threshold, lowered to `margin` above what `k` of them are surely within.
     #[inline(always)]
     fn sketch_distances(&mut self, first: usize, end: usize, threshold: f64, margin: f64) -> f64 {
         let spans = self.spans(first, end);
@@ -425,7 +427,7 @@ impl<S: Space> Window<S> {
         let Some(sketch) = &mut self.sketch else {
             return threshold;
         };
-        sketch.ask_slot(newest);
+        sketch.query_slot(newest);
         let best = &mut self.best;
         best.clear();
         let mut enough = i64::MAX;
@@ -441,7 +443,7 @@ impl<S: Space> Window<S> {
                 let bound = (square as f64).sqrt() * factor - error;
                 *lower = if bound > *lower { bound } else { *lower };
                 if square < enough {
-                    settle(best, self.k, square, |a, b| a < b);
+                    insert_sorted(best, self.k, square, |a, b| a < b);
                     if best.len() == self.k {
                         enough = best[self.k - 1];
                     }
@@ -459,15 +461,15 @@ impl<S: Space> Window<S> {
         let before = |a: &Neighbour, b: &Neighbour| (a.key, a.age) < (b.key, b.age);
         let full = self.neighbours.len() == self.k;
         if !full || self.neighbours.last().is_some_and(|last| before(&new, last)) {
-            settle(&mut self.neighbours, self.k, new, before);
+            insert_sorted(&mut self.neighbours, self.k, new, before);
         }
     }
 }
 
-/// Inserts into a short list in order, in place of its last element where it has `most` already.
+/// Inserts into a short sorted list; replaces the last element if there are `max_len` already.
 #[inline(always)]
-fn settle<T: Copy>(list: &mut Vec<T>, most: usize, new: T, before: impl Fn(&T, &T) -> bool) {
-    if list.len() < most {
+fn insert_sorted<T: Copy>(list: &mut Vec<T>, max_len: usize, new: T, before: impl Fn(&T, &T) -> bool) {
+    if list.len() < max_len {
         list.push(new);
     }
     let mut at = list.len() - 1;

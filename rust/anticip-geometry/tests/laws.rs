@@ -1,4 +1,4 @@
-//! What must hold for every input, by property tests.
+//! Properties that hold for every input.
 
 use anticip_geometry::{
     JointLimit, Options, PoseConfig, PoseStream, Quat, Stability, Uncertainty, VectorStream, pose_scalars,
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 type Pose = Vec<[f64; 4]>;
 
-/// Any options that make sense, the window small enough to wrap.
+/// Valid options, with windows small enough to wrap.
 fn options(base: Options) -> impl Strategy<Value = Options> {
     (
         (
@@ -76,12 +76,12 @@ fn motion(joints: usize, frames: usize) -> impl Strategy<Value = Vec<Pose>> {
         })
 }
 
-/// Joints and frames of motion.
+/// Motion of any number of joints and frames.
 fn poses() -> impl Strategy<Value = Vec<Pose>> {
     (1..5usize, 1..110usize).prop_flat_map(|(joints, frames)| motion(joints, frames))
 }
 
-/// Walks, circles, constants and jumps.
+/// Random walks, circles, noise and jumps.
 fn vectors() -> impl Strategy<Value = Vec<Vec<f64>>> {
     (1..7usize, 1..110usize, 0..4u8, any::<u64>()).prop_map(|(dim, frames, kind, seed)| {
         let mut r = Random(seed);
@@ -151,7 +151,7 @@ fn close(a: &[[f64; 7]], b: &[[f64; 7]], tolerance: f64) -> Result<(), TestCaseE
     Ok(())
 }
 
-/// Numbers of every kind a broken source can send.
+/// Numbers of every kind that a broken source can send.
 fn wild() -> impl Strategy<Value = f64> {
     prop_oneof![
         3 => -1.0..1.0f64,
@@ -229,8 +229,8 @@ proptest! {
             let q = Quat::from_array(q);
             (if left { turn * q } else { q * turn }).normalize().to_array()
         }).collect()).collect();
-        // Where distances are at the level of rounding, turning them rounds them anew: an exactly held pose only
-        // has neighbours that tie, so those are kept apart by the noise here.
+        // Distances at the level of rounding change when rotated, and the neighbours of an exactly held pose all tie:
+        // such cases are excluded.
         prop_assume!(separated(&poses, &options));
         close(&run(&poses, &options), &run(&turned, &options), 1e-9)?;
     }
@@ -374,7 +374,7 @@ proptest! {
     }
 }
 
-/// Whether no decision hangs on rounding: every two distances of the windows differ, every joint's mean is unique.
+/// Whether no decision depends on rounding: all distances in the windows differ and every joint's mean is unique.
 fn separated(poses: &[Pose], options: &Options) -> bool {
     let dist = |a: &Pose, b: &Pose| -> f64 {
         let angle = |(a, b): (&[f64; 4], &[f64; 4])| Quat::from_array(*a).angle_to(Quat::from_array(*b));
@@ -431,8 +431,8 @@ fn no_mean_is_taken_of_more_frames_than_its_sums_hold() {
 
 #[test]
 fn no_unique_mean_takes_the_most_recent_rotation() {
-    // Half a turn back and forth about one axis: the top two eigenvalues are equal whenever both are there
-    // equally often, and the radius is then half a turn, measured from the newest.
+    // Half a turn back and forth about one axis: the top two eigenvalues are equal whenever both rotations are equally
+    // frequent, and the radius is then half a turn, measured from the newest.
     let there = Quat::IDENTITY.to_array();
     let back = Quat::from_axis_angle([0.0, 0.0, 1.0], std::f64::consts::PI).to_array();
     let poses: Vec<Pose> = (0..10)
@@ -440,7 +440,7 @@ fn no_unique_mean_takes_the_most_recent_rotation() {
         .collect();
     let s = run(&poses, &Options::poses());
     assert_eq!(s[9][3], 1.0);
-    // One more of the other rotation and the mean is unique again: the newest is half a turn away from it.
+    // With one more of the other rotation the mean is unique again: the newest is half a turn away from it.
     let mut more = poses[..9].to_vec();
     more.push(vec![there]);
     more.push(vec![back]);

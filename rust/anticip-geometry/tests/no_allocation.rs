@@ -1,4 +1,4 @@
-//! `push` allocates nothing: counted by the allocator itself.
+//! `push` allocates nothing, as counted by the allocator.
 
 #[path = "../../anticip-wire/tests/counting/mod.rs"]
 mod counting;
@@ -32,7 +32,7 @@ fn poses() {
                 if t % 50 == 7 {
                     pose[3] = [f64::NAN; 4];
                 }
-                // The poses of a turn and a half have no unique mean now and then: the slow solver runs too.
+                // Poses of a turn and a half sometimes have no unique mean, so that the slow solver is covered too.
                 pose[5] = Quat::from_axis_angle([0.0, 1.0, 0.0], angle * 2.0).to_array();
                 stream.push(&pose).expect("right shape");
                 if t == 333 {
