@@ -4,7 +4,7 @@ use anticip_geometry::Quat;
 
 use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, LEGS, NECK, PARENTS};
 use crate::completion::joint_positions;
-use crate::retarget::{Places, Retargeter};
+use crate::retarget::{Positions, Retargeter};
 use crate::vector::{add, angle, direction, minus, scaled};
 
 /// Compared directions: name, from joint, to joint. The trunk of a body without a neck ends between the shoulders.
@@ -26,9 +26,9 @@ pub const BONES: [(&str, usize, usize); 11] = [
 const MEAN_LIMIT: f64 = 10.0;
 /// Larger mean angle (degrees, over all frames) than any bone of a correctly mapped body has.
 const BONE_LIMIT: f64 = 30.0;
-/// A source stands if its head is above its feet: mean cosine to the vertical above this ...
+/// A source stands if the direction from its feet to its head has a larger mean cosine to the vertical.
 const STANDING: f64 = 0.7;
-/// ... and a body does not stand below this.
+/// A canonical body with a smaller mean cosine does not stand.
 const NOT_STANDING: f64 = 0.4;
 
 /// Accumulates the angles between the bone directions of a source and of the canonical body.
@@ -65,7 +65,7 @@ impl std::fmt::Display for Disagreement {
                 "bones of the canonical body point {mean:.0} degrees away from the source's on average, the {worst} {angle:.0}: its rest pose is not understood"
             ),
             Self::Lies => f.write_str(
-                "the source stands and the canonical body lies: its rest pose stands in another world than its motion",
+                "the source stands and the canonical body lies: its rest pose and its motion have different up axes",
             ),
         }
     }
@@ -82,7 +82,7 @@ impl Agreement {
         }
         let body = joint_positions(&globals).map(Some);
         for (i, &(_, from, to)) in BONES.iter().enumerate() {
-            let bone_direction = |at: &Places| {
+            let bone_direction = |at: &Positions| {
                 let end = if to == NECK && source[NECK].is_none() {
                     shoulders(at)
                 } else {
@@ -139,13 +139,13 @@ impl Agreement {
 }
 
 /// Midpoint between the shoulders.
-fn shoulders(at: &Places) -> Option<[f64; 3]> {
+fn shoulders(at: &Positions) -> Option<[f64; 3]> {
     Some(scaled(add(at[ARMS[0] + 1]?, at[ARMS[1] + 1]?), 0.5))
 }
 
 /// Cosine between the vertical and the direction from the midpoint of the lowest leg joints to the head (or the
 /// neck).
-fn upright(at: &Places) -> Option<f64> {
+fn upright(at: &Positions) -> Option<f64> {
     let foot = |leg: usize| at[LEGS[leg] + 2].or(at[LEGS[leg] + 1]);
     let feet = scaled(add(foot(0)?, foot(1)?), 0.5);
     Some(direction(minus(at[HEAD].or(at[NECK])?, feet))?[1])

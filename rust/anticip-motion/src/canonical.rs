@@ -1,6 +1,6 @@
 //! The canonical body: 22 joints, a T-pose facing +z, every local rotation the identity.
 
-/// How many joints the canonical body has.
+/// Number of joints of the canonical body.
 pub const JOINT_COUNT: usize = 22;
 
 /// Joint names, in the order of every canonical array.
@@ -104,20 +104,20 @@ mod tests {
 
     #[test]
     fn the_rest_pose_stands_on_the_floor_with_arms_spread() {
-        let mut place = OFFSETS;
-        place[HIPS][1] += HIPS_HEIGHT;
+        let mut position = OFFSETS;
+        position[HIPS][1] += HIPS_HEIGHT;
         for j in 1..JOINT_COUNT {
-            let parent = place[PARENTS[j] as usize];
-            (0..3).for_each(|i| place[j][i] += parent[i]);
+            let parent = position[PARENTS[j] as usize];
+            (0..3).for_each(|i| position[j][i] += parent[i]);
         }
-        // Head, hand and toes: whoever hangs on the way to them is where it should be.
-        for (joint, wanted) in [
+        // Head, hand and toes: every joint above them contributes.
+        for (joint, expected) in [
             (HEAD, [0.0, 1.56, 0.01]),
             (9, [0.69, 1.42, 0.0]),
             (17, [0.09, 0.02, 0.14]),
         ] {
             assert!(
-                (0..3).all(|i| (place[joint][i] - wanted[i]).abs() < 1e-9),
+                (0..3).all(|i| (position[joint][i] - expected[i]).abs() < 1e-9),
                 "{joint}"
             );
         }

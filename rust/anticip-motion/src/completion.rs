@@ -1,10 +1,10 @@
 //! Completion of a body from few sensors: a small recurrent network solves the joints that are not measured.
 //!
-//! If no more than [`FEW`] joints are measured, the others are solved. A GRU, and a linear map in parallel, take the
-//! measured joints' rotations in the world without heading, their angular velocities, and which joints they are.
-//! Their sum gives the rotation of each other joint in the same frame, relative to the nearest measured joint, and
-//! its expected error. Measured joints keep their world rotation up to rounding. Nothing looks ahead; a frame takes
-//! some 50 us. The weights are trained by `training.tasks.completion`.
+//! If no more than [`MAX_MEASURED`] joints are measured, the others are solved. A GRU, and a linear map in parallel,
+//! take the measured joints' rotations in the world without heading, their angular velocities, and which joints they
+//! are. Their sum gives the rotation of each other joint in the same frame, relative to the nearest measured joint,
+//! and its expected error. Measured joints keep their world rotation up to rounding. Nothing looks ahead; a frame
+//! takes some 50 us. The weights are trained by `training.tasks.completion`.
 //!
 //! Trackers also know where head, hands and feet are. A torso and limbs whose given rotations only encode those
 //! positions are solved like the others, and then leant, pointed and bent so that they reach them.
@@ -19,7 +19,7 @@ use crate::inverse::{BACK, FORWARD, arm, combine_distance, leg, outwards};
 use crate::vector::{self, Vector, add, angle, cross, length, minus, scaled};
 
 /// A body of at most this many measured joints is completed; one of more is used as it is.
-pub const FEW: usize = 10;
+pub const MAX_MEASURED: usize = 10;
 /// Inputs of the network for each joint: two columns of its rotation, its turn since the last frame, and a one.
 const IN: usize = 10;
 /// Scale of the turn (sines).
@@ -194,7 +194,7 @@ impl Completion {
     #[must_use]
     pub fn new(mask: &[bool; JOINT_COUNT]) -> Option<Self> {
         let measured = mask.iter().filter(|present| **present).count();
-        if measured > FEW {
+        if measured > MAX_MEASURED {
             return None;
         }
         Self::placed(mask, 0)
@@ -250,7 +250,7 @@ impl Completion {
             let is_given = measured.next_if(|m| **m == j).is_some() || self.position_only & 1 << j != 0;
             world[j] = if is_given { parent * pose[j] } else { parent };
         }
-        let given = world;
+        let input_world = world;
         let now: Vec<Quat> = net.measured.iter().map(|j| world[*j]).collect();
         if self.before.is_empty() {
             self.before.clone_from(&now);
@@ -280,7 +280,7 @@ impl Completion {
             world[*joint] = rotation(six).map_or(self.before[*nearest], |q| self.yaw * q);
             self.confidence[*joint] = (-values[6].exp() / ERROR_SCALE).exp();
         }
-        self.reach(&given, &mut world);
+        self.reach(&input_world, &mut world);
         for j in 0..JOINT_COUNT {
             let parent = usize::try_from(PARENTS[j]).map_or(Quat::IDENTITY, |p| world[p]);
             pose[j] = (parent.conj() * world[j]).normalize_or(Quat::IDENTITY);
@@ -289,12 +289,12 @@ impl Completion {
 
     /// Moves head, hands and feet to where the given rotations have them. The torso leans until the head is above its
     /// end as given; limbs point to their given ends, and bend by the distance of these and by the solved angle.
-    fn reach(&self, given: &[Quat; JOINT_COUNT], world: &mut [Quat; JOINT_COUNT]) {
+    fn reach(&self, input_world: &[Quat; JOINT_COUNT], world: &mut [Quat; JOINT_COUNT]) {
         if self.position_only == 0 {
             return;
         }
         let is_position_only = |joint: usize| self.position_only & 1 << joint != 0;
-        let (target, mut found) = (joint_positions(given), joint_positions(world));
+        let (target, mut found) = (joint_positions(input_world), joint_positions(world));
         if is_position_only(UPPER_CHEST) {
             let above = |positions: &[Vector; JOINT_COUNT]| minus(positions[HEAD], positions[SPINE]);
             let lean = Quat::from_two_vectors(above(&found), above(&target));
@@ -319,11 +319,11 @@ impl Completion {
                 let distance = length(reach).max(1e-6);
                 let combined = combine_distance(distance, bend, lengths, doubt);
                 let end = add(found[upper], scaled(reach, combined / distance));
-                let given = given[upper].rotate(ahead);
+                let direction = input_world[upper].rotate(ahead);
                 let bones = if upper == LEGS[side] {
-                    leg(found[upper], end, given, lengths)
+                    leg(found[upper], end, direction, lengths)
                 } else {
-                    let elbow = add(given, world[upper].rotate(ahead));
+                    let elbow = add(direction, world[upper].rotate(ahead));
                     arm(found[upper], end, elbow, lengths, outwards(side))
                 };
                 if let Some(bones) = bones {

@@ -1,12 +1,12 @@
-//! The curve along which two frames are joined at the speeds they have.
+//! Cubic curves between two frames that keep the speeds at both.
 
 use anticip_geometry::Quat;
 
 use crate::pose::Pose;
 use crate::vector::{minus, scaled};
 
-/// How a stretch begins and ends: per joint what it would turn at the speed it has there, in the frame of its first
-/// pose, and how far it turns; the root last.
+/// A curve between two poses. For each joint, and for the root last: the rotation vector of the whole interval, and
+/// those that the speeds at its start and at its end would give over the interval, in the frame of the first pose.
 #[derive(Debug, Clone)]
 pub(crate) struct Curve {
     whole: Vec<[f64; 3]>,
@@ -24,8 +24,8 @@ impl Curve {
         }
     }
 
-    /// From `a` to `b` in `step`, the frame before `a` having been `before`, `lead` earlier; `after` is the frame that
-    /// follows `b` and how much later. Without one the curve is the parabola through the three.
+    /// Fits the curve from `a` to `b`, `step` apart; `before` is the frame `lead` earlier than `a`. `after` is the
+    /// frame that follows `b` and the time to it; without one the curve is the parabola through the three frames.
     pub(crate) fn draw(&mut self, frames: [&Pose; 3], lead: f64, step: f64, after: Option<(&Pose, f64)>) {
         let [before, a, b] = frames;
         let turn = |from: &Pose, to: &Pose, joint: usize| match from.rotations.get(joint) {
@@ -34,13 +34,14 @@ impl Curve {
         };
         for joint in 0..self.whole.len() {
             let whole = turn(a, b, joint);
-            let came = scaled(turn(before, a, joint), step / lead);
+            let lead_in = scaled(turn(before, a, joint), step / lead);
             let (first, last) = match after {
-                Some((next, gap)) => (came, scaled(turn(b, next, joint), step / gap)),
+                Some((next, gap)) => (lead_in, scaled(turn(b, next, joint), step / gap)),
                 None => {
-                    // The speed at `a` as the parabola has it: the mean of both, the nearer one counting more.
+                    // Speed of the parabola at `a`: the mean of both, weighted towards the nearer one.
                     let near = step / (lead + step);
-                    let first: [f64; 3] = std::array::from_fn(|i| near * came[i] + (1.0 - near) * whole[i]);
+                    let first: [f64; 3] =
+                        std::array::from_fn(|i| near * lead_in[i] + (1.0 - near) * whole[i]);
                     (first, minus(scaled(whole, 2.0), first))
                 }
             };
@@ -48,10 +49,10 @@ impl Curve {
         }
     }
 
-    /// Writes the pose a fraction `u` of the way along; `a` is where it begins.
+    /// Writes the pose a fraction `u` of the way from `a`, the curve's first pose.
     pub(crate) fn at(&self, a: &Pose, u: f64, out: &mut Pose) {
         let joints = out.rotations.len();
-        let place = |joint: usize| -> [f64; 3] {
+        let offset = |joint: usize| -> [f64; 3] {
             let (w, m, n) = (self.whole[joint], self.first[joint], self.last[joint]);
             std::array::from_fn(|i| {
                 let square = 3.0 * w[i] - 2.0 * m[i] - n[i];
@@ -60,14 +61,14 @@ impl Curve {
             })
         };
         for (joint, (out, &q)) in out.rotations.iter_mut().zip(&a.rotations).enumerate() {
-            *out = (q * Quat::exp(place(joint))).normalize_or(q);
+            *out = (q * Quat::exp(offset(joint))).normalize_or(q);
         }
-        let moved = place(joints);
+        let moved = offset(joints);
         out.root = std::array::from_fn(|i| a.root[i] + moved[i]);
     }
 }
 
-/// The same rotation, the short way round.
+/// The same rotation as a quaternion with `w >= 0`: the shorter way round.
 pub(crate) fn shortest(q: Quat) -> Quat {
     if q.w < 0.0 { -q } else { q }
 }

@@ -1,7 +1,7 @@
-//! How several performers stand to each other: together or not, who leads, how far apart.
+//! Relations between several performers: synchrony, who leads, distance.
 //!
-//! What is compared is how fast each joint turns, so bodies of any size and suits of any axes compare. Of the past
-//! alone: everything is forgotten exponentially, and every step costs the same.
+//! Angular speeds of joints are compared, so bodies of any size and suits with any axes can be compared. Only the past
+//! is used: it is forgotten exponentially, and every step costs the same.
 
 mod covariance;
 
@@ -11,42 +11,43 @@ use crate::canonical::{HIPS, JOINT_COUNT};
 use crate::live::FRAME;
 use covariance::Covariance;
 
-/// Frames: nobody is taken to lead by more than a second.
-const LONGEST_LAG: usize = 50;
+/// Longest lag of a leader, frames (one second).
+const MAX_LAG: usize = 50;
 
-/// Time constants, seconds: forgetting so weighs as a window of twice the length does.
-const UNISON: f64 = 1.0;
-const LEADING: f64 = 2.0;
-const SMOOTHED: f64 = 0.06;
-/// Who was not heard for so many steps is not there.
-const GONE: usize = 25;
-/// Of lags that fit as well, as in a walk, the shorter one: the longest counts so much less.
-const FAR: f32 = 0.1;
-/// So alike are strangers at their best lag.
+/// Time constants, seconds; exponential forgetting is comparable to a window of twice the length.
+const SYNCHRONY_S: f64 = 1.0;
+const LEADING_S: f64 = 2.0;
+/// Time constant of the smoothing of speeds, seconds.
+const SMOOTHING_S: f64 = 0.06;
+/// Steps without a frame after which a performer is absent.
+const ABSENT_AFTER: usize = 25;
+/// Penalty of the longest lag: of lags that fit equally well, as in a walk, the shorter one is chosen.
+const LAG_PENALTY: f32 = 0.1;
+/// Correlation of strangers at their best lag.
 const CHANCE: f32 = 0.3;
-/// Frames: who leads by less is not told from unison.
-const LEAST_LAG: f64 = 0.5;
+/// Shortest lead, frames; less cannot be distinguished from unison.
+const MIN_LAG: f64 = 0.5;
 
-/// One step of an ensemble.
+/// Relations of the ensemble in one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Together {
-    /// 0..1: how alike the speeds of the joints rose and fell in the last 2 s, mean of all pairs.
+pub struct EnsembleState {
+    /// 0..1: correlation of the joints' speeds over the last 2 s, mean of all pairs.
     pub synchrony: f64,
-    /// Who is ahead of the others by the last 4 s; nobody where they are at one.
+    /// Index of the performer who is ahead of the others over the last 4 s; `None` if they are in unison.
     pub leader: Option<usize>,
-    /// By how many ms on average.
+    /// Mean lead, milliseconds.
     pub lag_ms: f64,
-    /// How surely, 0..1.
+    /// Confidence in the leader, 0..1.
     pub trust: f64,
-    /// Metres, mean of all pairs; unknown where nobody says where they are.
+    /// Mean distance of all pairs, metres; `None` if no pair has positions.
     pub distance: Option<f64>,
-    /// Radians between their joints, mean of all pairs, whichever way they face.
+    /// Mean angle between the joints of all pairs, radians; headings do not matter.
     pub posture: f64,
 }
 
-impl Together {
-    /// Fewer than two are there.
-    const NOBODY: Self = Self {
+impl EnsembleState {
+    /// Fewer than two performers are present.
+    const EMPTY: Self = Self {
         synchrony: 0.0,
         leader: None,
         lag_ms: 0.0,
@@ -56,7 +57,7 @@ impl Together {
     };
 }
 
-/// What is known of one performer.
+/// State of one performer.
 #[derive(Debug, Clone)]
 struct Member {
     pose: [[f32; 4]; JOINT_COUNT],
@@ -64,7 +65,7 @@ struct Member {
     number: u64,
     /// Steps since the newest frame.
     silent: usize,
-    /// Steps since they came.
+    /// Steps since the performer appeared.
     steps: usize,
     is_new: bool,
     speed: [f32; JOINT_COUNT],
@@ -72,147 +73,148 @@ struct Member {
 }
 
 impl Member {
-    fn is_there(&self) -> bool {
-        self.silent <= GONE
+    fn is_present(&self) -> bool {
+        self.silent <= ABSENT_AFTER
     }
 
-    fn is_placed(&self) -> bool {
+    fn has_position(&self) -> bool {
         self.root != [0.0; 3]
     }
 }
 
-/// So many performers, one step every 20 ms: hear what each one's body does as it comes, then step once for all.
+/// A fixed number of performers, one step every 20 ms: pass each performer's frames with `hear`, then call `step`
+/// once.
 #[derive(Debug, Clone)]
 pub struct Ensemble {
     members: Vec<Member>,
-    unison: Covariance,
+    synchrony: Covariance,
     leading: Covariance,
-    /// Of each lag, how much a likeness at it counts.
-    nearness: Vec<f32>,
+    /// Weight of the correlation at each lag.
+    lag_weights: Vec<f32>,
 }
 
 impl Ensemble {
-    /// Of so many.
+    /// Creates an ensemble of this many performers.
     #[must_use]
     pub fn new(performers: usize) -> Self {
         let absent = Member {
             pose: [[1.0, 0.0, 0.0, 0.0]; JOINT_COUNT],
             root: [0.0; 3],
             number: 0,
-            silent: GONE + 1,
+            silent: ABSENT_AFTER + 1,
             steps: 0,
             is_new: true,
             speed: [0.0; JOINT_COUNT],
             smooth: [0.0; JOINT_COUNT],
         };
-        let nearness = |lag| 1.0 - FAR * lag as f32 / LONGEST_LAG as f32;
+        let lag_weight = |lag| 1.0 - LAG_PENALTY * lag as f32 / MAX_LAG as f32;
         Self {
             members: vec![absent; performers],
-            unison: Covariance::new(performers, 0, UNISON),
-            leading: Covariance::new(performers, LONGEST_LAG, LEADING),
-            nearness: (0..=LONGEST_LAG).map(nearness).collect(),
+            synchrony: Covariance::new(performers, 0, SYNCHRONY_S),
+            leading: Covariance::new(performers, MAX_LAG, LEADING_S),
+            lag_weights: (0..=MAX_LAG).map(lag_weight).collect(),
         }
     }
 
-    /// How many there may be.
+    /// Number of performers.
     #[must_use]
     pub fn performers(&self) -> usize {
         self.members.len()
     }
 
-    /// Takes a frame of performer `who`: its number on their 50 Hz grid, the pose, where the hips are (zeros: not
-    /// known).
+    /// Takes a frame of one performer: its number on the performer's 50 Hz grid, the pose, and the position of the
+    /// hips (zeros if unknown).
     ///
     /// # Panics
     ///
-    /// `who` is none of the performers.
-    pub fn hear(&mut self, who: usize, number: u64, pose: &[[f32; 4]; JOINT_COUNT], root: [f32; 3]) {
-        let member = &mut self.members[who];
+    /// `performer` is out of range.
+    pub fn hear(&mut self, performer: usize, number: u64, pose: &[[f32; 4]; JOINT_COUNT], root: [f32; 3]) {
+        let member = &mut self.members[performer];
         let passed = number.saturating_sub(member.number);
-        if !member.is_there() || passed == 0 {
+        if !member.is_present() || passed == 0 {
             member.is_new = true;
             member.speed = [0.0; JOINT_COUNT];
         } else {
             let seconds = passed as f64 * FRAME;
             for (speed, (now, before)) in member.speed.iter_mut().zip(pose.iter().zip(&member.pose)) {
                 let [now, before] = [now, before].map(|q| Quat::from_array(q.map(f64::from)));
-                // Speeds add up, bursts should not be all there is.
+                // Logarithm of the speed, so that bursts do not dominate.
                 *speed = (before.angle_to(now) / seconds).ln_1p() as f32;
             }
         }
         (member.pose, member.root, member.number, member.silent) = (*pose, root, number, 0);
     }
 
-    /// Where they all stand now.
-    pub fn step(&mut self) -> Together {
-        let new = 1.0 - (-FRAME / SMOOTHED).exp() as f32;
-        for (who, member) in self.members.iter_mut().enumerate() {
+    /// Advances by one step; returns the relations between the performers.
+    pub fn step(&mut self) -> EnsembleState {
+        let gain = 1.0 - (-FRAME / SMOOTHING_S).exp() as f32;
+        for (index, member) in self.members.iter_mut().enumerate() {
             member.silent += 1;
             member.steps += 1;
             if member.is_new && member.silent <= 1 {
                 member.smooth = member.speed;
                 (member.is_new, member.steps) = (false, 0);
-                self.unison.begin(who, &member.smooth);
-                self.leading.begin(who, &member.smooth);
+                self.synchrony.begin(index, &member.smooth);
+                self.leading.begin(index, &member.smooth);
             } else {
                 for (smooth, speed) in member.smooth.iter_mut().zip(&member.speed) {
-                    *smooth += new * (speed - *smooth);
+                    *smooth += gain * (speed - *smooth);
                 }
             }
         }
         let members = &self.members;
-        let row = |who: usize| members[who].is_there().then_some(&members[who].smooth);
-        self.unison.push(row);
+        let row = |index: usize| members[index].is_present().then_some(&members[index].smooth);
+        self.synchrony.push(row);
         self.leading.push(row);
-        let there: Vec<usize> = (0..members.len())
-            .filter(|&who| members[who].is_there())
+        let present: Vec<usize> = (0..members.len())
+            .filter(|&index| members[index].is_present())
             .collect();
-        if there.len() < 2 {
-            return Together::NOBODY;
+        if present.len() < 2 {
+            return EnsembleState::EMPTY;
         }
         let (mut synchrony, mut posture, mut pairs) = (0.0, 0.0, 0.0);
-        let (mut distance, mut placed) = (0.0, 0.0);
-        for (i, k) in pairs_of(&there) {
+        let (mut distance, mut positioned_pairs) = (0.0, 0.0);
+        for (i, k) in pairs_of(&present) {
             let (one, other) = (&members[i], &members[k]);
             pairs += 1.0;
-            synchrony += f64::from(self.unison.correlation(i, k, 0).clamp(0.0, 1.0));
-            posture += f64::from(apart(&one.pose, &other.pose));
-            if one.is_placed() && other.is_placed() {
-                placed += 1.0;
+            synchrony += f64::from(self.synchrony.correlation(i, k, 0).clamp(0.0, 1.0));
+            posture += f64::from(mean_angle(&one.pose, &other.pose));
+            if one.has_position() && other.has_position() {
+                positioned_pairs += 1.0;
                 let squares = one.root.iter().zip(&other.root).map(|(a, b)| (a - b) * (a - b));
                 distance += f64::from(squares.sum::<f32>().sqrt());
             }
         }
-        let (leader, lag_ms, trust) = self.leader(&there);
-        Together {
+        let (leader, lag_ms, trust) = self.leader(&present);
+        EnsembleState {
             synchrony: synchrony / pairs,
             leader,
             lag_ms,
             trust,
-            distance: (placed > 0.0).then(|| distance / placed),
+            distance: (positioned_pairs > 0.0).then(|| distance / positioned_pairs),
             posture: posture / pairs,
         }
     }
 
-    /// Who is ahead of the others, by how many ms, how surely.
-    fn leader(&self, there: &[usize]) -> (Option<usize>, f64, f64) {
-        let best = self.leading.best_lags(&self.nearness);
-        // Of each performer: by how many frames they are ahead of the others, times how surely, and the sum of that.
+    /// Returns the leader, the lead in ms, and the confidence.
+    fn leader(&self, present: &[usize]) -> (Option<usize>, f64, f64) {
+        let best = self.leading.best_lags(&self.lag_weights);
+        // For each performer: weighted sum of the leads over the others (frames), and sum of the weights.
         let mut leads = vec![(0.0, 0.0); self.members.len()];
-        for (i, k) in pairs_of(there) {
+        for (i, k) in pairs_of(present) {
             let (i_leads, k_leads) = (best.of(k, i), best.of(i, k));
-            // The lag counts back to whoever was ahead.
+            // A lag of `late` refers to an earlier frame of `ahead`.
             let (late, ahead, lag, sign) = if k_leads.1 > i_leads.1 {
                 (i, k, k_leads.0, -1.0)
             } else {
                 (k, i, i_leads.0, 1.0)
             };
-            let at = |offset: isize| self.signed(late, ahead, lag as isize + offset);
+            let at = |offset: isize| self.correlation_at(late, ahead, lag as isize + offset);
             let peak = ((at(0) - CHANCE) / (1.0 - CHANCE)).clamp(0.0, 1.0);
-            // What is known of them so far counts.
+            // A pair counts less while it is new.
             let known = self.members[i].steps.min(self.members[k].steps) as f64 * FRAME;
-            let weight = f64::from(peak) * (1.0 - (-known / LEADING).exp());
-            let inner = if lag == LONGEST_LAG { -1 } else { 0 };
+            let weight = f64::from(peak) * (1.0 - (-known / LEADING_S).exp());
+            let inner = if lag == MAX_LAG { -1 } else { 0 };
             let (left, mid, right) = (at(inner - 1), at(inner), at(inner + 1));
             let bend = left - 2.0 * mid + right;
             let shift = if bend < 0.0 {
@@ -221,27 +223,29 @@ impl Ensemble {
                 0.0
             };
             let frames = sign * (lag as f64 + inner as f64 + f64::from(shift));
-            for (who, sign) in [(i, 1.0), (k, -1.0)] {
-                leads[who].0 += sign * weight * frames;
-                leads[who].1 += weight;
+            for (performer, sign) in [(i, 1.0), (k, -1.0)] {
+                leads[performer].0 += sign * weight * frames;
+                leads[performer].1 += weight;
             }
         }
-        let first = there[0];
-        let leader = there.iter().fold(
-            first,
-            |most, &who| if leads[who].0 > leads[most].0 { who } else { most },
-        );
+        let leader = present.iter().fold(present[0], |best, &index| {
+            if leads[index].0 > leads[best].0 {
+                index
+            } else {
+                best
+            }
+        });
         let (lead, weight) = leads[leader];
-        let trust = weight / (there.len() - 1) as f64;
+        let trust = weight / (present.len() - 1) as f64;
         let mean = lead / weight.max(1e-9);
-        if mean < LEAST_LAG {
+        if mean < MIN_LAG {
             return (None, 0.0, trust);
         }
         (Some(leader), mean * FRAME * 1000.0, trust)
     }
 
-    /// How `late` now is like `ahead` so many frames ago; before 0, the other way round.
-    fn signed(&self, late: usize, ahead: usize, lag: isize) -> f32 {
+    /// Correlation of `late` now with `ahead` that many frames ago; a negative lag exchanges the two.
+    fn correlation_at(&self, late: usize, ahead: usize, lag: isize) -> f32 {
         let frames = lag.unsigned_abs();
         if lag < 0 {
             self.leading.correlation(ahead, late, frames)
@@ -251,16 +255,16 @@ impl Ensemble {
     }
 }
 
-/// Every two of them once.
-fn pairs_of(there: &[usize]) -> impl Iterator<Item = (usize, usize)> {
-    there
+/// All pairs, each once.
+fn pairs_of(present: &[usize]) -> impl Iterator<Item = (usize, usize)> {
+    present
         .iter()
         .enumerate()
-        .flat_map(move |(n, &i)| there[n + 1..].iter().map(move |&k| (i, k)))
+        .flat_map(move |(n, &i)| present[n + 1..].iter().map(move |&k| (i, k)))
 }
 
-/// The mean angle between the joints of two bodies but for the hips, radians.
-fn apart(one: &[[f32; 4]; JOINT_COUNT], other: &[[f32; 4]; JOINT_COUNT]) -> f32 {
+/// Mean angle between the joints of two bodies except the hips, radians.
+fn mean_angle(one: &[[f32; 4]; JOINT_COUNT], other: &[[f32; 4]; JOINT_COUNT]) -> f32 {
     let mut halves = [0.0; JOINT_COUNT];
     for (half, (a, b)) in halves.iter_mut().zip(one.iter().zip(other)) {
         let dot = a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
@@ -269,7 +273,7 @@ fn apart(one: &[[f32; 4]; JOINT_COUNT], other: &[[f32; 4]; JOINT_COUNT]) -> f32 
     2.0 * halves[HIPS + 1..].iter().sum::<f32>() / (JOINT_COUNT - 1) as f32
 }
 
-/// The arc cosine of 0..1 within 3e-8 but for rounding (Abramowitz and Stegun 4.4.46), for many numbers at once.
+/// Arc cosine of 0..1 within 3e-8 besides rounding (Abramowitz and Stegun 4.4.46), vectorisable.
 fn arc_cosine(x: f32) -> f32 {
     const C: [f32; 8] = [
         std::f32::consts::FRAC_PI_2,

@@ -1,32 +1,32 @@
-//! What can be wrong with a skeleton, a pose or an option.
+//! Errors about skeletons, poses and options.
 
-/// Errors of this crate. Every message says what was expected and what was given.
+/// Errors of this crate. Every message states what was expected and what was given.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MotionError {
     /// An array has the wrong number of entries.
     #[error("{what}: expected {expected}, got {given}")]
     Shape {
-        /// Which array.
+        /// Name of the array.
         what: &'static str,
-        /// What it should hold.
+        /// Expected size.
         expected: String,
-        /// What it holds.
+        /// Actual size.
         given: String,
     },
-    /// The hierarchy is not a tree: an index out of range, or a cycle.
+    /// The hierarchy is not a tree: an index is out of range, or there is a cycle.
     #[error("skeleton: {0}")]
     Skeleton(String),
-    /// Joints the canonical body cannot do without were not found by name.
+    /// Joints that the canonical body requires were not found by name.
     #[error(
         "skeleton cannot be mapped to the canonical body: no joint found for {missing}; its joints are {names}"
     )]
     Unmapped {
-        /// The canonical joints that have no source.
+        /// Canonical joints without a source.
         missing: String,
-        /// The names the skeleton has.
+        /// Names in the skeleton.
         names: String,
     },
-    /// Joints were found by name, but their hierarchy is not a body's.
+    /// Joints were found by name, but their hierarchy is not that of a body.
     #[error("skeleton cannot be mapped to the canonical body: {child:?} should descend from {parent:?}")]
     Hierarchy {
         /// Source joint of the canonical child.
@@ -39,12 +39,12 @@ pub enum MotionError {
     Option {
         /// Name of the option.
         option: &'static str,
-        /// Its range.
+        /// Allowed range.
         expected: &'static str,
-        /// The value.
+        /// Actual value.
         given: String,
     },
-    /// The scalars refused their configuration.
+    /// The configuration of the scalars is invalid.
     #[error("scalars: {0}")]
     Scalars(String),
 }

@@ -1,4 +1,4 @@
-//! The way back: canonical poses to a source skeleton's local rotations.
+//! The inverse of retargeting: canonical poses to a source skeleton's local rotations.
 
 use anticip_geometry::Quat;
 
@@ -8,10 +8,10 @@ use crate::retarget::Retargeter;
 use crate::skeleton::Skeleton;
 use crate::vector::minus;
 
-/// Spreads canonical poses over the joints of one skeleton, the inverse of [`Retargeter`].
+/// Distributes canonical poses over the joints of one skeleton; the inverse of [`Retargeter`].
 ///
-/// The rotation of a collapsed chain (mocopi's seven torsos) is spread evenly over its joints; joints that give the
-/// canonical body nothing (fingers, eyes) keep their rest rotation. Retargeting the result gives the pose back.
+/// The rotation of a collapsed chain (mocopi's seven torsos) is spread evenly over its joints; joints without a
+/// canonical counterpart (fingers, eyes) keep their rest rotation. Retargeting the result returns the original pose.
 #[derive(Debug, Clone)]
 pub struct Distributor {
     retargeter: Retargeter,
@@ -19,7 +19,7 @@ pub struct Distributor {
 }
 
 impl Distributor {
-    /// Compiles the way back for a skeleton.
+    /// Compiles the mapping to a skeleton.
     ///
     /// # Errors
     /// As [`Retargeter::compile`].
@@ -30,14 +30,14 @@ impl Distributor {
         })
     }
 
-    /// How many joints the target skeleton has.
+    /// Number of joints of the target skeleton.
     #[must_use]
     pub fn joints(&self) -> usize {
         self.skeleton.len()
     }
 
-    /// Spreads one canonical pose: local rotations and the hips' position to the target's local rotations, written to
-    /// `out`; returns the target's root translation.
+    /// Converts one canonical pose (local rotations and the hips' position) to the target's local rotations, written
+    /// to `out`; returns the target's root translation.
     ///
     /// # Panics
     /// Never for an `out` of [`Distributor::joints`] entries; a shorter one panics on indexing.
@@ -47,20 +47,20 @@ impl Distributor {
         }
         let back = self.retargeter.world().conj();
         let mut global = [Quat::IDENTITY; JOINT_COUNT];
-        // Global rotation of the source joint of each canonical joint (of its parent where it has none).
+        // Global rotation of each canonical joint's source joint; its parent's if it has none.
         let mut source = [Quat::IDENTITY; JOINT_COUNT];
         let mut position = back.rotate(hips);
         for j in 0..JOINT_COUNT {
-            let (above, from) = if j == HIPS {
+            let (parent_global, parent_source) = if j == HIPS {
                 (Quat::IDENTITY, Quat::IDENTITY)
             } else {
                 let p = PARENTS[j] as usize;
                 (global[p], source[p])
             };
-            global[j] = above * canonical[j];
-            source[j] = self.retargeter.link(j).map_or(from, |link| {
-                let target = (back * global[j] * link.fix.conj()).normalize_or(Quat::IDENTITY);
-                self.spread(&self.retargeter.sources()[j], from.conj() * target, out);
+            global[j] = parent_global * canonical[j];
+            source[j] = self.retargeter.link(j).map_or(parent_source, |link| {
+                let target = (back * global[j] * link.t_pose_inverse.conj()).normalize_or(Quat::IDENTITY);
+                self.spread(&self.retargeter.sources()[j], parent_source.conj() * target, out);
                 target
             });
             if j == HIPS {
@@ -70,13 +70,13 @@ impl Distributor {
         position
     }
 
-    /// Gives a chain of joints local rotations whose product is `whole`, its part beyond the rest spread evenly.
-    fn spread(&self, chain: &[usize], whole: Quat, out: &mut [Quat]) {
+    /// Sets a chain's local rotations so that their product is `total`; what differs from the rest is spread evenly.
+    fn spread(&self, chain: &[usize], total: Quat, out: &mut [Quat]) {
         let mut rest = Quat::IDENTITY;
         for &joint in chain {
             rest = rest * self.skeleton.rest(joint);
         }
-        let turn = (whole * rest.conj()).normalize_or(Quat::IDENTITY);
+        let turn = (total * rest.conj()).normalize_or(Quat::IDENTITY);
         let (mut before, mut upto) = (Quat::IDENTITY, Quat::IDENTITY);
         for (i, &joint) in chain.iter().enumerate() {
             upto = upto * self.skeleton.rest(joint);

@@ -1,4 +1,4 @@
-//! Features: what the motion model sees of each 50 Hz frame, 231 numbers of the body and 48 of the causal twin.
+//! Features: the input of the motion model for each 50 Hz frame, 231 numbers of the body and 48 of the causal twin.
 
 use std::sync::OnceLock;
 
@@ -9,21 +9,22 @@ use crate::canonical::{HIPS, JOINT_COUNT, JOINTS};
 pub use crate::layout::{FEATURE_COUNT_V1, HEIGHT, MASK, RATE, ROOT_VELOCITY, ROTATION, SCALAR, VELOCITY};
 use crate::twin::{TWIN_COUNT, TwinColumns, twin_names};
 
-/// Version of what stands in a row. 2 appended the columns of the twin to the 231 of version 1; 3 has transition pressure, phase
-/// stiffness and stability over the stride of poses, where both had them over single frames.
+/// Version of the row layout. Version 2 appended the columns of the twin to the 231 of version 1; version 3 computes
+/// transition pressure, phase stiffness and stability over the stride of poses instead of single frames.
 pub const FEATURES_VERSION: u32 = 3;
-/// The eight parameters of the causal twin at 0, 20, 60 and 160 ms, and means of that at 20 ms over 1 and 4 s.
+/// Start of the twin's columns: its eight parameters at 0, 20, 60 and 160 ms, and means of those at 20 ms over 1 and
+/// 4 s.
 pub const TWIN: usize = FEATURE_COUNT_V1;
-/// How many numbers a frame has.
+/// Number of features of a frame.
 pub const FEATURE_COUNT: usize = TWIN + TWIN_COUNT;
 
-/// Positions farther than this (metres) are a fault of the source, not a place.
-const FAR: f32 = 1e6;
+/// Larger coordinates (metres) are a fault of the source and are ignored.
+const MAX_COORDINATE: f32 = 1e6;
 
-/// One canonical pose, w, x, y, z, as it travels between the stages.
+/// One canonical pose, w, x, y, z, as passed between stages.
 pub type CanonicalPose = [[f32; 4]; JOINT_COUNT];
 
-/// The name of every feature, in order.
+/// Names of all features, in order.
 #[must_use]
 pub fn feature_names() -> &'static [String] {
     static NAMES: OnceLock<Vec<String>> = OnceLock::new();
@@ -46,14 +47,14 @@ pub fn feature_names() -> &'static [String] {
     })
 }
 
-/// Turns canonical 50 Hz frames into feature rows; nothing is allocated after construction.
+/// Converts canonical 50 Hz frames to feature rows; allocates nothing after construction.
 #[derive(Clone)]
 pub struct FeatureExtractor {
     mask: [bool; JOINT_COUNT],
     stream: PoseStream,
     previous: [Quat; JOINT_COUNT],
     root: [f64; 3],
-    /// Yaw of the hips, kept through poses that have none (upside down).
+    /// Heading of the hips, kept through poses that have none (upside down).
     yaw: Quat,
     started: bool,
     scalars: [f64; 7],
@@ -61,10 +62,10 @@ pub struct FeatureExtractor {
 }
 
 impl FeatureExtractor {
-    /// An extractor for a source that has the joints of `mask`, with a scalar window of `window` frames.
+    /// Creates an extractor for a source with the joints of `mask` and a scalar window of `window` frames.
     ///
     /// # Errors
-    /// A window out of range, or a mask with no joint at all.
+    /// A window out of range, or a mask without any joint.
     pub fn new(mask: &[bool; JOINT_COUNT], window: usize) -> Result<Self, MotionError> {
         if !mask.contains(&true) {
             return Err(MotionError::Option {
@@ -95,7 +96,7 @@ impl FeatureExtractor {
         })
     }
 
-    /// The next frame is a first frame again.
+    /// Starts a new stream with the next frame.
     pub fn reset(&mut self) {
         self.stream.reset();
         self.previous = [Quat::IDENTITY; JOINT_COUNT];
@@ -105,27 +106,33 @@ impl FeatureExtractor {
         self.twin.reset();
     }
 
-    /// The scalars of the newest frame, over the stride of poses as they are told.
+    /// Scalars of the newest frame.
     #[must_use]
     pub fn scalars(&self) -> &[f64; 7] {
         &self.scalars
     }
 
-    /// Brings into the caches what the next frame is likely to need; nothing changes.
+    /// Loads into the CPU caches what the next frame is likely to need.
     pub fn prewarm(&self) {
         self.stream.prewarm();
     }
 
-    /// False while more than a tenth of the window's joint-frames had to be repaired.
+    /// False while more than a tenth of the joint-frames in the window were repaired.
     #[must_use]
     pub fn valid(&self) -> bool {
         self.stream.valid()
     }
 
-    /// Takes one frame and writes its features. Joints set in `held` (bit j: joint j) were not measured in it: they
-    /// count as missing to the scalars. What is not finite holds its last value.
-    pub fn push(&mut self, pose: &CanonicalPose, root: [f32; 3], held: u32, out: &mut [f32; FEATURE_COUNT]) {
-        let mut seen = *pose;
+    /// Takes one frame and writes its features. Joints in `unmeasured` (bit j) were not measured in it and count as
+    /// missing to the scalars. Values that are not finite are replaced by the last valid ones.
+    pub fn push(
+        &mut self,
+        pose: &CanonicalPose,
+        root: [f32; 3],
+        unmeasured: u32,
+        out: &mut [f32; FEATURE_COUNT],
+    ) {
+        let mut measured = *pose;
         for j in 0..JOINT_COUNT {
             let last = self.previous[j];
             let q = Quat::from_array(pose[j].map(f64::from)).normalize_or(last);
@@ -144,13 +151,13 @@ impl FeatureExtractor {
                 out[VELOCITY + 3 * j + axis] = (v * RATE) as f32;
             }
             out[MASK + j] = f32::from(u8::from(self.mask[j]));
-            if held >> j & 1 == 1 {
-                seen[j] = [f32::NAN; 4];
+            if unmeasured >> j & 1 == 1 {
+                measured[j] = [f32::NAN; 4];
             }
             self.previous[j] = q;
         }
-        // A source that flips between wrong shapes is refused earlier: 22 joints always.
-        if let Ok(scalars) = self.stream.push(&seen) {
+        // Cannot fail: a pose always has 22 joints.
+        if let Ok(scalars) = self.stream.push(&measured) {
             self.scalars = scalars;
         }
         for (slot, s) in out[SCALAR..HEIGHT].iter_mut().zip(self.scalars) {
@@ -163,9 +170,9 @@ impl FeatureExtractor {
     }
 
     fn push_root(&mut self, root: [f32; 3], out: &mut [f32; FEATURE_COUNT]) {
-        let usable = root.iter().all(|v| v.is_finite() && v.abs() < FAR);
-        let here = if usable { root.map(f64::from) } else { self.root };
-        // Swing and twist: the twist of the hips about the vertical is where they face.
+        let is_valid = root.iter().all(|v| v.is_finite() && v.abs() < MAX_COORDINATE);
+        let here = if is_valid { root.map(f64::from) } else { self.root };
+        // Swing-twist decomposition: the twist of the hips about the vertical is their heading.
         let hips = self.previous[HIPS];
         self.yaw = Quat::new(hips.w, 0.0, hips.y, 0.0).normalize_or(self.yaw);
         let step: [f64; 3] = std::array::from_fn(|i| {
@@ -183,7 +190,7 @@ impl FeatureExtractor {
     }
 }
 
-/// Features of a whole clip at 50 Hz: [`FeatureExtractor`] run from its first frame to its last.
+/// Features of a whole clip at 50 Hz, computed by [`FeatureExtractor`].
 ///
 /// # Errors
 /// As [`FeatureExtractor::new`].

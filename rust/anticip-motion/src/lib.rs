@@ -1,7 +1,7 @@
 //! The canonical body, retargeting, resampling, model features and the live front end.
 //!
-//! Conventions, stated once: right-handed, y up, metres, seconds, radians; quaternions are Hamilton, `w, x, y, z`,
-//! local to the parent joint.
+//! Conventions of the whole crate: right-handed, y up, metres, seconds, radians. Quaternions are Hamilton, in the
+//! order `w, x, y, z`, and local to the parent joint.
 #![forbid(unsafe_code)]
 
 mod agreement;
@@ -32,8 +32,8 @@ pub mod twin;
 mod vector;
 
 pub use agreement::{Agreement, BONES, Disagreement};
-pub use completion::{Completion, FEW};
-pub use ensemble::{Ensemble, Together};
+pub use completion::{Completion, MAX_MEASURED};
+pub use ensemble::{Ensemble, EnsembleState};
 pub use error::MotionError;
 pub use expand::Distributor;
 pub use features::{
@@ -50,7 +50,7 @@ pub use mapping::guess_joints;
 pub use noise::NoiseGate;
 pub use pose::Pose;
 pub use resample::{GridFrame, MAX_GAP, Pushed, Resampler, check_size, resample};
-pub use retarget::{Places, Retargeter, T_POSE_TOLERANCE, t_pose_deviation};
+pub use retarget::{Positions, Retargeter, T_POSE_TOLERANCE, t_pose_deviation};
 pub use skeleton::Skeleton;
 pub use tempo::{Tempo, TempoTracker};
 pub use trackers::Trackers;

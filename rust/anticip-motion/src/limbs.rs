@@ -1,53 +1,54 @@
-//! What each hand and foot does: how fast it goes, how high it is, and when it strikes.
+//! Speed, height and strokes of each hand and foot.
 
 use crate::canonical::OFFSETS;
-use crate::kinematics::{HEIGHTS, TOO_FAST, VELOCITIES, body_kinematics};
+use crate::kinematics::{HEIGHTS, MAX_SPEED, VELOCITIES, body_kinematics};
 
-/// The joints at the ends of left hand, right hand, left foot and right foot.
+/// Joints at the ends of left hand, right hand, left foot and right foot.
 const JOINTS: [usize; 4] = [9, 13, 17, 21];
-/// Part of the way that the speed goes to each new one.
-const FOLLOW: f64 = 0.6;
-/// m/s at which the speed is 0.63.
-const BRISK: f64 = 1.5;
-/// A stroke: the speed has fallen to this part of its highest, which was at least so many m/s, and so many frames
-/// have passed since the last.
-const FALLEN: f64 = 0.6;
-const LEAST: f64 = 0.8;
-const APART: u32 = 6;
-/// By how much the highest is forgotten in a frame.
-const FORGET: f64 = 0.97;
+/// Gain of the speed's low-pass per frame.
+const SPEED_GAIN: f64 = 0.6;
+/// Speed (m/s) that maps to 0.63.
+const SPEED_SCALE: f64 = 1.5;
+/// Part of its peak to which the speed must fall for a stroke to end.
+const STROKE_FALL: f64 = 0.6;
+/// Lowest peak speed of a stroke, m/s.
+const MIN_STROKE_SPEED: f64 = 0.8;
+/// Frames that must have passed since the last stroke.
+const MIN_STROKE_FRAMES: u32 = 6;
+/// Decay of the peak per frame.
+const PEAK_DECAY: f64 = 0.97;
 
-/// A limb in a frame.
+/// Movement of one limb in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Limb {
-    /// Of its end against the hips, 0..1: 0.63 at 1.5 m/s.
+    /// Speed of its end relative to the hips, 0..1: 0.63 at 1.5 m/s.
     pub speed: f32,
-    /// Of a hand 0 hanging, 0.5 at the shoulder, 1 stretched upwards; of a foot 0 standing, 1 at 0.9 m.
+    /// Height: of a hand 0 hanging, 0.5 at the shoulder, 1 stretched upwards; of a foot 0 standing, 1 at 0.9 m.
     pub height: f32,
-    /// Strength of a stroke that ends in this frame, 0..1; else 0.
+    /// Strength of a stroke that ends in this frame, 0..1; 0 if none does.
     pub stroke: f32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Motion {
     speed: f64,
-    highest: f64,
-    since: u32,
+    peak: f64,
+    since_stroke: u32,
 }
 
-/// Follows the limbs, a feature row at a time.
+/// Tracks the limbs over the feature rows of a stream.
 #[derive(Debug, Clone, Default)]
 pub struct LimbTracker {
     motions: [Motion; 4],
 }
 
-/// A speed within 0..1.
-fn brisk(speed: f64) -> f32 {
-    (1.0 - (-speed / BRISK).exp()) as f32
+/// Maps a speed (m/s) to 0..1.
+fn squash(speed: f64) -> f32 {
+    (1.0 - (-speed / SPEED_SCALE).exp()) as f32
 }
 
 impl LimbTracker {
-    /// The next frame is a first frame again.
+    /// Starts a new stream with the next row.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
@@ -60,8 +61,8 @@ impl LimbTracker {
             let joint = JOINTS[limb] - 1;
             let velocity: [f64; 3] = std::array::from_fn(|axis| f64::from(velocities[3 * joint + axis]));
             let speed = velocity.iter().map(|v| v * v).sum::<f64>().sqrt();
-            let speed = if speed < TOO_FAST { speed } else { 0.0 };
-            // They are told in units of 0.3 m above where a T-pose has them.
+            let speed = if speed < MAX_SPEED { speed } else { 0.0 };
+            // Heights are in units of 0.3 m relative to the T-pose.
             let above = 0.3 * heights[joint];
             let height = if limb < 2 { 0.5 + above / 1.2 } else { above / 0.9 };
             Limb {
@@ -73,20 +74,24 @@ impl LimbTracker {
                 },
                 stroke: 0.0,
             }
-            .moved(&mut self.motions[limb], speed)
+            .with_speed(&mut self.motions[limb], speed)
         })
     }
 }
 
 impl Limb {
-    fn moved(mut self, motion: &mut Motion, speed: f64) -> Self {
-        motion.speed += FOLLOW * (speed - motion.speed);
-        motion.highest = (FORGET * motion.highest).max(motion.speed);
-        motion.since = motion.since.saturating_add(1);
-        self.speed = brisk(motion.speed);
-        if motion.highest > LEAST && motion.speed < FALLEN * motion.highest && motion.since > APART {
-            self.stroke = brisk(motion.highest);
-            (motion.highest, motion.since) = (motion.speed, 0);
+    /// Updates the motion with a new speed; fills in speed and stroke.
+    fn with_speed(mut self, motion: &mut Motion, speed: f64) -> Self {
+        motion.speed += SPEED_GAIN * (speed - motion.speed);
+        motion.peak = (PEAK_DECAY * motion.peak).max(motion.speed);
+        motion.since_stroke = motion.since_stroke.saturating_add(1);
+        self.speed = squash(motion.speed);
+        if motion.peak > MIN_STROKE_SPEED
+            && motion.speed < STROKE_FALL * motion.peak
+            && motion.since_stroke > MIN_STROKE_FRAMES
+        {
+            self.stroke = squash(motion.peak);
+            (motion.peak, motion.since_stroke) = (motion.speed, 0);
         }
         self
     }

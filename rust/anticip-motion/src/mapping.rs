@@ -1,21 +1,21 @@
-//! From joint names to the canonical body: which source joint gives each canonical rotation.
+//! Mapping of joint names to the canonical body: which source joints give each canonical joint.
 
 use crate::MotionError;
 use crate::canonical::{ARMS, HEAD, HIPS, JOINT_COUNT, JOINTS, LEGS, NECK, PARENTS, SPINE, UPPER_CHEST};
 use crate::names::{Meaning, Part, Side, hand_word, meaning};
 use crate::skeleton::Skeleton;
 
-/// Where a canonical joint comes from.
+/// Source joints of a canonical joint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// The joint whose position is the canonical joint's: the first of a collapsed chain.
+    /// The joint that gives the position: the first of a collapsed chain.
     pub(crate) anchor: usize,
-    /// The joint whose global rotation is the canonical joint's: the last of the chain.
+    /// The joint that gives the global rotation: the last of the chain.
     pub(crate) rotation: usize,
 }
 
 impl Source {
-    /// One joint that is all of it.
+    /// A single joint.
     fn single(joint: usize) -> Self {
         Self {
             anchor: joint,
@@ -24,10 +24,10 @@ impl Source {
     }
 }
 
-/// The source of every canonical joint, `None` where the skeleton has none.
+/// The source of every canonical joint, `None` if the skeleton has none.
 pub(crate) type Mapping = [Option<Source>; JOINT_COUNT];
 
-/// Canonical joints without which no body is recognised.
+/// Canonical joints that a body must have.
 const REQUIRED: [usize; 9] = [
     HIPS,
     ARMS[0] + 1,
@@ -49,16 +49,17 @@ struct Names<'a> {
 impl Names<'_> {
     /// Joints of `side` whose part is one of `parts`, parents first.
     fn find(&self, side: Option<Side>, parts: &[Part]) -> Vec<usize> {
-        let wanted = |j: &usize| self.meanings[*j].is_some_and(|m| m.side == side && parts.contains(&m.part));
-        self.order.iter().copied().filter(wanted).collect()
+        let is_match =
+            |j: &usize| self.meanings[*j].is_some_and(|m| m.side == side && parts.contains(&m.part));
+        self.order.iter().copied().filter(is_match).collect()
     }
 
     fn has(&self, side: Side, parts: &[Part]) -> bool {
         !self.find(Some(side), parts).is_empty()
     }
 
-    /// First and last joint of a chain of candidates: starts at the shallowest one and follows those below it.
-    /// With `above`, only joints on the way to that joint count, so that a leaf twist bone is left alone.
+    /// First and last joint of a chain of candidates: starts at the shallowest one and follows those below it. With
+    /// `above`, only joints on the way to that joint count, which excludes leaf twist bones.
     fn chain(&self, candidates: &[usize], above: Option<usize>) -> Option<Source> {
         let on_path = |j: usize| above.is_none_or(|end| j != end && self.skeleton.descends(end, j));
         let usable: Vec<usize> = candidates.iter().copied().filter(|&j| on_path(j)).collect();
@@ -73,22 +74,22 @@ impl Names<'_> {
         Some(Source { anchor, rotation })
     }
 
-    /// The shallowest candidate and, where the rig has them, the joints that a hand is divided into: a wrist, a hand
-    /// below it, a base of the fingers below that, all spelled alike. What else is named after the hand hangs on it.
+    /// The shallowest candidate and, if present, the joints that a hand is divided into: a wrist, a hand below it, a
+    /// base of the fingers below that, all spelled alike. Other joints named after the hand are attachments.
     fn hand(&self, candidates: &[usize]) -> Option<Source> {
-        let spelled = |j: usize| hand_word(&self.skeleton.names[j]);
-        let (start, first) = spelled(*candidates.first()?);
-        let own = |j: &usize| {
-            let (rest, place) = spelled(*j);
-            rest == start && place >= first
+        let split = |j: usize| hand_word(&self.skeleton.names[j]);
+        let (start, first) = split(*candidates.first()?);
+        let is_own = |j: &usize| {
+            let (rest, rank) = split(*j);
+            rest == start && rank >= first
         };
-        let hand: Vec<usize> = candidates.iter().copied().filter(own).collect();
+        let hand: Vec<usize> = candidates.iter().copied().filter(is_own).collect();
         self.chain(&hand, None)
     }
 }
 
-/// What the names of a skeleton's joints say, whether it is enough for a body or not.
-fn named(skeleton: &Skeleton, order: &[usize]) -> Mapping {
+/// Maps the joints by name, whether that is enough for a body or not.
+fn map_names(skeleton: &Skeleton, order: &[usize]) -> Mapping {
     let names = Names {
         skeleton,
         order,
@@ -103,18 +104,18 @@ fn named(skeleton: &Skeleton, order: &[usize]) -> Mapping {
     mapping
 }
 
-/// Per canonical joint the first and the last joint of a skeleton that its names say it is, for a person to correct.
+/// For each canonical joint, the first and the last joint of a skeleton by its names, for a person to correct.
 ///
 /// # Errors
-/// [`MotionError::Skeleton`] or [`MotionError::Shape`] where the hierarchy is none.
+/// [`MotionError::Skeleton`] or [`MotionError::Shape`] if the hierarchy is invalid.
 pub fn guess_joints(skeleton: &Skeleton) -> Result<[Option<[usize; 2]>; JOINT_COUNT], MotionError> {
     let order = skeleton.order()?;
-    Ok(named(skeleton, &order).map(|source| source.map(|s| [s.anchor, s.rotation])))
+    Ok(map_names(skeleton, &order).map(|source| source.map(|s| [s.anchor, s.rotation])))
 }
 
-/// Maps a skeleton's joints by name and checks that the hierarchy is a body's.
+/// Maps a skeleton's joints by name and checks that their hierarchy is that of a body.
 pub(crate) fn map(skeleton: &Skeleton, order: &[usize]) -> Result<Mapping, MotionError> {
-    let mapping = named(skeleton, order);
+    let mapping = map_names(skeleton, order);
     let missing: Vec<&str> = REQUIRED
         .iter()
         .filter(|&&j| mapping[j].is_none())
@@ -132,12 +133,11 @@ pub(crate) fn map(skeleton: &Skeleton, order: &[usize]) -> Result<Mapping, Motio
 
 fn map_arm(names: &Names<'_>, side: Side, arm: &mut [Option<Source>]) {
     let at = |parts: &[Part]| names.find(Some(side), parts);
-    // "Shoulder" is the clavicle where the side names an upper arm, and the upper arm where it names a
-    // collar or neither.
-    let certain = names.has(side, &[Part::UpperArm]);
-    let (collar, upper) = if names.has(side, &[Part::Clavicle]) && !certain {
+    // "Shoulder" is the clavicle if the side names an upper arm, and the upper arm if it names a collar or neither.
+    let has_upper_arm = names.has(side, &[Part::UpperArm]);
+    let (collar, upper) = if names.has(side, &[Part::Clavicle]) && !has_upper_arm {
         (at(&[Part::Clavicle]), at(&[Part::Shoulder]))
-    } else if certain {
+    } else if has_upper_arm {
         (at(&[Part::Clavicle, Part::Shoulder]), at(&[Part::UpperArm]))
     } else {
         (Vec::new(), at(&[Part::Shoulder]))
@@ -170,7 +170,7 @@ fn map_leg(names: &Names<'_>, side: Side, leg: &mut [Option<Source>]) {
     } else {
         (at(&[Part::Foot]), at(&[Part::Toes]))
     };
-    // The shallowest joint of the forefoot carries the toes; what hangs below it are single toes.
+    // The shallowest joint of the forefoot carries the toes; joints below it are single toes.
     let toes = toes.first().copied().map(Source::single);
     let foot = names
         .chain(&foot, toes.map(|t| t.anchor))
@@ -194,7 +194,7 @@ fn map_trunk(names: &Names<'_>, mapping: &mut Mapping) {
     let arms: Vec<usize> = ARMS.iter().filter_map(|&a| limb(a)).collect();
     let all: Vec<usize> = legs.iter().chain(&arms).copied().collect();
 
-    // The hips: the deepest joint so named that carries legs and arms, else whatever carries them.
+    // The hips: the deepest joint of that name that carries legs and arms, else the joint that carries them.
     let carrier = skeleton.common_ancestor(&all);
     let hips = carrier.and_then(|top| {
         let named = names.find(None, &[Part::Hips]);
@@ -212,11 +212,11 @@ fn map_trunk(names: &Names<'_>, mapping: &mut Mapping) {
     mapping[HEAD] = head.map(Source::single);
     mapping[NECK] = names.chain(&neck_names, head);
 
-    // The torso: the joints between the hips and what the shoulders (and the neck) hang on.
+    // The torso: the joints between the hips and the joint that carries the shoulders (and the neck).
     let Some(top) = skeleton.common_ancestor(&arms) else {
         return;
     };
-    // Without names of their own they are the spine numbered on above the shoulders, as Rigify has it.
+    // Without names of their own, neck and head are numbered spine joints above the shoulders, as in Rigify.
     if mapping[HEAD].is_none() && mapping[NECK].is_none() {
         let carries = |j: usize| j == top || arms.iter().any(|&arm| skeleton.descends(arm, j));
         let mut above = names.find(None, &[Part::Torso]);
@@ -244,13 +244,13 @@ fn map_trunk(names: &Names<'_>, mapping: &mut Mapping) {
     spread_torso(&torso, &mut mapping[SPINE..=UPPER_CHEST]);
 }
 
-/// Divides a chain of torso joints among spine, chest and upper chest: from below where there are fewer than
-/// three, else in thirds, so that the upper chest is always what the shoulders hang on.
+/// Divides a chain of torso joints among spine, chest and upper chest: from below if there are fewer than three, else
+/// in thirds, so that the upper chest always carries the shoulders.
 fn spread_torso(chain: &[usize], out: &mut [Option<Source>]) {
     let n = chain.len();
     let mut start = 0;
     for (i, slot) in out.iter_mut().enumerate() {
-        // Rounded thirds: of mocopi's seven torsos 2, 3 and 2.
+        // Rounded thirds: mocopi's seven torsos become 2, 3 and 2.
         let end = if n < 3 {
             (i + 1).min(n)
         } else {
@@ -266,7 +266,7 @@ fn spread_torso(chain: &[usize], out: &mut [Option<Source>]) {
     }
 }
 
-/// Every mapped joint must descend from its nearest mapped canonical ancestor, the two sides apart.
+/// Checks that every mapped joint is below its nearest mapped canonical ancestor and not the same joint.
 fn check_hierarchy(skeleton: &Skeleton, mapping: &Mapping) -> Result<(), MotionError> {
     for j in 1..JOINT_COUNT {
         let Some(child) = mapping[j] else { continue };
@@ -283,7 +283,7 @@ fn check_hierarchy(skeleton: &Skeleton, mapping: &Mapping) -> Result<(), MotionE
     Ok(())
 }
 
-/// The nearest joint above a canonical one (not the hips) that is mapped.
+/// The nearest mapped joint above a canonical one (not the hips).
 pub(crate) fn parent(mapping: &Mapping, joint: usize) -> Option<Source> {
     let mut p = PARENTS[joint] as usize;
     while mapping[p].is_none() && p != HIPS {

@@ -1,44 +1,43 @@
-//! What a joint's name says: side and body part, whatever family of names it comes from.
+//! Side and body part of joint names, whatever naming scheme they follow.
 
-/// The side of the body a name speaks of.
+/// Side of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Left,
     Right,
 }
 
-/// The body part a name speaks of. What stays ambiguous by itself (`Shoulder`, `Arm`, `Leg`, `Hip`, `Foot`)
-/// is settled by the other names of the skeleton.
+/// Body part. Ambiguous ones (`Shoulder`, `Leg`, `Hip`, `Foot`) are resolved by the other names of the skeleton.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Hips,
     Torso,
     Neck,
     Head,
-    /// Certainly the clavicle: collar, clavicle, scapula.
+    /// Definitely the clavicle: collar, clavicle, scapula.
     Clavicle,
     /// Clavicle (Mixamo, CMU BVH, VRM, mocopi) or upper arm (Poser, `LeftElbow` families, SMPL).
     Shoulder,
-    /// Certainly the upper arm.
+    /// Definitely the upper arm.
     UpperArm,
     LowerArm,
     Hand,
-    /// Certainly the upper leg.
+    /// Definitely the upper leg.
     UpperLeg,
     /// Upper leg (`LeftHip`/`LeftKnee`, SMPL), unless the side names a thigh of its own.
     Hip,
-    /// Certainly the lower leg.
+    /// Definitely the lower leg.
     LowerLeg,
-    /// Lower leg where the side has an upper one, else the upper leg.
+    /// Lower leg if the side has an upper one, else the upper leg.
     Leg,
-    /// Certainly the foot.
+    /// Definitely the foot.
     Ankle,
-    /// Foot, or the ball of the foot where the side has an ankle (SMPL).
+    /// Foot, or the ball of the foot if the side has an ankle (SMPL).
     Foot,
     Toes,
 }
 
-/// Side and part of one name.
+/// Side and part of a joint name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meaning {
     pub(crate) side: Option<Side>,
@@ -58,17 +57,18 @@ const PREFIXES: [&str; 9] = [
     "ccbase",
 ];
 
-/// Words of helper bones: whatever else such a name says, it moves no part of the body by itself.
+/// Words of helper bones, which do not move a part of the body by themselves.
 const HELPERS: [&str; 10] = [
     "ik", "twist", "roll", "end", "nub", "site", "pole", "target", "ctrl", "unmapped",
 ];
 
-/// What the names of fingers have in them, of the bones between them and the wrist, and of a hand's end.
+/// Words in the names of fingers, of the bones between them and the wrist, and of a hand's end.
 const FINGERS: [&str; 12] = [
     "finger", "index", "mid", "ring", "pinky", "pinkie", "little", "carpal", "palm", "end", "nub", "site",
 ];
 
-fn central(key: &str) -> Option<Part> {
+/// Part of a name without a side.
+fn central_part(key: &str) -> Option<Part> {
     Some(match key {
         "hips" | "hip" | "pelvis" | "root" | "pelvisroot" => Part::Hips,
         "spine" | "chest" | "upperchest" | "lowerchest" | "torso" | "thorax" | "lowerback" | "upperback"
@@ -81,7 +81,8 @@ fn central(key: &str) -> Option<Part> {
     })
 }
 
-fn sided(key: &str) -> Option<Part> {
+/// Part of a name whose side was removed.
+fn sided_part(key: &str) -> Option<Part> {
     Some(match key {
         "collar" | "clavicle" | "scapula" | "collarbone" => Part::Clavicle,
         "shoulder" => Part::Shoulder,
@@ -109,11 +110,11 @@ fn without_digits(key: &str) -> &str {
     key.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
-/// What `name` says, or `None` where it names nothing the canonical body has (fingers, eyes, twist bones).
+/// Side and part that `name` means, or `None` if the canonical body has no such joint (fingers, eyes, twist bones).
 pub(crate) fn meaning(name: &str) -> Option<Meaning> {
-    // Namespaces ("mixamorig:Hips", "rig|Hips") say nothing about the part.
+    // Namespaces ("mixamorig:Hips", "rig|Hips") do not matter.
     let local = name.rsplit([':', '|']).next().unwrap_or(name);
-    // A side set apart at either end, before the separators go: "thigh_l", "upper_arm.L", "Bip01 L Thigh".
+    // Separators are dropped: "thigh_l", "upper_arm.L", "Bip01 L Thigh".
     let words: Vec<String> = local
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|w| !w.is_empty())
@@ -122,7 +123,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     if words.iter().any(|w| HELPERS.contains(&w.as_str())) {
         return None;
     }
-    // A joint that says that it is one, or that it is in the middle: "hips_JNT", "Neck_M", "head.x".
+    // Suffixes that only mean "joint" or "in the middle": "hips_JNT", "Neck_M", "head.x".
     let words = match words.split_last() {
         Some((last, rest))
             if !rest.is_empty() && matches!(last.as_str(), "jnt" | "joint" | "m" | "x" | "c") =>
@@ -142,33 +143,35 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
             return Some(found);
         }
     }
-    // A prefix of the rig's own, set apart: "Actor1_Hips", "m_avg_L_Hip" ...
-    let behind = |words: &[String]| (1..words.len().min(4)).find_map(|skip| lookup(&words[skip..].concat()));
-    // ... or by its case: "simHips", "CharacterLeftUpLeg". A scene's root is no body's.
-    let humps = humps(local);
-    behind(words).or_else(|| behind(&humps).filter(|_| humps.last().is_some_and(|w| w != "root")))
+    // A prefix of the rig's own, separated: "Actor1_Hips", "m_avg_L_Hip" ...
+    let after_prefix =
+        |words: &[String]| (1..words.len().min(4)).find_map(|skip| lookup(&words[skip..].concat()));
+    // ... or in camel case: "simHips", "CharacterLeftUpLeg". The root of a scene is not that of a body.
+    let camel_words = camel_case_words(local);
+    after_prefix(words)
+        .or_else(|| after_prefix(&camel_words).filter(|_| camel_words.last().is_some_and(|w| w != "root")))
 }
 
-/// The name of a joint of a hand without its word for it, and the place of that word from the wrist outwards.
+/// Removes the word for the hand from a joint's name; also returns that word's rank from the wrist outwards.
 pub(crate) fn hand_word(name: &str) -> (String, usize) {
     let mut name = name.to_ascii_lowercase();
-    for (place, word) in ["wrist", "hand", "fingerbase"].iter().enumerate().rev() {
+    for (rank, word) in ["wrist", "hand", "fingerbase"].iter().enumerate().rev() {
         if let Some(at) = name.rfind(word) {
             name.replace_range(at..at + word.len(), "");
-            return (name, place);
+            return (name, rank);
         }
     }
     (name, 0)
 }
 
-/// Whether a child of a hand shows where the hand points: a finger (no thumb), or the hand's own end.
+/// Whether a child of a hand shows the hand's direction: a finger (not the thumb), or the hand's own end.
 pub(crate) fn is_finger(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     !name.contains("thumb") && FINGERS.iter().any(|word| name.contains(word))
 }
 
-/// The words of a name in camel case, in lower case.
-fn humps(name: &str) -> Vec<String> {
+/// Words of a camel-case name, in lower case.
+fn camel_case_words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut lower = false;
     for c in name.chars().filter(char::is_ascii_alphanumeric) {
@@ -184,13 +187,13 @@ fn humps(name: &str) -> Vec<String> {
 }
 
 fn lookup(key: &str) -> Option<Meaning> {
-    let plain = |part| Meaning { side: None, part };
-    if let Some(part) = central(key).or_else(|| central(without_digits(key))) {
-        return Some(plain(part));
+    let without_side = |part| Meaning { side: None, part };
+    if let Some(part) = central_part(key).or_else(|| central_part(without_digits(key))) {
+        return Some(without_side(part));
     }
     // Xsens names vertebrae.
     if matches!(key, "l5" | "l3" | "t12" | "t8") {
-        return Some(plain(Part::Torso));
+        return Some(without_side(Part::Torso));
     }
     let sides = [
         ("left", Side::Left),
@@ -199,7 +202,7 @@ fn lookup(key: &str) -> Option<Meaning> {
         ("r", Side::Right),
     ];
     sides.into_iter().find_map(|(word, side)| {
-        let part = |rest: &str| sided(rest).or_else(|| sided(without_digits(rest)));
+        let part = |rest: &str| sided_part(rest).or_else(|| sided_part(without_digits(rest)));
         let front = key.strip_prefix(word).and_then(part);
         let back = || without_digits(key).strip_suffix(word).and_then(part);
         front.or_else(back).map(|part| Meaning {

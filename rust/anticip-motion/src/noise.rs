@@ -30,9 +30,9 @@ const QUICK_LIMIT: f64 = 1.8;
 /// The same for the joint that deviates most: a few slow waves of jitter reach 2.6 and 4.1 of the learned noise.
 const JOINT_SLOW_LIMIT: f64 = 3.2;
 const JOINT_QUICK_LIMIT: f64 = 5.0;
-/// The gate starts to close when movement has stayed below this share of the thresholds ...
+/// Share of the movement thresholds below which a body is still.
 const STILL: f64 = 0.6;
-/// ... for this time, seconds.
+/// Time that a body must be still before the gate starts to close, seconds.
 const PATIENCE_S: f64 = 0.6;
 /// Seconds that the gate takes to open and to close.
 const OPENING_S: f64 = 0.06;

@@ -2,7 +2,7 @@
 
 use anticip_geometry::Quat;
 
-/// One pose with its root.
+/// One pose with its root position.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pose {
     /// Unit local rotations.
@@ -26,7 +26,7 @@ impl Pose {
         self.root = other.root;
     }
 
-    /// Writes the pose a fraction `u` of the way from `a` to `b`; the ends come out exactly.
+    /// Writes the pose a fraction `u` of the way from `a` to `b`; the ends are exact.
     pub fn blend(&mut self, a: &Self, b: &Self, u: f64) {
         if u <= 0.0 {
             self.copy_from(a);

@@ -7,7 +7,7 @@ use crate::MotionError;
 use crate::curve::{Curve, shortest};
 use crate::pose::Pose;
 
-/// Gaps of up to this many missing grid frames are filled; a longer one starts the stream anew.
+/// Gaps of up to this many missing grid frames are filled; a longer one starts a new stream.
 pub const MAX_GAP: u32 = 25;
 
 /// A curve is drawn through three frames if neither interval is longer than the other by this factor.

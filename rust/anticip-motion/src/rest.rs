@@ -1,4 +1,4 @@
-//! From a source's rest pose to the T-pose of the canonical body.
+//! Correction of a source's rest pose to the T-pose of the canonical body.
 
 use anticip_geometry::Quat;
 
@@ -8,29 +8,29 @@ use crate::names::is_finger;
 use crate::skeleton::Skeleton;
 use crate::vector::{add, angle, cross, direction, dot, length, minus, scaled};
 
-/// A limb bone closer than this to where a T-pose has it is left as it is: builds differ by that much
-/// (mocopi's shins lean 9 degrees in a pose that is a T-pose by definition).
-const ANATOMY: f64 = 12.0 * std::f64::consts::PI / 180.0;
-/// Hands, feet, toes and clavicles have no fixed direction in a T-pose: only one pointing elsewhere altogether
-/// is turned.
-const LOOSE: f64 = 60.0 * std::f64::consts::PI / 180.0;
-/// A foot's bone that goes on along the shin, within `SNAP`, for less than this part of it is the height of the
-/// ankle: it says nothing of where the foot points.
-const ANKLE: f64 = 0.2;
-/// An elbow or knee bent by more than this shows its hinge axis.
-const BENT: f64 = 20.0 * std::f64::consts::PI / 180.0;
-/// An up or forward direction closer than this to an axis is meant to be that axis.
+/// A limb bone closer than this (radians) to its T-pose direction is left as it is, because builds differ by that
+/// much (mocopi's shins lean 9 degrees in a pose that is a T-pose by definition).
+const LIMB_TOLERANCE: f64 = 12.0 * std::f64::consts::PI / 180.0;
+/// The same for hands, feet, toes and clavicles, which have no fixed direction in a T-pose: only one that points
+/// elsewhere altogether is corrected.
+const LOOSE_TOLERANCE: f64 = 60.0 * std::f64::consts::PI / 180.0;
+/// A foot's bone shorter than this part of the shin, in whose direction it continues within `SNAP`, is only the
+/// height of the ankle and does not show where the foot points.
+const ANKLE_HEIGHT: f64 = 0.2;
+/// An elbow or knee bent by more than this (radians) shows its hinge axis.
+const MIN_BEND: f64 = 20.0 * std::f64::consts::PI / 180.0;
+/// An up or forward direction closer than this (radians) to an axis is meant to be that axis.
 const SNAP: f64 = 30.0 * std::f64::consts::PI / 180.0;
 
-/// What the rest pose needs to become the canonical T-pose.
+/// Rotations from the rest pose to the canonical T-pose.
 pub(crate) struct Correction {
-    /// Turns the source's world: its up to +y, its forward to +z.
+    /// Rotation of the source's world: its up to +y, its forward to +z.
     pub(crate) world: Quat,
-    /// Per canonical joint, in the turned world: from its orientation in the rest pose to that in the T-pose.
+    /// For each canonical joint, in the rotated world: from its orientation in the rest pose to that in the T-pose.
     pub(crate) joints: [Quat; JOINT_COUNT],
 }
 
-/// Rest positions of the mapped joints in the turned world.
+/// Rest positions of the mapped joints in the rotated world.
 struct Rest<'a> {
     skeleton: &'a Skeleton,
     mapping: &'a Mapping,
@@ -43,32 +43,33 @@ impl Rest<'_> {
         self.mapping[joint].map(|s| self.positions[s.anchor])
     }
 
-    fn between(&self, from: usize, to: usize) -> Option<[f64; 3]> {
+    fn bone_direction(&self, from: usize, to: usize) -> Option<[f64; 3]> {
         direction(self.world.rotate(minus(self.at(to)?, self.at(from)?)))
     }
 
-    /// Where the foot of a leg points, if it says so.
-    fn sole(&self, [shin, foot, toes]: [usize; 3]) -> Option<[f64; 3]> {
+    /// Direction of a leg's foot, if known.
+    fn foot_direction(&self, [shin, foot, toes]: [usize; 3]) -> Option<[f64; 3]> {
         if let (Some(knee), Some(ankle), Some(ball)) = (self.at(shin), self.at(foot), self.at(toes)) {
             let (along, bone) = (minus(ankle, knee), minus(ball, ankle));
-            if angle(along, bone) < SNAP && length(bone) < ANKLE * length(along) {
+            if angle(along, bone) < SNAP && length(bone) < ANKLE_HEIGHT * length(along) {
                 return self.towards_children(toes);
             }
         }
-        self.between(foot, toes).or_else(|| self.towards_children(foot))
+        self.bone_direction(foot, toes)
+            .or_else(|| self.towards_children(foot))
     }
 
-    /// Mean direction from a joint's last source to its children, thumbs aside.
+    /// Mean direction from a joint's last source to its children except the thumb.
     fn towards_children(&self, joint: usize) -> Option<[f64; 3]> {
         self.towards(joint, |name| !name.to_ascii_lowercase().contains("thumb"))
     }
 
-    /// Mean direction from a joint's last source to those of its children that are named as `wanted`.
-    fn towards(&self, joint: usize, wanted: impl Fn(&str) -> bool) -> Option<[f64; 3]> {
+    /// Mean direction from a joint's last source to those of its children whose name `selects` accepts.
+    fn towards(&self, joint: usize, selects: impl Fn(&str) -> bool) -> Option<[f64; 3]> {
         let source = self.mapping[joint]?.rotation;
         let mut sum = [0.0; 3];
         for (child, name) in self.skeleton.names.iter().enumerate() {
-            if self.skeleton.parents[child] == source as i32 && wanted(name) {
+            if self.skeleton.parents[child] == source as i32 && selects(name) {
                 sum = add(sum, minus(self.positions[child], self.positions[source]));
             }
         }
@@ -77,7 +78,7 @@ impl Rest<'_> {
 }
 
 /// Turns a direction close to an axis into that axis.
-fn snapped(v: [f64; 3]) -> [f64; 3] {
+fn snap_to_axis(v: [f64; 3]) -> [f64; 3] {
     let mut best = [0.0; 3];
     for (i, &c) in v.iter().enumerate() {
         if c.abs() > SNAP.cos() {
@@ -87,9 +88,9 @@ fn snapped(v: [f64; 3]) -> [f64; 3] {
     if best == [0.0; 3] { v } else { best }
 }
 
-/// The rotation that takes the source's up to +y and its forward to +z: left is from the right limbs to the left
-/// ones, up from the hips to the shoulders (or the head). Identity where the offsets do not say.
-fn world(mapping: &Mapping, positions: &[[f64; 3]]) -> Quat {
+/// Rotation from the source's up to +y and its forward to +z. Left is the direction from the right limbs to the left
+/// ones, up that from the hips to the shoulders. Identity if the offsets do not show these directions.
+fn world_rotation(mapping: &Mapping, positions: &[[f64; 3]]) -> Quat {
     let at = |joint: usize| mapping[joint].map(|s| positions[s.anchor]);
     let pair = |joints: [usize; 2]| Some((at(joints[0])?, at(joints[1])?));
     let legs = pair(LEGS);
@@ -104,8 +105,8 @@ fn world(mapping: &Mapping, positions: &[[f64; 3]]) -> Quat {
         return Quat::IDENTITY;
     };
     let axes = || {
-        let up = snapped(direction(minus(high, low))?);
-        let forward = snapped(direction(cross(left, up))?);
+        let up = snap_to_axis(direction(minus(high, low))?);
+        let forward = snap_to_axis(direction(cross(left, up))?);
         let left = direction(cross(up, forward))?;
         Some([left, up, direction(cross(left, up))?])
     };
@@ -115,8 +116,9 @@ fn world(mapping: &Mapping, positions: &[[f64; 3]]) -> Quat {
     })
 }
 
-/// The smallest turn of `so_far * v` onto `target`, after `so_far`; none where it is within `tolerance`.
-fn turned(so_far: Quat, v: Option<[f64; 3]>, target: [f64; 3], tolerance: f64) -> Quat {
+/// Follows `so_far` by the smallest rotation of `so_far * v` onto `target`; returns `so_far` if `v` is unknown or
+/// within `tolerance`.
+fn rotate_onto(so_far: Quat, v: Option<[f64; 3]>, target: [f64; 3], tolerance: f64) -> Quat {
     let Some(v) = v.map(|v| so_far.rotate(v)) else {
         return so_far;
     };
@@ -126,22 +128,24 @@ fn turned(so_far: Quat, v: Option<[f64; 3]>, target: [f64; 3], tolerance: f64) -
     (Quat::from_two_vectors(v, target) * so_far).normalize()
 }
 
-/// Correction of the two bones of a limb with a hinge between them. `flexed` is where the far bone swings when the
-/// hinge bends in a T-pose: forward for an elbow, backward for a knee.
-fn hinged(
+/// Correction of the two bones of a limb with a hinge between them. `flexed` is the direction in which the far bone
+/// swings when the hinge bends in a T-pose: forward for an elbow, backward for a knee.
+fn correct_hinge(
     so_far: Quat,
     near: Option<[f64; 3]>,
     far: Option<[f64; 3]>,
     target: [f64; 3],
     flexed: [f64; 3],
 ) -> (Quat, Quat) {
-    let bent = |&(n, f): &([f64; 3], [f64; 3])| (BENT..std::f64::consts::PI - BENT).contains(&angle(n, f));
-    let Some((_, f)) = near.zip(far).filter(bent) else {
-        let first = turned(so_far, near, target, ANATOMY);
-        return (first, turned(first, far, target, ANATOMY));
+    let is_bent =
+        |&(n, f): &([f64; 3], [f64; 3])| (MIN_BEND..std::f64::consts::PI - MIN_BEND).contains(&angle(n, f));
+    let Some((_, f)) = near.zip(far).filter(is_bent) else {
+        let first = rotate_onto(so_far, near, target, LIMB_TOLERANCE);
+        return (first, rotate_onto(first, far, target, LIMB_TOLERANCE));
     };
-    // Bent: put the near bone on its target exactly, then roll about it until the far bone bends as the hinge does.
-    let first = turned(so_far, near, target, 0.0);
+    // Bent: move the near bone exactly onto its target, then roll about it until the far bone bends as the hinge
+    // does.
+    let first = rotate_onto(so_far, near, target, 0.0);
     let out = first.rotate(f);
     let side = minus(out, scaled(target, dot(out, target)));
     let roll = direction(side).map_or(Quat::IDENTITY, |side| {
@@ -149,41 +153,50 @@ fn hinged(
         Quat::from_axis_angle(target, sine.atan2(dot(side, flexed)))
     });
     let first = (roll * first).normalize();
-    (first, turned(first, far, target, 0.0))
+    (first, rotate_onto(first, far, target, 0.0))
 }
 
-/// Works out the correction of a skeleton's rest pose.
+/// Computes the correction of a skeleton's rest pose.
 pub(crate) fn correction(skeleton: &Skeleton, mapping: &Mapping, positions: &[[f64; 3]]) -> Correction {
     let rest = Rest {
         skeleton,
         mapping,
         positions,
-        world: world(mapping, positions),
+        world: world_rotation(mapping, positions),
     };
     let mut joints = [Quat::IDENTITY; JOINT_COUNT];
     for (side, x) in [(0, 1.0), (1, -1.0)] {
         let out = [x, 0.0, 0.0];
         let [shoulder, upper, lower, hand] = std::array::from_fn(|i| ARMS[side] + i);
         let none = Quat::IDENTITY;
-        joints[shoulder] = turned(none, rest.between(shoulder, upper), out, LOOSE);
-        let near = rest.between(upper, lower);
-        let far = rest.between(lower, hand).or_else(|| rest.towards_children(lower));
-        (joints[upper], joints[lower]) = hinged(joints[shoulder], near, far, out, [0.0, 0.0, 1.0]);
-        joints[hand] = turned(joints[lower], rest.towards(hand, is_finger), out, LOOSE);
+        joints[shoulder] = rotate_onto(none, rest.bone_direction(shoulder, upper), out, LOOSE_TOLERANCE);
+        let near = rest.bone_direction(upper, lower);
+        let far = rest
+            .bone_direction(lower, hand)
+            .or_else(|| rest.towards_children(lower));
+        (joints[upper], joints[lower]) = correct_hinge(joints[shoulder], near, far, out, [0.0, 0.0, 1.0]);
+        joints[hand] = rotate_onto(joints[lower], rest.towards(hand, is_finger), out, LOOSE_TOLERANCE);
 
         let down = [0.0, -1.0, 0.0];
         let [thigh, shin, foot, toes] = std::array::from_fn(|i| LEGS[side] + i);
-        let near = rest.between(thigh, shin);
-        let far = rest.between(shin, foot).or_else(|| rest.towards_children(shin));
-        (joints[thigh], joints[shin]) = hinged(none, near, far, down, [0.0, 0.0, -1.0]);
+        let near = rest.bone_direction(thigh, shin);
+        let far = rest
+            .bone_direction(shin, foot)
+            .or_else(|| rest.towards_children(shin));
+        (joints[thigh], joints[shin]) = correct_hinge(none, near, far, down, [0.0, 0.0, -1.0]);
         let ahead = crate::canonical::OFFSETS[toes];
-        joints[foot] = turned(
+        joints[foot] = rotate_onto(
             joints[shin],
-            rest.sole([shin, foot, toes]),
+            rest.foot_direction([shin, foot, toes]),
             direction(ahead).unwrap_or(ahead),
-            LOOSE,
+            LOOSE_TOLERANCE,
         );
-        joints[toes] = turned(joints[foot], rest.towards_children(toes), [0.0, 0.0, 1.0], LOOSE);
+        joints[toes] = rotate_onto(
+            joints[foot],
+            rest.towards_children(toes),
+            [0.0, 0.0, 1.0],
+            LOOSE_TOLERANCE,
+        );
     }
     Correction {
         world: rest.world,
@@ -191,21 +204,21 @@ pub(crate) fn correction(skeleton: &Skeleton, mapping: &Mapping, positions: &[[f
     }
 }
 
-/// How far, in radians, the limb bones of the rest pose are from a T-pose: the largest angle of any upper arm, lower
-/// arm, upper leg or lower leg from where a T-pose has it, once the body is upright and facing forward.
+/// Largest angle (radians) of any upper or lower arm or leg of the rest pose from its T-pose direction, once the body
+/// is upright and faces forward.
 pub(crate) fn deviation(skeleton: &Skeleton, mapping: &Mapping, positions: &[[f64; 3]]) -> f64 {
     let rest = Rest {
         skeleton,
         mapping,
         positions,
-        world: world(mapping, positions),
+        world: world_rotation(mapping, positions),
     };
     let mut worst: f64 = 0.0;
     for (side, x) in [(0, 1.0), (1, -1.0)] {
         let limbs = [(ARMS[side] + 1, [x, 0.0, 0.0]), (LEGS[side], [0.0, -1.0, 0.0])];
         for (first, target) in limbs {
             for bone in [first, first + 1] {
-                if let Some(v) = rest.between(bone, bone + 1) {
+                if let Some(v) = rest.bone_direction(bone, bone + 1) {
                     worst = worst.max(angle(v, target));
                 }
             }

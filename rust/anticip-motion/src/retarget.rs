@@ -1,4 +1,4 @@
-//! Retargeting: any mapped skeleton's pose to the canonical body.
+//! Retargeting of any mapped skeleton's poses to the canonical body.
 
 use anticip_geometry::Quat;
 
@@ -9,46 +9,46 @@ use crate::rest::{correction, deviation};
 use crate::skeleton::Skeleton;
 use crate::vector::add;
 
-/// A T-pose by definition has limbs this close (radians) to where the canonical body has them.
+/// A pose whose limbs are all this close (radians) to the canonical directions is a T-pose.
 pub const T_POSE_TOLERANCE: f64 = 25.0 * std::f64::consts::PI / 180.0;
 
-/// One step of the walk down the source hierarchy.
+/// One step of a walk down the source hierarchy.
 #[derive(Debug, Clone, Copy)]
 struct Step {
-    /// Index of the joint in the source's arrays.
+    /// Index in the source's arrays.
     joint: usize,
-    /// Slot of its parent in the walk, `None` at a root.
+    /// Slot of the parent in the walk; `None` for a root.
     parent: Option<usize>,
     /// Offset from the parent.
     offset: [f64; 3],
 }
 
-/// Where one canonical joint's rotation comes from.
+/// Source of one canonical joint's rotation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Link {
     /// Slot of the source joint in the walk.
     slot: usize,
-    /// Right factor: inverse of the source joint's global rotation in the T-pose.
-    pub(crate) fix: Quat,
+    /// Inverse of the source joint's global rotation in the T-pose, applied on the right.
+    pub(crate) t_pose_inverse: Quat,
 }
 
-/// Where the source of each canonical joint is, `None` where there is none.
-pub type Places = [Option<[f64; 3]>; JOINT_COUNT];
+/// Positions of each canonical joint's source; `None` if it has none.
+pub type Positions = [Option<[f64; 3]>; JOINT_COUNT];
 
-/// Maps poses of one skeleton to the canonical body; compiled once, run per frame without allocating.
+/// Maps poses of one skeleton to the canonical body; compiled once, applied to each frame without allocating.
 ///
-/// It acts on global rotations: `G_canonical = W * G_source * inverse(W * G_source in a T-pose)`, with `W` turning
-/// the source's world to y up, facing +z in the T-pose; canonical local rotations follow from the parents'. Chains of
-/// source joints between two canonical ones are thereby composed. Joints the source lacks are the identity and 0 in the
-/// mask.
+/// It maps global rotations: `G_canonical = W * G_source * inverse(W * G_source in a T-pose)`, where `W` rotates the
+/// source's world to y up and +z ahead in the T-pose; canonical local rotations follow from the parents'. This
+/// composes chains of source joints between two canonical ones. Joints that the source lacks are the identity and 0
+/// in the mask.
 ///
-/// The T-pose is the skeleton's rest pose with its limbs straightened (see the crate's documentation of the body).
+/// The T-pose is the skeleton's rest pose with its limbs straightened (see `docs/body.md`).
 #[derive(Debug, Clone)]
 pub struct Retargeter {
     joints: usize,
     walk: Vec<Step>,
     links: [Option<Link>; JOINT_COUNT],
-    /// Slots of the joints whose places are the canonical joints'.
+    /// Slots of the joints that give the canonical joints' positions.
     anchors: [Option<usize>; JOINT_COUNT],
     world: Quat,
     /// Slots from the root down to the joint that gives the hips' position.
@@ -57,22 +57,22 @@ pub struct Retargeter {
     sources: Vec<Vec<usize>>,
     ends: [Option<[usize; 2]>; JOINT_COUNT],
     globals: Vec<Quat>,
-    /// Scratch of [`Retargeter::places`].
-    at: Vec<[f64; 3]>,
+    /// Scratch positions of [`Retargeter::places`].
+    positions: Vec<[f64; 3]>,
     names: Vec<String>,
 }
 
 impl Retargeter {
-    /// Compiles the map of a skeleton onto the canonical body.
+    /// Compiles the mapping of a skeleton to the canonical body.
     ///
     /// # Errors
-    /// [`MotionError::Skeleton`] or [`MotionError::Shape`] where the hierarchy is none, [`MotionError::Unmapped`] where a
-    /// joint no body can do without has no source, [`MotionError::Hierarchy`] where names and hierarchy contradict.
+    /// [`MotionError::Skeleton`] or [`MotionError::Shape`] if the hierarchy is invalid, [`MotionError::Unmapped`] if
+    /// a required joint has no source, [`MotionError::Hierarchy`] if names and hierarchy contradict each other.
     pub fn compile(skeleton: &Skeleton) -> Result<Self, MotionError> {
         let order = skeleton.order()?;
         let mapping = map(skeleton, &order)?;
         let (rotations, positions) = skeleton.rest_globals(&order);
-        let fixed = correction(skeleton, &mapping, &positions);
+        let correction = correction(skeleton, &mapping, &positions);
 
         let mut needed = vec![false; skeleton.len()];
         for source in mapping.iter().flatten() {
@@ -93,10 +93,10 @@ impl Retargeter {
         }
         let links = std::array::from_fn(|c| {
             mapping[c].map(|source| {
-                let t_pose = fixed.joints[c] * fixed.world * rotations[source.rotation];
+                let t_pose = correction.joints[c] * correction.world * rotations[source.rotation];
                 Link {
                     slot: slots[source.rotation],
-                    fix: t_pose.conj(),
+                    t_pose_inverse: t_pose.conj(),
                 }
             })
         });
@@ -106,11 +106,11 @@ impl Retargeter {
         Ok(Self {
             joints: skeleton.len(),
             globals: vec![Quat::IDENTITY; walk.len()],
-            at: vec![[0.0; 3]; walk.len()],
+            positions: vec![[0.0; 3]; walk.len()],
             walk,
             links,
             anchors: mapping.map(|source| source.map(|s| slots[s.anchor])),
-            world: fixed.world,
+            world: correction.world,
             to_hips,
             mask: mapping.map(|s| s.is_some()),
             sources: sources(skeleton, &mapping),
@@ -119,31 +119,33 @@ impl Retargeter {
         })
     }
 
-    /// How many joints a source pose has.
+    /// Number of joints of a source pose.
     #[must_use]
     pub fn joints(&self) -> usize {
         self.joints
     }
 
-    /// Which canonical joints have a source.
+    /// Whether each canonical joint has a source.
     #[must_use]
     pub fn mask(&self) -> &[bool; JOINT_COUNT] {
         &self.mask
     }
 
-    /// Per canonical joint the source joints composed into its local rotation, top down; empty where there is none.
+    /// For each canonical joint the source joints composed into its local rotation, top down; empty if there are
+    /// none.
     #[must_use]
     pub fn sources(&self) -> &[Vec<usize>] {
         &self.sources
     }
 
-    /// World rotation of the source joint of each canonical one in the T-pose, after [`Retargeter::world`].
+    /// World rotation of each canonical joint's source joint in the T-pose, after [`Retargeter::world`].
     #[must_use]
     pub fn t_pose(&self) -> [Option<Quat>; JOINT_COUNT] {
-        self.links.map(|link| link.map(|l| l.fix.conj()))
+        self.links.map(|link| link.map(|l| l.t_pose_inverse.conj()))
     }
 
-    /// Per canonical joint the first and the last source joint that were found for it: where it is, what turns it.
+    /// For each canonical joint the first and the last source joint: the one gives its position, the other its
+    /// rotation.
     #[must_use]
     pub fn ends(&self) -> &[Option<[usize; 2]>; JOINT_COUNT] {
         &self.ends
@@ -155,52 +157,49 @@ impl Retargeter {
         &self.names
     }
 
-    /// True when `other` maps every pose as this one does, offsets between root and hips aside.
+    /// Whether `other` maps every pose like this one, offsets between root and hips aside.
     #[must_use]
     pub fn same_map(&self, other: &Self) -> bool {
         let close = |a: Quat, b: Quat| a.angle_to(b) < 1e-6;
         let links = self.links.iter().zip(&other.links).all(|pair| match pair {
-            (Some(a), Some(b)) => a.slot == b.slot && close(a.fix, b.fix),
+            (Some(a), Some(b)) => a.slot == b.slot && close(a.t_pose_inverse, b.t_pose_inverse),
             (None, None) => true,
             _ => false,
         });
-        let walked = |r: &Self| r.walk.iter().map(|s| (s.joint, s.parent)).collect::<Vec<_>>();
-        links
-            && self.joints == other.joints
-            && close(self.world, other.world)
-            && walked(self) == walked(other)
+        let steps = |r: &Self| r.walk.iter().map(|s| (s.joint, s.parent)).collect::<Vec<_>>();
+        links && self.joints == other.joints && close(self.world, other.world) && steps(self) == steps(other)
     }
 
     pub(crate) fn link(&self, joint: usize) -> Option<Link> {
         self.links[joint]
     }
 
-    /// The turn of the source's world: its up to +y, the way its rest pose faces to +z.
+    /// Rotation of the source's world: its up to +y, its rest pose's forward to +z.
     #[must_use]
     pub fn world(&self) -> Quat {
         self.world
     }
 
-    /// Where the source joints of the pose that [`Retargeter::apply`] was last given are, in the source's world.
+    /// Positions, in the source's world, of the source joints in the pose last passed to [`Retargeter::apply`].
     #[must_use]
-    pub fn places(&mut self, root: [f64; 3]) -> Places {
+    pub fn places(&mut self, root: [f64; 3]) -> Positions {
         for (slot, step) in self.walk.iter().enumerate() {
-            let from = |p: usize| add(self.at[p], self.globals[p].rotate(step.offset));
-            self.at[slot] = step.parent.map_or(root, from);
+            let from_parent = |p: usize| add(self.positions[p], self.globals[p].rotate(step.offset));
+            self.positions[slot] = step.parent.map_or(root, from_parent);
         }
-        self.anchors.map(|anchor| anchor.map(|slot| self.at[slot]))
+        self.anchors.map(|anchor| anchor.map(|slot| self.positions[slot]))
     }
 
-    /// World rotations of the source joints that turn the canonical ones, as [`Retargeter::places`].
+    /// World rotations of the source joints, as [`Retargeter::places`] gives their positions.
     #[must_use]
     pub fn turns(&self) -> [Option<Quat>; JOINT_COUNT] {
         self.links.map(|link| link.map(|l| self.globals[l.slot]))
     }
 
-    /// Maps one pose: unit local rotations and the root's translation (metres) to canonical local rotations; returns
-    /// the hips' position.
+    /// Maps one pose (unit local rotations and the root's translation in metres) to canonical local rotations;
+    /// returns the hips' position.
     ///
-    /// The root translation is the position of the source's root joint. `w >= 0` in every result.
+    /// The root translation is the position of the source's root joint. Every result has `w >= 0`.
     ///
     /// # Panics
     /// Never for slices of [`Retargeter::joints`] entries; a shorter one panics on indexing.
@@ -211,21 +210,21 @@ impl Retargeter {
         }
         let mut global = [Quat::IDENTITY; JOINT_COUNT];
         for j in 0..JOINT_COUNT {
-            let above = if j == HIPS {
+            let parent = if j == HIPS {
                 Quat::IDENTITY
             } else {
                 global[PARENTS[j] as usize]
             };
             if let Some(link) = self.links[j] {
-                global[j] = self.world * self.globals[link.slot] * link.fix;
-                let q = (above.conj() * global[j]).normalize_or(Quat::IDENTITY);
+                global[j] = self.world * self.globals[link.slot] * link.t_pose_inverse;
+                let q = (parent.conj() * global[j]).normalize_or(Quat::IDENTITY);
                 out[j] = if q.w < 0.0 { -q } else { q };
             } else {
-                global[j] = above;
+                global[j] = parent;
                 out[j] = Quat::IDENTITY;
             }
         }
-        // The root translation already places the first joint; what lies between it and the hips is added.
+        // The root translation is that of the first joint; offsets between it and the hips are added.
         let mut position = root;
         for pair in self.to_hips.windows(2) {
             let offset = self.walk[pair[1]].offset;
@@ -235,7 +234,7 @@ impl Retargeter {
     }
 }
 
-/// The chain of source joints between each canonical joint and its nearest mapped parent.
+/// Chain of source joints between each canonical joint and its nearest mapped parent.
 fn sources(skeleton: &Skeleton, mapping: &Mapping) -> Vec<Vec<usize>> {
     (0..JOINT_COUNT)
         .map(|j| {
@@ -252,9 +251,9 @@ fn sources(skeleton: &Skeleton, mapping: &Mapping) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// How far, in radians, a skeleton's limbs in its rest pose (`rest_local`, else the zero pose) are from a T-pose.
+/// Largest angle (radians) of a skeleton's limbs in its rest pose (`rest_local`, else the zero pose) from a T-pose.
 ///
-/// A pose within [`T_POSE_TOLERANCE`] is one: that is how a first frame is told from the motion that follows.
+/// A pose within [`T_POSE_TOLERANCE`] is a T-pose; this distinguishes a first frame from the motion that follows.
 ///
 /// # Errors
 /// As [`Retargeter::compile`].

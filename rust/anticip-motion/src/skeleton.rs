@@ -1,19 +1,19 @@
-//! A source skeleton: names, hierarchy, offsets, rest rotations.
+//! Source skeletons: names, hierarchy, offsets and rest rotations.
 
 use anticip_geometry::Quat;
 
 use crate::MotionError;
 use crate::vector::add;
 
-/// No body has more joints.
+/// Most joints of a skeleton.
 const MAX_JOINTS: usize = 1024;
 
-/// A joint hierarchy as a file or a suit declares it.
+/// A joint hierarchy as declared by a file or a suit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Skeleton {
-    /// One name a joint.
+    /// Name of each joint.
     pub names: Vec<String>,
-    /// Index of each joint's parent, -1 for a root; any order.
+    /// Index of each joint's parent, -1 for a root; in any order.
     pub parents: Vec<i32>,
     /// Offset of each joint from its parent in metres, in the parent's frame.
     pub offsets: Vec<[f64; 3]>,
@@ -22,22 +22,23 @@ pub struct Skeleton {
 }
 
 impl Skeleton {
-    /// How many joints there are.
+    /// Number of joints.
     #[must_use]
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// True when there is no joint.
+    /// Whether there are no joints.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Indices ordered so that a parent always comes before its children.
+    /// Returns the joint indices in an order in which a parent always comes before its children.
     ///
     /// # Errors
-    /// No joint or more than 1024, arrays of different lengths, a parent index out of range, a cycle, or non-finite numbers.
+    /// No joint or more than 1024, arrays of different lengths, a parent index out of range, a cycle, a non-finite
+    /// offset.
     pub fn order(&self) -> Result<Vec<usize>, MotionError> {
         let n = self.len();
         if !(1..=MAX_JOINTS).contains(&n) {
@@ -51,7 +52,7 @@ impl Skeleton {
             }
             Err(MotionError::Shape {
                 what,
-                expected: format!("{n} entries, one a joint name"),
+                expected: format!("{n} entries, one for each joint name"),
                 given: given.to_string(),
             })
         };
@@ -94,7 +95,7 @@ impl Skeleton {
         Ok(order)
     }
 
-    /// Rest rotation of a joint, local to its parent; identity where none or a broken one is given.
+    /// Rest rotation of a joint, local to its parent; identity if there is none or it is invalid.
     #[must_use]
     pub fn rest(&self, joint: usize) -> Quat {
         self.rest_local.as_ref().map_or(Quat::IDENTITY, |rest| {
@@ -102,9 +103,9 @@ impl Skeleton {
         })
     }
 
-    /// Global rotations and positions of the rest pose, its root at the origin plus its offset.
+    /// Global rotations and positions of the rest pose; the root is at its offset.
     ///
-    /// `order` is what [`Skeleton::order`] gave.
+    /// `order` must come from [`Skeleton::order`].
     #[must_use]
     pub fn rest_globals(&self, order: &[usize]) -> (Vec<Quat>, Vec<[f64; 3]>) {
         let mut rotations = vec![Quat::IDENTITY; self.len()];
@@ -123,7 +124,7 @@ impl Skeleton {
         (rotations, positions)
     }
 
-    /// True when `ancestor` is `joint` itself or lies above it.
+    /// Whether `ancestor` is `joint` itself or above it.
     #[must_use]
     pub fn descends(&self, joint: usize, ancestor: usize) -> bool {
         let mut at = joint as i32;
@@ -149,7 +150,7 @@ impl Skeleton {
         path
     }
 
-    /// The deepest joint above (or at) all of `joints`, if they share one.
+    /// The deepest joint that is above all of `joints`, or one of them; `None` if they share none.
     #[must_use]
     pub fn common_ancestor(&self, joints: &[usize]) -> Option<usize> {
         let (&first, rest) = joints.split_first()?;

@@ -1,4 +1,4 @@
-//! Standard bodies of the suits we stand in for, in T-pose, metres.
+//! Standard bodies of the supported suits, in T-pose, metres.
 
 use anticip_geometry::Quat;
 use anticip_wire::vmc::{BONE_NAMES, BONE_PARENTS};
@@ -91,7 +91,7 @@ pub fn mocopi() -> Skeleton {
 
 /// The 55 bones of VMC, in the order of Unity's `HumanBodyBones`, which its ids follow.
 ///
-/// An avatar of Unity faces +z with its left towards -x; turned right-handed by mirroring z, as its poses are, it faces -z.
+/// A Unity avatar faces +z with its left towards -x; made right-handed by mirroring z, like its poses, it faces -z.
 #[must_use]
 pub fn vmc() -> Skeleton {
     build(BONE_NAMES.iter().zip(BONE_PARENTS).map(|(&name, parent)| {
@@ -121,12 +121,12 @@ pub fn xsens() -> Skeleton {
     }))
 }
 
-/// The 21 joints of Rokoko Studio, in the order of [`rokoko::JOINT_NAMES`]. It faces -z, as VMC's does, and its bones have
-/// axes of their own.
+/// The 21 joints of Rokoko Studio, in the order of [`rokoko::JOINT_NAMES`]. It faces -z, like VMC's, and its bones
+/// have axes of their own.
 #[must_use]
 pub fn rokoko() -> Skeleton {
     let global = |id: usize| Quat::from_array(rokoko::REST[id].map(f64::from)).normalize_or(Quat::IDENTITY);
-    let above = |parent: i32| usize::try_from(parent).map_or(Quat::IDENTITY, global);
+    let parent_rotation = |parent: i32| usize::try_from(parent).map_or(Quat::IDENTITY, global);
     let parents = rokoko::JOINT_PARENTS;
     let bones = rokoko::JOINT_NAMES.iter().zip(parents).map(|(&name, parent)| {
         let left = name.strip_prefix("left");
@@ -141,9 +141,13 @@ pub fn rokoko() -> Skeleton {
             part => vmc_offset(part),
         };
         let x = if left.is_some() { -x } else { x };
-        (name.to_owned(), parent, above(parent).conj().rotate([x, y, -z]))
+        (
+            name.to_owned(),
+            parent,
+            parent_rotation(parent).conj().rotate([x, y, -z]),
+        )
     });
-    let rest = |(id, parent): (usize, &i32)| (above(*parent).conj() * global(id)).to_array();
+    let rest = |(id, parent): (usize, &i32)| (parent_rotation(*parent).conj() * global(id)).to_array();
     Skeleton {
         rest_local: Some(parents.iter().enumerate().map(rest).collect()),
         ..build(bones)
@@ -164,7 +168,7 @@ pub fn axis() -> Skeleton {
     )
 }
 
-/// The standard body of a kind of suit; `humanoid` is the canonical one.
+/// The standard body of a kind of suit; `humanoid` is the canonical body.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Skeleton> {
     Some(match name {
@@ -196,7 +200,7 @@ mod tests {
             (mocopi(), 27, 22),
             (vmc(), 55, 22),
             (xsens(), 23, 22),
-            // Its back has two bones for three.
+            // Its back has two bones instead of three.
             (rokoko(), 21, 21),
             // No toes.
             (axis(), 59, 20),
@@ -213,7 +217,7 @@ mod tests {
 
     type End = (&'static str, [f64; 3]);
 
-    /// How a bone is turned and where it is, the root at the origin.
+    /// Global rotation and position of a bone, with the root at the origin.
     fn place(body: &Skeleton, bone: usize) -> (Quat, [f64; 3]) {
         let rest = body
             .rest_local
@@ -293,8 +297,8 @@ mod tests {
                     .expect("is there")
                     .1
             };
-            for (name, wanted) in ends {
-                assert!(near(at(name), *wanted), "{name}: {:?}", at(name));
+            for (name, expected) in ends {
+                assert!(near(at(name), *expected), "{name}: {:?}", at(name));
             }
             for &(name, [x, y, z]) in &found {
                 let other = name

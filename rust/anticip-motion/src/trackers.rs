@@ -162,9 +162,9 @@ impl Trackers {
         let sides = [ARMS, LEGS]
             .into_iter()
             .flat_map(|[l, r]| (0..4).map(move |k| (l + k, r + k)));
-        let apart = sides.filter_map(|(l, r)| Some(minus(self.positions[l]?, self.positions[r]?)));
+        let across = sides.filter_map(|(l, r)| Some(minus(self.positions[l]?, self.positions[r]?)));
         // Left crossed with up.
-        let sideways = apart.reduce(add).map(|[x, _, z]| [-z, 0.0, x]);
+        let sideways = across.reduce(add).map(|[x, _, z]| [-z, 0.0, x]);
         let [x, _, z] = ahead.and_then(direction).or(sideways)?;
         Some(Quat::from_axis_angle(UP, -x.atan2(z)))
     }
@@ -238,27 +238,27 @@ impl Trackers {
         let torso = add(position, hips.rotate(straight(&[SPINE])));
         let shoulder = straight(&[SPINE + 1, UPPER_CHEST, ARMS[side], upper]);
         let mut shoulder = add(torso, chest.rotate(shoulder));
-        let mut apart = minus(wrist, shoulder);
-        let seen = chest.conj().rotate(apart);
-        let is_spread = seen[0].abs() > 2.0 * seen[1].abs();
+        let mut offset = minus(wrist, shoulder);
+        let relative = chest.conj().rotate(offset);
+        let is_spread = relative[0].abs() > 2.0 * relative[1].abs();
         if self.arms[side] == 0.0 && is_spread {
             // An arm that is spread in its first frame is as high as its shoulder.
-            self.raised[side] = seen[1].clamp(-MAX_RAISED, MAX_RAISED);
+            self.raised[side] = relative[1].clamp(-MAX_RAISED, MAX_RAISED);
         }
         shoulder = add(shoulder, chest.rotate(scaled(UP, self.raised[side])));
-        apart = minus(wrist, shoulder);
+        offset = minus(wrist, shoulder);
         let lengths = [OFFSETS[lower][0].abs(), OFFSETS[hand][0].abs()];
         let longest = size * (lengths[0] + lengths[1]);
         // The arm is stretched in its first frame, hanging or spread; if it reaches farther later, it is longer.
-        let reached = (length(apart) / longest).min(MAX_SIZE);
+        let reached = (length(offset) / longest).min(MAX_SIZE);
         self.arms[side] = self.arms[side].max(reached).max(MIN_SIZE);
         let lengths = lengths.map(|length| length * size * self.arms[side]);
         let out = outwards(side);
         let elbow = match rotations[upper].and(self.world[upper]) {
             Some(rotation) => rotation.rotate(BACK),
             None => {
-                let seen = chest.conj().rotate(apart);
-                let swung = chest.rotate(Quat::from_two_vectors(out, seen).rotate(BACK));
+                let relative = chest.conj().rotate(offset);
+                let swung = chest.rotate(Quat::from_two_vectors(out, relative).rotate(BACK));
                 add(swung, chest.rotate(scaled(UP, -HANGING)))
             }
         };
@@ -293,11 +293,11 @@ impl Trackers {
     fn solve_torso(&mut self, position: Vector, hips: Quat, rotations: &Rotations) -> u32 {
         let chest = rotations[UPPER_CHEST].and(self.world[UPPER_CHEST]);
         let leaning = self.positions[HEAD].and_then(|head| {
-            let seen = hips.conj().rotate(minus(head, position));
-            let upright = *self.upright.get_or_insert(seen);
+            let relative = hips.conj().rotate(minus(head, position));
+            let upright = *self.upright.get_or_insert(relative);
             let above = OFFSETS[SPINE..=HEAD].iter().copied().reduce(add)?;
             // The canonical body leans about its hips so that its head moves like this one.
-            let head = Quat::from_two_vectors(upright, seen).rotate(above);
+            let head = Quat::from_two_vectors(upright, relative).rotate(above);
             let lean = Quat::from_two_vectors(minus(above, OFFSETS[SPINE]), minus(head, OFFSETS[SPINE]));
             Some(hips * lean)
         });

@@ -1,6 +1,6 @@
-//! Arithmetic of vectors.
+//! Vector arithmetic.
 
-/// A place or a direction: to the left, up, ahead.
+/// A position or a direction: left, up, ahead.
 pub type Vector = [f64; 3];
 
 pub(crate) fn add(a: Vector, b: Vector) -> Vector {
@@ -31,12 +31,12 @@ pub(crate) fn cross(a: Vector, b: Vector) -> Vector {
     ]
 }
 
-/// Radians between two vectors, 0 where one is nothing.
+/// Angle between two vectors, radians; 0 if one is zero.
 pub(crate) fn angle(a: Vector, b: Vector) -> f64 {
     length(cross(a, b)).atan2(dot(a, b))
 }
 
-/// The unit vector along `a`, or `None` for one too short to have a direction.
+/// Unit vector along `a`, or `None` if it is too short to have a direction.
 pub(crate) fn direction(a: Vector) -> Option<Vector> {
     let n = length(a);
     (n > 1e-9 && n.is_finite()).then(|| scaled(a, 1.0 / n))

@@ -33,7 +33,7 @@ fn a_mocopi_frame_is_fed_without_allocating() {
         ..FrontConfig::default()
     };
     let mut front = LiveFront::new(Source::Mocopi, config).expect("options");
-    // Every tenth packet is lost: filling a gap must not allocate either.
+    // Every tenth packet is lost, so that filling a gap is covered too.
     let numbers = (0..1000u32).filter(|i| i % 10 != 3);
     let datagrams: Vec<(u32, Vec<u8>)> = numbers.map(|i| (i, datagram(i))).collect();
     let (warm, counted) = datagrams.split_at(300);

@@ -8,7 +8,7 @@ fn frame(t: f64) -> [Quat; JOINT_COUNT] {
     std::array::from_fn(|j| Quat::from_axis_angle([0.2, 1.0, 0.1 * j as f64], 0.7 * (t + j as f64).sin()))
 }
 
-/// Rotations in the world of a pose whose unmeasured joints are at rest.
+/// World rotations of a pose.
 fn world(pose: &[Quat; JOINT_COUNT]) -> [Quat; JOINT_COUNT] {
     let mut out = *pose;
     for j in 1..JOINT_COUNT {
@@ -28,32 +28,36 @@ fn a_body_that_has_enough_stays_what_it_is() {
     assert!(Completion::new(&[true; JOINT_COUNT]).is_none());
     assert!(Completion::new(&[false; JOINT_COUNT]).is_none());
     assert!(Completion::new(&mask(&[HIPS])).is_none());
-    assert!(Completion::new(&std::array::from_fn(|j| j <= FEW)).is_none());
+    assert!(Completion::new(&std::array::from_fn(|j| j <= MAX_MEASURED)).is_none());
 }
 
 #[test]
 fn measured_joints_stay_where_they_were_measured_and_the_others_move() {
     for joints in [&[0, 5, 9, 13, 16, 20][..], &[5, 9, 13], &[13]] {
-        let there = mask(joints);
-        let mut completion = Completion::new(&there).unwrap();
+        let measured = mask(joints);
+        let mut completion = Completion::new(&measured).unwrap();
         let mut moved = 0.0;
         for n in 0..100 {
             let mut sent = frame(f64::from(n) * 0.05);
             for j in 0..JOINT_COUNT {
-                if !there[j] {
+                if !measured[j] {
                     sent[j] = Quat::IDENTITY;
                 }
             }
-            let wanted = world(&sent);
-            let mut made = sent;
-            completion.push(&mut made);
-            let found = world(&made);
+            let expected = world(&sent);
+            let mut complete = sent;
+            completion.push(&mut complete);
+            let found = world(&complete);
             for j in joints {
-                assert!(found[*j].angle_to(wanted[*j]) < 1e-6, "joint {j}");
+                assert!(found[*j].angle_to(expected[*j]) < 1e-6, "joint {j}");
                 assert_eq!(completion.confidence()[*j], 1.0);
             }
-            moved += made[7].angle_to(Quat::IDENTITY);
-            assert!(made.iter().all(|q| q.to_array().iter().all(|v| v.is_finite())));
+            moved += complete[7].angle_to(Quat::IDENTITY);
+            assert!(
+                complete
+                    .iter()
+                    .all(|q| q.to_array().iter().all(|v| v.is_finite()))
+            );
             assert!(completion.confidence().iter().all(|c| (0.0..=1.0).contains(c)));
         }
         assert!(moved > 1.0, "the upper arm is not at rest");
@@ -69,7 +73,7 @@ fn placed_joints_are_solved_and_the_ends_stay_where_they_were() {
     let mut completion = Completion::placed(&measured, placed).unwrap();
     let mut moved = 0.0_f64;
     for n in 0..60 {
-        // Arms that hang, elbows bent, from a torso that leans, and a knee that is lifted.
+        // Hanging arms with bent elbows, a leaning torso and a lifted knee.
         let mut sent = [Quat::IDENTITY; JOINT_COUNT];
         let lean = 0.4 * (f64::from(n) * 0.1).sin();
         sent[SPINE] = Quat::from_axis_angle([1.0, 0.0, 0.0], lean);
@@ -79,20 +83,20 @@ fn placed_joints_are_solved_and_the_ends_stay_where_they_were() {
         }
         sent[14] = Quat::from_axis_angle([1.0, 0.0, 0.0], -1.2);
         sent[15] = Quat::from_axis_angle([1.0, 0.0, 0.0], 1.4);
-        let (wanted, mut made) = (joint_positions(&world(&sent)), sent);
-        completion.push(&mut made);
-        let (turned, found) = (world(&made), joint_positions(&world(&made)));
+        let (expected, mut complete) = (joint_positions(&world(&sent)), sent);
+        completion.push(&mut complete);
+        let (rotations, found) = (world(&complete), joint_positions(&world(&complete)));
         for end in [9, 13, 16, 20] {
-            let [seen, made] = [&wanted, &found].map(|p| minus(p[end], found[end - 2]));
-            assert!(angle(seen, made) < 1e-6, "{n} {end}");
-            let off = (length(seen) - length(made)).abs();
+            let [given, solved] = [&expected, &found].map(|p| minus(p[end], found[end - 2]));
+            assert!(angle(given, solved) < 1e-6, "{n} {end}");
+            let off = (length(given) - length(solved)).abs();
             assert!(off < 0.1, "{n} {end} {off}");
         }
-        let above = |places: &[Vector; JOINT_COUNT]| minus(places[HEAD], places[SPINE]);
-        let off = Quat::from_two_vectors(above(&found), above(&wanted));
+        let above = |positions: &[Vector; JOINT_COUNT]| minus(positions[HEAD], positions[SPINE]);
+        let off = Quat::from_two_vectors(above(&found), above(&expected));
         assert!(off.angle_to(Quat::IDENTITY) < 0.03, "{n}");
-        assert!(turned[HEAD].angle_to(world(&sent)[HEAD]) < 1e-6);
-        moved = moved.max(made[2].angle_to(sent[2]));
+        assert!(rotations[HEAD].angle_to(world(&sent)[HEAD]) < 1e-6);
+        moved = moved.max(complete[2].angle_to(sent[2]));
     }
     assert!(moved > 0.02, "the chest is solved anew");
     assert!(
@@ -101,13 +105,14 @@ fn placed_joints_are_solved_and_the_ends_stay_where_they_were() {
     );
 }
 
-/// Six joints that are turned alike however the torso leans, and elbows that are turned about the arm by `elbow`.
-fn placed_body(lean: f64, elbow: f64) -> [Quat; JOINT_COUNT] {
+/// A body with six measured joints whose rotations do not depend on the torso's lean, and elbows rotated about the arm
+/// by `elbow`.
+fn tracked_body(lean: f64, elbow: f64) -> [Quat; JOINT_COUNT] {
     let mut sent = [Quat::IDENTITY; JOINT_COUNT];
     sent[SPINE] = Quat::from_axis_angle([1.0, 0.0, 0.0], lean);
     sent[HEAD] = sent[SPINE].conj();
     for upper in [7, 11] {
-        // Spread arms, whose ends stay where they are.
+        // Spread arms, whose ends do not move.
         let about = Quat::from_axis_angle([1.0, 0.0, 0.0], elbow);
         let bent = Quat::from_axis_angle([0.0, 1.0, 0.0], if upper == 7 { 0.8 } else { -0.8 });
         sent[upper] = sent[SPINE].conj() * about * bent;
@@ -117,7 +122,7 @@ fn placed_body(lean: f64, elbow: f64) -> [Quat; JOINT_COUNT] {
     sent
 }
 
-fn completed(mut sent: [Quat; JOINT_COUNT]) -> [Quat; JOINT_COUNT] {
+fn complete(mut sent: [Quat; JOINT_COUNT]) -> [Quat; JOINT_COUNT] {
     let placed = [1, 2, 3, 4, 7, 8, 11, 12].iter().fold(0, |bits, j| bits | 1 << j);
     let mut completion = Completion::placed(&mask(&[0, 5, 9, 13, 16, 20]), placed).unwrap();
     completion.push(&mut sent);
@@ -126,7 +131,7 @@ fn completed(mut sent: [Quat; JOINT_COUNT]) -> [Quat; JOINT_COUNT] {
 
 #[test]
 fn shoulders_go_with_the_torso() {
-    let [upright, bowed] = [0.0, 0.6].map(|lean| completed(placed_body(lean, 0.0)));
+    let [upright, bowed] = [0.0, 0.6].map(|lean| complete(tracked_body(lean, 0.0)));
     assert!(world(&upright)[UPPER_CHEST].angle_to(world(&bowed)[UPPER_CHEST]) > 0.5);
     for shoulder in ARMS {
         assert!(upright[shoulder].angle_to(bowed[shoulder]) < 1e-6);
@@ -135,7 +140,7 @@ fn shoulders_go_with_the_torso() {
 
 #[test]
 fn elbows_are_on_the_side_where_they_were_placed() {
-    let [back, down] = [0.0, -1.4].map(|elbow| joint_positions(&world(&completed(placed_body(0.0, elbow)))));
+    let [back, down] = [0.0, -1.4].map(|elbow| joint_positions(&world(&complete(tracked_body(0.0, elbow)))));
     for elbow in [8, 12] {
         assert!(back[elbow][1] > down[elbow][1] + 0.03, "{back:?} {down:?}");
     }

@@ -1,49 +1,49 @@
-//! Running covariances of everybody's speeds with everybody's a while ago.
+//! Running covariances of all performers' speeds with those of all performers some frames ago.
 //!
-//! Means are forgotten exponentially: with `d` how far a row is from the mean before it and `a` the share of the new,
-//! `cov <- (1 - a) (cov + a d d')`. The mean of what was a while ago is the mean of then, so of the past only the `d`
-//! are kept.
+//! Means are forgotten exponentially: with `d` the deviation of a row from the mean before it and `a` the gain,
+//! `cov <- (1 - a) (cov + a d d')`. The mean at an earlier time is that of earlier rows, so only the deviations `d` of
+//! the past are stored.
 
 use pulp::Arch;
 
 use crate::canonical::JOINT_COUNT;
 use crate::live::FRAME;
 
-/// Numbers that are worked on at once.
+/// Performers that are processed at once.
 const LANES: usize = 8;
-/// Variance, summed over the joints, that suits have of themselves: who stands still is with nobody.
+/// Variance of a suit's noise, summed over the joints: bodies that stand still are uncorrelated.
 const NOISE: f32 = JOINT_COUNT as f32 * 0.02 * 0.02;
 
 type Row = [f32; JOINT_COUNT];
 type Lanes = [f32; LANES];
 
-/// Of n performers at lags of 0 to some number of frames, all joints taken together.
+/// Covariances of n performers at lags from 0 to some number of frames, summed over the joints.
 #[derive(Debug, Clone)]
 pub(super) struct Covariance {
-    /// Share of the new.
-    new: f32,
-    /// Lags.
+    /// Weight of a new row.
+    gain: f32,
+    /// Number of lags.
     depth: usize,
-    /// Lanes that hold a number a performer.
+    /// Groups of lanes for one number per performer.
     width: usize,
-    /// Where in the rings the newest is.
+    /// Index of the newest slot in the rings.
     head: usize,
     mean: Vec<Row>,
-    /// `[performer][depth]`, rings: rows less the mean before them, and variances.
+    /// `[performer][depth]`, rings of deviations from the mean before each row, and of variances.
     past: Vec<Row>,
     variance: Vec<f32>,
-    /// `[width][joint]`: the newest of `past`.
+    /// `[width][joint]`: the newest deviations of `past`.
     newest: Vec<[Lanes; JOINT_COUNT]>,
-    /// `[then][lag][width]`: who was so a while ago, how long, who is so now.
+    /// `[then][lag][width]`: the performer in the past, the lag, the performer now.
     products: Vec<Lanes>,
 }
 
 impl Covariance {
-    /// Of so many, to a longest lag, with a time constant in seconds.
-    pub(super) fn new(performers: usize, longest: usize, seconds: f64) -> Self {
-        let (depth, width) = (longest + 1, performers.div_ceil(LANES));
+    /// Covariances of this many performers up to the lag `max_lag` (frames), with a time constant in seconds.
+    pub(super) fn new(performers: usize, max_lag: usize, seconds: f64) -> Self {
+        let (depth, width) = (max_lag + 1, performers.div_ceil(LANES));
         Self {
-            new: 1.0 - (-FRAME / seconds).exp() as f32,
+            gain: 1.0 - (-FRAME / seconds).exp() as f32,
             depth,
             width,
             head: 0,
@@ -55,50 +55,50 @@ impl Covariance {
         }
     }
 
-    /// As if `who` had always moved as now: nobody is like them by coming.
-    pub(super) fn begin(&mut self, who: usize, row: &Row) {
+    /// Resets a performer as if they had always moved like this, so that an arrival correlates with nobody.
+    pub(super) fn begin(&mut self, performer: usize, row: &Row) {
         let (depth, width) = (self.depth, self.width);
-        self.mean[who] = *row;
-        self.past[who * depth..][..depth].fill([0.0; JOINT_COUNT]);
-        self.variance[who * depth..][..depth].fill(0.0);
-        self.products[who * depth * width..][..depth * width].fill([0.0; LANES]);
+        self.mean[performer] = *row;
+        self.past[performer * depth..][..depth].fill([0.0; JOINT_COUNT]);
+        self.variance[performer * depth..][..depth].fill(0.0);
+        self.products[performer * depth * width..][..depth * width].fill([0.0; LANES]);
         for lanes in self.products.chunks_exact_mut(width) {
-            lanes[who / LANES][who % LANES] = 0.0;
+            lanes[performer / LANES][performer % LANES] = 0.0;
         }
     }
 
-    /// Takes one row of each; who gives none is not there, and begins when they are back.
+    /// Takes one row of each performer; `None` for absent ones, which must `begin` when they return.
     pub(super) fn push<'a>(&mut self, row: impl Fn(usize) -> Option<&'a Row>) {
-        let (new, depth) = (self.new, self.depth);
+        let (gain, depth) = (self.gain, self.depth);
         let before = self.head;
         self.head = (before + 1) % depth;
-        for (who, mean) in self.mean.iter_mut().enumerate() {
-            let Some(row) = row(who) else { continue };
-            let away: Row = std::array::from_fn(|joint| row[joint] - mean[joint]);
-            for (joint, (mean, away)) in mean.iter_mut().zip(away).enumerate() {
-                *mean += new * away;
-                self.newest[who / LANES][joint][who % LANES] = away;
+        for (performer, mean) in self.mean.iter_mut().enumerate() {
+            let Some(row) = row(performer) else { continue };
+            let deviation: Row = std::array::from_fn(|joint| row[joint] - mean[joint]);
+            for (joint, (mean, deviation)) in mean.iter_mut().zip(deviation).enumerate() {
+                *mean += gain * deviation;
+                self.newest[performer / LANES][joint][performer % LANES] = deviation;
             }
-            let square: f32 = away.iter().map(|d| d * d).sum();
-            self.past[who * depth + self.head] = away;
-            self.variance[who * depth + self.head] =
-                (1.0 - new) * (self.variance[who * depth + before] + new * square);
+            let square: f32 = deviation.iter().map(|d| d * d).sum();
+            self.past[performer * depth + self.head] = deviation;
+            self.variance[performer * depth + self.head] =
+                (1.0 - gain) * (self.variance[performer * depth + before] + gain * square);
         }
         Arch::new().dispatch(|| {
-            for then in (0..self.mean.len()).filter(|&who| row(who).is_some()) {
+            for then in (0..self.mean.len()).filter(|&performer| row(performer).is_some()) {
                 for lag in 0..depth {
                     let at = then * depth + lag;
                     let past = &self.past[then * depth + slot(self.head, lag, depth)];
                     let products = &mut self.products[at * self.width..][..self.width];
                     for (lanes, newest) in products.iter_mut().zip(&self.newest) {
                         let mut sums = [0.0; LANES];
-                        for (away, now) in past.iter().zip(newest) {
+                        for (deviation, now) in past.iter().zip(newest) {
                             for (sum, now) in sums.iter_mut().zip(now) {
-                                *sum += away * now;
+                                *sum += deviation * now;
                             }
                         }
                         for (product, sum) in lanes.iter_mut().zip(sums) {
-                            *product = (1.0 - new) * (*product + new * sum);
+                            *product = (1.0 - gain) * (*product + gain * sum);
                         }
                     }
                 }
@@ -106,21 +106,21 @@ impl Covariance {
         });
     }
 
-    /// One over how much somebody's rows varied so many frames ago.
-    fn per_deviation(&self, who: usize, lag: usize) -> f32 {
-        let variance = self.variance[who * self.depth + slot(self.head, lag, self.depth)];
+    /// Reciprocal of the standard deviation of a performer's rows `lag` frames ago.
+    fn per_deviation(&self, performer: usize, lag: usize) -> f32 {
+        let variance = self.variance[performer * self.depth + slot(self.head, lag, self.depth)];
         1.0 / (variance + NOISE).sqrt()
     }
 
-    /// How `now` is like `then` was `lag` frames ago, -1 to 1.
+    /// Correlation of `now` with `then` as of `lag` frames ago, -1 to 1.
     pub(super) fn correlation(&self, now: usize, then: usize, lag: usize) -> f32 {
         let lanes = &self.products[(then * self.depth + lag) * self.width..];
         lanes[now / LANES][now % LANES] * self.per_deviation(now, 0) * self.per_deviation(then, lag)
     }
 
-    /// For everybody now and everybody then the lag at which they are most alike, where a lag counts as `nearness`
-    /// says.
-    pub(super) fn best_lags(&self, nearness: &[f32]) -> BestLags {
+    /// For every pair of a performer now and one in the past, the lag with the highest score: the correlation times
+    /// its `lag_weights`.
+    pub(super) fn best_lags(&self, lag_weights: &[f32]) -> BestLags {
         let mut found = BestLags {
             width: self.width,
             lag: vec![[0.0; LANES]; self.mean.len() * self.width],
@@ -130,8 +130,8 @@ impl Covariance {
             for then in 0..self.mean.len() {
                 let rows = then * self.width..(then + 1) * self.width;
                 let (best_lags, best_scores) = (&mut found.lag[rows.clone()], &mut found.score[rows]);
-                for (lag, nearness) in nearness.iter().enumerate().take(self.depth) {
-                    let scale = nearness * self.per_deviation(then, lag);
+                for (lag, weight) in lag_weights.iter().enumerate().take(self.depth) {
+                    let scale = weight * self.per_deviation(then, lag);
                     let products = &self.products[(then * self.depth + lag) * self.width..][..self.width];
                     let best = best_lags.iter_mut().zip(best_scores.iter_mut());
                     for ((best_lags, best_scores), products) in best.zip(products) {
@@ -155,12 +155,12 @@ impl Covariance {
     }
 }
 
-/// Where in a ring of `depth` with its newest at `head` is what came `lag` before.
+/// Index of the entry `lag` before the newest, at `head`, in a ring of `depth` entries.
 fn slot(head: usize, lag: usize, depth: usize) -> usize {
     (head + depth - lag) % depth
 }
 
-/// What [`Covariance::best_lags`] found.
+/// Result of [`Covariance::best_lags`].
 #[derive(Debug)]
 pub(super) struct BestLags {
     width: usize,
@@ -170,7 +170,7 @@ pub(super) struct BestLags {
 }
 
 impl BestLags {
-    /// The lag, and how much the likeness at it counts.
+    /// The best lag of a pair, and its score.
     pub(super) fn of(&self, now: usize, then: usize) -> (usize, f32) {
         let (at, lane) = (then * self.width + now / LANES, now % LANES);
         (self.lag[at][lane] as usize, self.score[at][lane])
@@ -181,11 +181,11 @@ impl BestLags {
 mod tests {
     use super::*;
 
-    /// Some movement of so many, each with a rhythm of their own.
-    fn row(who: usize, frame: usize) -> Row {
+    /// A movement with a rhythm of each performer's own.
+    fn row(performer: usize, frame: usize) -> Row {
         std::array::from_fn(|joint| {
-            let phase = (who * 7 + joint) as f32;
-            1.0 + ((0.11 + 0.03 * who as f32) * frame as f32 + phase).sin()
+            let phase = (performer * 7 + joint) as f32;
+            1.0 + ((0.11 + 0.03 * performer as f32) * frame as f32 + phase).sin()
         })
     }
 
@@ -194,16 +194,16 @@ mod tests {
         const FRAMES: usize = 120;
         let (performers, longest, seconds) = (11, 4, 0.5);
         let mut running = Covariance::new(performers, longest, seconds);
-        for who in 0..performers {
-            running.begin(who, &row(who, 0));
+        for performer in 0..performers {
+            running.begin(performer, &row(performer, 0));
         }
         for frame in 0..FRAMES {
-            let rows: Vec<Row> = (0..performers).map(|who| row(who, frame)).collect();
-            running.push(|who| Some(&rows[who]));
+            let rows: Vec<Row> = (0..performers).map(|performer| row(performer, frame)).collect();
+            running.push(|performer| Some(&rows[performer]));
         }
         let keep = (-FRAME / seconds).exp();
-        // Before the first frame everybody moved as in it.
-        let at = |who, frame: isize| row(who, frame.max(0) as usize).map(f64::from);
+        // Before the first frame all moved as in it.
+        let at = |performer, frame: isize| row(performer, frame.max(0) as usize).map(f64::from);
         let mean = |of: &dyn Fn(isize) -> f64| -> f64 {
             let last = FRAMES as isize - 1;
             (0..2000)
@@ -222,7 +222,8 @@ mod tests {
         };
         for (now, then, lag) in [(0, 1, 0), (3, 9, 4), (10, 2, 1), (5, 5, 3)] {
             let back = lag as isize;
-            let spread = |who, lag| (covariance(who, lag, who, lag) + f64::from(NOISE)).sqrt();
+            let spread =
+                |performer, lag| (covariance(performer, lag, performer, lag) + f64::from(NOISE)).sqrt();
             let expected = covariance(now, 0, then, back) / (spread(now, 0) * spread(then, back));
             let found = f64::from(running.correlation(now, then, lag));
             assert!(
@@ -246,11 +247,11 @@ mod tests {
         let mut running = Covariance::new(3, 4, 0.5);
         let mut fresh = running.clone();
         for frame in 0..50 {
-            let rows: Vec<Row> = (0..3).map(|who| row(who, frame)).collect();
-            running.push(|who| (who < 2).then_some(&rows[who]));
-            fresh.push(|who| (who < 2).then_some(&rows[who]));
+            let rows: Vec<Row> = (0..3).map(|performer| row(performer, frame)).collect();
+            running.push(|performer| (performer < 2).then_some(&rows[performer]));
+            fresh.push(|performer| (performer < 2).then_some(&rows[performer]));
             if frame < 20 {
-                running.push(|who| (who == 2).then_some(&rows[who]));
+                running.push(|performer| (performer == 2).then_some(&rows[performer]));
                 fresh.push(|_| None);
             }
         }
@@ -258,9 +259,9 @@ mod tests {
             one.begin(2, &row(2, 50));
         }
         for frame in 50..60 {
-            let rows: Vec<Row> = (0..3).map(|who| row(who, frame)).collect();
+            let rows: Vec<Row> = (0..3).map(|performer| row(performer, frame)).collect();
             for one in [&mut running, &mut fresh] {
-                one.push(|who| Some(&rows[who]));
+                one.push(|performer| Some(&rows[performer]));
             }
         }
         for (now, then, lag) in [(2, 0, 0), (0, 2, 3), (2, 2, 1)] {

@@ -469,7 +469,7 @@ impl StreamClock {
     /// and its clock paused. The stream continues by the sender's times and the delays are measured anew. Returns
     /// true for a clock that pauses again and again, which is not to be used.
     fn keeps_pausing(&mut self, seconds: f64, arrival: f64) -> bool {
-        let late = arrival - self.map.local(seconds) - self.map.usual();
+        let late = arrival - self.map.local(seconds) - self.map.usual_delay();
         if self.by_arrival || late < LONGER_DELAY_S {
             self.pause = None;
             return false;

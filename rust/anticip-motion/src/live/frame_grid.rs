@@ -13,9 +13,9 @@ pub const FRAME: f64 = FRAME_NS as f64 / 1e9;
 /// Shortest and longest time to wait for a frame.
 const MIN_WAIT_NS: i64 = 1_000_000;
 const MAX_WAIT_NS: i64 = 60_000_000;
-/// If frames have been behind their slots for this time, the network delay has grown ...
+/// Time that frames must have been behind their slots before the network delay counts as grown.
 const DETOUR_NS: i64 = 300_000_000;
-/// ... provided that the number of frames they are behind varied by no more than this.
+/// Most frames by which the amount they are behind may vary in that time.
 const DETOUR_SPREAD: i64 = 10;
 
 /// The slot of a frame that a datagram completed.

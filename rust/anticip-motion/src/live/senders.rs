@@ -13,17 +13,17 @@ use crate::MotionError;
 const MAX_SENDERS: usize = 16;
 /// Hosts with up to this many senders count as equally crowded there.
 const FAIR_SHARE: usize = 4;
-/// A sender takes over after this time (nanoseconds) of consecutive frames ...
+/// Time (nanoseconds) of consecutive frames after which a sender may take over.
 const TAKEOVER_NS: i64 = 1_000_000_000;
-/// ... if the active sender has been silent for this time.
+/// Time (nanoseconds) that the active sender must be silent before another takes over.
 const SILENCE_NS: i64 = 2_000_000_000;
-/// Frames farther apart than this are not consecutive.
+/// Frames farther apart than this (nanoseconds) are not consecutive.
 const MAX_FRAME_GAP_NS: i64 = 250_000_000;
-/// A single sender does not return to ports it has left: of these the last few are remembered.
+/// Number of ports a sender has left that are remembered. A single sender does not return to them.
 const REMEMBERED_PORTS: usize = 8;
-/// This many datagrams from remembered ports ...
+/// Datagrams from remembered ports within `RETURN_WINDOW_NS` that show a second sender on the host.
 const PORT_RETURNS: u32 = 5;
-/// ... within this time mean that the host has more than one sender.
+/// Window (nanoseconds) in which those datagrams are counted.
 const RETURN_WINDOW_NS: i64 = 1_000_000_000;
 
 /// State of one sender, for display.

@@ -24,8 +24,7 @@ const GAP_S: f64 = 0.1;
 /// Tolerance (grid steps) within which a source time is taken for a grid time, so that a 50 Hz source whose clock is
 /// rounded to milliseconds need not wait for its next frame.
 const MIN_TOLERANCE: f64 = 0.05;
-/// Largest tolerance (grid steps) for a clock of low resolution; a larger one would move frames that can be told
-/// apart.
+/// Largest tolerance (grid steps) for a clock of low resolution; a larger one would move distinguishable frames.
 const MAX_TOLERANCE: f64 = 0.1;
 /// Relative difference of the source's interval below which it has the grid's own rate.
 const SAME_RATE: f64 = 0.01;
@@ -37,10 +36,10 @@ const MAX_TIME_S: f64 = 9e9;
 const LATE: f64 = 0.25;
 /// Most jitter (seconds) added to that.
 const MAX_JITTER_S: f64 = 0.01;
-/// Between two source frames the grid does not wait for the second if it is expected later than this part of their
-/// interval after the grid time ...
+/// Longest wait for the second of the two source frames around a grid time, as a part of their interval. If the frame
+/// is expected later, the grid goes on without it.
 const MAX_WAIT: f64 = 0.5;
-/// ... or later than this (seconds).
+/// The same in seconds; the shorter wait counts.
 const MAX_WAIT_S: f64 = 0.01;
 
 pub(super) struct Stage {
@@ -404,7 +403,6 @@ impl Stage {
             return SAME_RATE_TOLERANCE;
         }
         // VMC sends seconds as binary32, whose resolution after an hour is a quarter of a millisecond.
-        // VMC sends its seconds as binary32, which after an hour tells quarters of a millisecond.
         let ulp = (seconds.abs() as f32).next_up() - seconds.abs() as f32;
         let resolution = if self.source == Source::Vmc {
             f64::from(ulp) * RATE
@@ -420,7 +418,7 @@ impl Stage {
     fn times(&self, index: u64, seconds: f64, tolerance: f64) -> [f64; 4] {
         let interval = self.clock.interval().unwrap_or(1.0 / RATE);
         let map = self.clock.map();
-        let local = |time: f64| map.local(time) + map.usual();
+        let local = |time: f64| map.local(time) + map.usual_delay();
         let due = self.resampler.time_of(index + 1);
         let frames = ((due - tolerance / RATE - seconds) / interval).ceil().max(1.0);
         let next = seconds + frames * interval;

@@ -8,10 +8,11 @@ const BUCKET_S: f64 = 0.5;
 const BUCKETS: usize = 40;
 /// Drift is estimated from this span (seconds) on.
 const MIN_DRIFT_SPAN_S: f64 = 5.0;
-/// A clock that drifts by more than this is not usable, once it was observed for [`CONFIRMED_SPAN_S`] ...
+/// Largest drift of a usable clock, once it was observed for [`CONFIRMED_SPAN_S`].
 pub(super) const MAX_DRIFT: f64 = 0.01;
+/// Span (seconds) from which on [`MAX_DRIFT`] applies.
 const CONFIRMED_SPAN_S: f64 = 10.0;
-/// ... or, with more drift than this, as soon as the drift is estimated.
+/// Largest drift of a usable clock before that span.
 const MAX_EARLY_DRIFT: f64 = 0.1;
 /// If the least delay is lower than all before by this (seconds) in two successive buckets, the network delay has
 /// shrunk.
@@ -42,7 +43,7 @@ pub(super) struct TimeMap {
     /// Height of the line at `origin`, seconds.
     low: f64,
     origin: f64,
-    usual: f64,
+    usual_delay: f64,
     variance: f64,
     frames: u32,
 }
@@ -56,7 +57,7 @@ impl TimeMap {
             span: 0.0,
             low: 0.0,
             origin: 0.0,
-            usual: 0.0,
+            usual_delay: 0.0,
             variance: 0.0,
             frames: 0,
         }
@@ -65,7 +66,7 @@ impl TimeMap {
     pub(super) fn reset(&mut self) {
         self.buckets.clear();
         (self.slope, self.span, self.low) = (0.0, 0.0, 0.0);
-        (self.usual, self.variance, self.frames) = (0.0, 0.0, 0);
+        (self.usual_delay, self.variance, self.frames) = (0.0, 0.0, 0);
     }
 
     /// Adds a frame of stream time `seconds` that arrived at `arrival` (local seconds).
@@ -99,8 +100,8 @@ impl TimeMap {
         self.frames = self.frames.saturating_add(1);
         let weight = GAIN.max(1.0 / f64::from(self.frames));
         let delay = arrival - self.local(seconds);
-        self.usual += weight * (delay.min(MAX_USUAL_S) - self.usual);
-        self.variance += weight * ((delay.min(1.0) - self.usual).powi(2) - self.variance);
+        self.usual_delay += weight * (delay.min(MAX_USUAL_S) - self.usual_delay);
+        self.variance += weight * ((delay.min(1.0) - self.usual_delay).powi(2) - self.variance);
     }
 
     /// If the delay has shrunk suddenly, shifts the older buckets down to match, because a step is not a drift.
@@ -165,8 +166,8 @@ impl TimeMap {
     }
 
     /// Mean delay of frames after that time, seconds.
-    pub(super) fn usual(&self) -> f64 {
-        self.usual
+    pub(super) fn usual_delay(&self) -> f64 {
+        self.usual_delay
     }
 
     /// Standard deviation of those delays, seconds.
@@ -213,7 +214,7 @@ mod tests {
             assert!((slope - drift).abs() < 5e-4, "{slope} for {drift}");
             let ideal = 5.0 + 19.9 * (1.0 + drift);
             assert!((map.local(19.9) - ideal).abs() < 0.005, "{drift}");
-            assert!(map.usual() < 0.03 && map.jitter() < 0.06);
+            assert!(map.usual_delay() < 0.03 && map.jitter() < 0.06);
         }
     }
 
@@ -223,21 +224,24 @@ mod tests {
         let mut push = |i: i32, delay: f64| {
             let t = f64::from(i) * 0.02;
             map.push(t, 7.0 + t + delay);
-            (map.usual(), map.jitter())
+            (map.usual_delay(), map.jitter())
         };
         // The first frames are averaged with equal weights.
         assert_eq!(push(0, 0.0).0, 0.0);
         assert!((push(1, 0.02).0 - 0.01).abs() < 1e-9);
-        let (mut usual, mut jitter) = (0.0, 0.0);
+        let (mut usual_delay, mut jitter) = (0.0, 0.0);
         for i in 2..2000 {
-            (usual, jitter) = push(i, if i % 2 == 0 { 0.0 } else { 0.02 });
+            (usual_delay, jitter) = push(i, if i % 2 == 0 { 0.0 } else { 0.02 });
         }
         assert!(
-            (usual - 0.01).abs() < 2e-4 && (jitter - 0.01).abs() < 2e-4,
-            "{usual} {jitter}"
+            (usual_delay - 0.01).abs() < 2e-4 && (jitter - 0.01).abs() < 2e-4,
+            "{usual_delay} {jitter}"
         );
         let (later, wider) = push(2000, 3.0);
-        assert!((later - usual - (0.05 - usual) / 64.0).abs() < 1e-9, "{later}");
+        assert!(
+            (later - usual_delay - (0.05 - usual_delay) / 64.0).abs() < 1e-9,
+            "{later}"
+        );
         assert!(
             (wider.powi(2) - jitter.powi(2) - ((1.0 - later).powi(2) - jitter.powi(2)) / 64.0).abs() < 1e-9
         );

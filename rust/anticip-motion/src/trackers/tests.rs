@@ -2,11 +2,12 @@ use super::*;
 use crate::vector::angle;
 use anticip_wire::Tracker;
 
-/// Somebody who faces `yaw`, her arms hanging, as trackers on these joints; each worn askew.
+/// A performer who faces `yaw` with hanging arms, as trackers on these joints, all worn at an odd angle; `moved`:
+/// offsets.
 fn standing(yaw: f64, moved: &[(&str, Vector)]) -> TrackerUpdate {
-    let turn = Quat::from_axis_angle(UP, yaw);
+    let heading = Quat::from_axis_angle(UP, yaw);
     let worn = Quat::from_axis_angle([0.6, 0.0, 0.8], 1.1);
-    let places = [
+    let positions = [
         ("Hips", [0.0, 0.95, 0.0]),
         ("Head", [0.0, 1.56, 0.0]),
         ("L_Hand", [0.16, 0.9, 0.0]),
@@ -15,22 +16,22 @@ fn standing(yaw: f64, moved: &[(&str, Vector)]) -> TrackerUpdate {
         ("foot.R", [-0.09, 0.08, 0.0]),
         ("wand", [3.0, 1.0, 0.0]),
     ];
-    let tracker = |(name, place): (&str, Vector)| {
-        let off = moved.iter().find(|(other, _)| *other == name);
-        let place = add(place, off.map_or([0.0; 3], |(_, by)| *by));
+    let tracker = |(name, position): (&str, Vector)| {
+        let offset = moved.iter().find(|(other, _)| *other == name);
+        let position = add(position, offset.map_or([0.0; 3], |(_, by)| *by));
         Tracker {
             name: name.to_owned(),
-            rotation: Some((turn * worn).to_array().map(|v| v as f32)),
-            position: Some(turn.rotate(place).map(|v| v as f32)),
+            rotation: Some((heading * worn).to_array().map(|v| v as f32)),
+            position: Some(heading.rotate(position).map(|v| v as f32)),
         }
     };
     TrackerUpdate {
-        trackers: places.map(tracker).to_vec(),
+        trackers: positions.map(tracker).to_vec(),
         ..TrackerUpdate::default()
     }
 }
 
-/// Rotations in the world after the frames, those of joints that nothing measures being their parent's.
+/// World rotations after the frames; joints without a measurement have that of their parent.
 fn world(frames: &[TrackerUpdate]) -> [Quat; JOINT_COUNT] {
     let mut trackers = Trackers::default();
     for frame in frames {
@@ -38,10 +39,10 @@ fn world(frames: &[TrackerUpdate]) -> [Quat; JOINT_COUNT] {
     }
     let mut found = [Quat::IDENTITY; JOINT_COUNT];
     for joint in 0..JOINT_COUNT {
-        let above = usize::try_from(PARENTS[joint]).map_or(Quat::IDENTITY, |parent| found[parent]);
+        let parent = usize::try_from(PARENTS[joint]).map_or(Quat::IDENTITY, |parent| found[parent]);
         let local = trackers.pose.joint(joint as u16);
         let local = local.map_or(Quat::IDENTITY, |j| Quat::from_array(j.rotation.map(f64::from)));
-        found[joint] = above * local;
+        found[joint] = parent * local;
     }
     found
 }
@@ -54,7 +55,7 @@ fn bone(world: &[Quat; JOINT_COUNT], joint: &str) -> Vector {
 #[test]
 fn names_of_any_family_are_parts_of_the_body() {
     let of = |name| joint(name).map(|joint| JOINTS[joint]);
-    for (name, wanted) in [
+    for (name, expected) in [
         ("hips", "hips"),
         ("Waist", "hips"),
         ("Chest", "upper_chest"),
@@ -66,7 +67,7 @@ fn names_of_any_family_are_parts_of_the_body() {
         ("Left Knee", "left_lower_leg"),
         ("thigh_r", "right_upper_leg"),
     ] {
-        assert_eq!(of(name), Some(wanted), "{name}");
+        assert_eq!(of(name), Some(expected), "{name}");
     }
     assert_eq!((of("wand"), of("hand"), of("Rigid Body 1")), (None, None, None));
 }
@@ -83,7 +84,7 @@ fn who_stands_with_hanging_arms_has_hanging_arms_whichever_way_she_faces() {
                 assert!(down[1] < -0.97 * length(down), "{yaw} {side} {joint} {down:?}");
             }
         }
-        // A hand goes with its arm, whichever way its tracker is worn.
+        // A hand is aligned with its arm, whichever way its tracker is worn.
         for side in 0..2 {
             let [hand, forearm] = [found[ARMS[side] + 3], found[ARMS[side] + 2]];
             assert!(hand.angle_to(forearm) < 1e-3);
@@ -103,13 +104,13 @@ fn who_is_seen_in_parts_at_first_is_turned_ahead_once_both_sides_are_seen() {
         [part, whole.clone(), standing(2.0, &lift)],
         [whole, standing(2.0, &lift)],
     );
-    let (late, wanted) = (world(&late), world(&whole));
-    assert!(late.iter().zip(wanted).all(|(a, b)| a.angle_to(b) < 1e-6));
+    let (late, expected) = (world(&late), world(&whole));
+    assert!(late.iter().zip(expected).all(|(a, b)| a.angle_to(b) < 1e-6));
 }
 
 #[test]
 fn arms_that_are_spread_at_first_tell_their_length_and_their_shoulder() {
-    // Shorter arms than usual, lower shoulders: spread in the T-pose, then hanging.
+    // Shorter arms and lower shoulders than usual: spread in the T-pose, then hanging.
     let hands = |x: f64, y: f64| {
         let by = [x - 0.16, y - 0.9, 0.0];
         [("L_Hand", by), ("RightHand", [-by[0], by[1], 0.0])]
@@ -124,7 +125,7 @@ fn arms_that_are_spread_at_first_tell_their_length_and_their_shoulder() {
             assert!(bone[1] < -0.99 * length(bone), "{side} {bone:?}");
         }
     }
-    // In the T-pose a hand is at rest.
+    // A hand in the T-pose is at rest.
     let spread = world(&[standing(0.4, &hands(0.56, 1.3))]);
     assert!(
         ARMS.iter()
@@ -135,38 +136,42 @@ fn arms_that_are_spread_at_first_tell_their_length_and_their_shoulder() {
 #[test]
 fn arms_begun_hanging_or_spread_are_the_same_arms_by_what_is_worn_on_them() {
     let about = |angle: f64| Quat::from_axis_angle([0.0, 0.0, 1.0], angle);
-    // Arms so far down (radians), as who has this on.
-    let told = |down: f64, parts: &[&str], placed: bool| {
-        let mut told = standing(0.7, &[]);
-        told.trackers
+    // Arms lowered by `down` radians, as trackers on these parts.
+    let update = |down: f64, parts: &[&str], with_positions: bool| {
+        let mut update = standing(0.7, &[]);
+        update
+            .trackers
             .retain(|t| !["L_Hand", "RightHand"].contains(&t.name.as_str()));
         for (side, left) in [("Left", 1.0), ("Right", -1.0)] {
             for part in parts {
                 let reach = if *part == "Elbow" { 0.4 } else { 0.22 };
-                let place = [left * (0.16 + reach * down.cos()), 1.42 - reach * down.sin(), 0.0];
+                let position = [left * (0.16 + reach * down.cos()), 1.42 - reach * down.sin(), 0.0];
                 let room = Quat::from_axis_angle(UP, 0.7);
                 let turn = room * about(-left * down) * Quat::from_axis_angle([0.6, 0.8, 0.0], left);
-                told.trackers.push(Tracker {
+                update.trackers.push(Tracker {
                     name: format!("{side}{part}"),
                     rotation: Some(turn.to_array().map(|v| v as f32)),
-                    position: placed.then(|| room.rotate(place).map(|v| v as f32)),
+                    position: with_positions.then(|| room.rotate(position).map(|v| v as f32)),
                 });
             }
         }
-        told
+        update
     };
     let hanging = std::f64::consts::FRAC_PI_2;
-    // Where nothing says so they hang.
-    for (parts, placed, begun) in [
+    // Without positions the arms count as hanging.
+    for (parts, with_positions, starts) in [
         (&["UpperArm"][..], true, &[0.0, hanging][..]),
         (&["UpperArm", "Elbow"], true, &[0.0, hanging]),
         (&["UpperArm", "Elbow", "Wrist"], false, &[hanging]),
     ] {
-        for (first, now) in begun
+        for (first, now) in starts
             .iter()
             .flat_map(|f| [0.0, 0.6, hanging].map(|now| (*f, now)))
         {
-            let found = world(&[told(first, parts, placed), told(now, parts, placed)]);
+            let found = world(&[
+                update(first, parts, with_positions),
+                update(now, parts, with_positions),
+            ]);
             for (side, left) in [(0, 1.0), (1, -1.0)] {
                 for below in 1..=parts.len() {
                     let off = found[ARMS[side] + below].angle_to(about(-left * now));
@@ -184,10 +189,10 @@ fn a_hand_that_is_lifted_bends_the_elbow_and_lies_where_it_is() {
     let (upper, lower) = (bone(&found, "left_upper_arm"), bone(&found, "left_lower_arm"));
     let shoulder = [0.16, 0.95 + 0.37 + 0.1, 0.0];
     let wrist = add(shoulder, add(upper, lower));
-    let wanted = [0.18, 1.25, 0.32];
-    let off = minus(wrist, wanted);
+    let expected = [0.18, 1.25, 0.32];
+    let off = minus(wrist, expected);
     assert!(length(off) < 0.02, "{wrist:?}");
-    // The elbow is behind and below, the forearm points ahead.
+    // The elbow is behind and below, the forearm points forward.
     assert!(
         upper[1] < -0.1 && upper[2] < lower[2] && lower[2] > 0.15,
         "{upper:?} {lower:?}"
@@ -197,7 +202,7 @@ fn a_hand_that_is_lifted_bends_the_elbow_and_lies_where_it_is() {
 
 #[test]
 fn who_bows_takes_the_shoulders_along() {
-    // Head ahead and lower, the hands hanging below the shoulders.
+    // Head forward and lower, hands below the shoulders.
     let bow = [
         ("Head", [0.0, -0.12, 0.36]),
         ("L_Hand", [0.0, -0.12, 0.27]),
@@ -217,11 +222,11 @@ fn the_torso_puts_the_head_where_it_is_seen_from_the_hips() {
     let head = (SPINE..=HEAD).map(|joint| found[joint - 1].rotate(OFFSETS[joint]));
     let head = head.reduce(add).unwrap();
     let above = OFFSETS[SPINE..=HEAD].iter().copied().reduce(add).unwrap();
-    let wanted = Quat::from_two_vectors([0.0, 0.61, 0.0], [0.0, 0.49, 0.36]).rotate(above);
-    let above_spine = |place| minus(place, OFFSETS[SPINE]);
+    let expected = Quat::from_two_vectors([0.0, 0.61, 0.0], [0.0, 0.49, 0.36]).rotate(above);
+    let above_spine = |position| minus(position, OFFSETS[SPINE]);
     assert!(
-        angle(above_spine(head), above_spine(wanted)) < 1e-3,
-        "{head:?} {wanted:?}"
+        angle(above_spine(head), above_spine(expected)) < 1e-3,
+        "{head:?} {expected:?}"
     );
 }
 
@@ -230,9 +235,9 @@ fn what_is_told_is_measured_and_not_placed() {
     let bits = |joints: &[usize]| joints.iter().fold(0_u32, |bits, j| bits | 1 << j);
     let mut trackers = Trackers::default();
     let six = standing(0.0, &[]);
-    let (_, placed) = trackers.solve(&six).unwrap();
-    assert_eq!(placed, bits(&[1, 2, 3, 4, 7, 8, 11, 12, 14, 15, 18, 19]));
-    // With one more on the chest and one on the left upper arm.
+    let (_, position_only) = trackers.solve(&six).unwrap();
+    assert_eq!(position_only, bits(&[1, 2, 3, 4, 7, 8, 11, 12, 14, 15, 18, 19]));
+    // With one more tracker on the chest and one on the left upper arm.
     let mut more = six.clone();
     let turn = Quat::from_axis_angle([0.0, 0.0, 1.0], 0.3);
     for (name, turn) in [("Chest", Quat::IDENTITY), ("Chest", turn)] {
@@ -244,11 +249,11 @@ fn what_is_told_is_measured_and_not_placed() {
                 position: None,
             });
         }
-        let (pose, placed) = trackers.solve(&more).unwrap();
-        assert_eq!(placed, bits(&[1, 2, 4, 11, 12, 14, 15, 18, 19]));
+        let (pose, position_only) = trackers.solve(&more).unwrap();
+        assert_eq!(position_only, bits(&[1, 2, 4, 11, 12, 14, 15, 18, 19]));
         assert_eq!(pose.joints.len(), 6 + 4 + 8);
     }
-    // The torso is the chest's, and not the head's.
+    // The torso follows the chest's tracker, not the head's.
     assert!(trackers.world[SPINE].unwrap().angle_to(turn) < 1e-3);
 }
 
@@ -271,18 +276,18 @@ fn what_is_lost_is_not_measured_and_nobody_is_no_frame() {
             .collect::<Vec<_>>()
     };
     assert_eq!(of(trackers.solve(&whole).unwrap().0).len(), 6 + 8 + 4);
-    let mut less = whole.clone();
+    let mut partial = whole.clone();
     for lost in [2, 4] {
-        less.trackers[lost] = Tracker {
-            name: less.trackers[lost].name.clone(),
+        partial.trackers[lost] = Tracker {
+            name: partial.trackers[lost].name.clone(),
             ..Tracker::default()
         };
     }
-    let found = of(trackers.solve(&less).unwrap().0);
+    let found = of(trackers.solve(&partial).unwrap().0);
     assert_eq!(found.len(), 4 + 4 + 4);
     assert!(found.iter().all(|joint| !joint.starts_with("left")), "{found:?}");
-    for tracker in &mut less.trackers {
+    for tracker in &mut partial.trackers {
         tracker.rotation = None;
     }
-    assert!(trackers.solve(&less).is_none());
+    assert!(trackers.solve(&partial).is_none());
 }

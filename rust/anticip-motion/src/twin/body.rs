@@ -1,5 +1,5 @@
-//! Where the joints of the teacher's body are: one fixed body for everybody, so that a tall and a short performer who
-//! make the same movement are taught the same parameters.
+//! Joint positions of the teacher's body: one fixed body for all performers, so that a tall and a short one who make
+//! the same movement get the same parameters.
 
 use anticip_geometry::Quat;
 
@@ -11,29 +11,29 @@ use crate::vector::{add, cross};
 /// Local rotations of the canonical joints, w, x, y, z.
 pub type Rotations = [[f64; 4]; JOINT_COUNT];
 
-/// Head, elbows, hands, ankles and toes: what repeats when a body keeps time.
+/// Head, elbows, hands, ankles and toes: joints whose repetition is the pulse.
 const PULSE_JOINTS: [usize; 9] = [5, 8, 9, 12, 13, 16, 17, 20, 21];
 
-/// How many numbers the pulse joints' places have.
+/// Length of the pulse joints' positions.
 pub const PULSE_SIZE: usize = 3 * PULSE_JOINTS.len();
 
-/// How many numbers all places have.
+/// Length of all positions.
 pub const PLACE_SIZE: usize = 3 * JOINT_COUNT;
 
-/// How many numbers are smoothed before they are differentiated: all places, and those that repeat.
+/// Length of what is smoothed before it is differentiated: all positions, then those of the pulse joints.
 pub const CALM_SIZE: usize = PLACE_SIZE + PULSE_SIZE;
 
-/// What is read off one pose, metres, relative to the hips.
+/// Positions of one pose, metres, relative to the hips.
 #[derive(Debug, Clone)]
 pub struct Body {
-    /// All places upright (heights are against gravity), then those of the pulse joints in the hips' frame.
+    /// All positions with y along gravity, then those of the pulse joints in the hips' frame.
     pub places: [f64; CALM_SIZE],
-    /// How far to the performer's left each end of the body is, in the hips' frame.
+    /// Offset of each end of the body to the performer's left, in the hips' frame.
     pub lateral: [f64; ENDS.len()],
 }
 
 impl Body {
-    /// What is read off a pose.
+    /// Computes the positions of a pose.
     #[must_use]
     pub fn of(pose: &Rotations) -> Self {
         let upright = positions(pose, pose[HIPS]);
@@ -50,28 +50,28 @@ impl Body {
         }
     }
 
-    /// The upright places.
+    /// The positions with y along gravity.
     #[must_use]
     pub fn upright(&self) -> &[Vector] {
         self.places[..PLACE_SIZE].as_chunks().0
     }
 }
 
-/// Joint positions relative to the hips, which are turned by `hips`.
+/// Joint positions relative to the hips, which have the rotation `hips`.
 fn positions(pose: &Rotations, hips: [f64; 4]) -> [Vector; JOINT_COUNT] {
-    let mut turns = [Quat::from_array(hips); JOINT_COUNT];
-    let mut places = [[0.0; 3]; JOINT_COUNT];
+    let mut rotations = [Quat::from_array(hips); JOINT_COUNT];
+    let mut positions = [[0.0; 3]; JOINT_COUNT];
     for joint in 0..JOINT_COUNT {
         let Ok(parent) = usize::try_from(PARENTS[joint]) else {
             continue;
         };
-        turns[joint] = turns[parent] * Quat::from_array(pose[joint]);
-        places[joint] = add(places[parent], rotate(turns[parent], OFFSETS[joint]));
+        rotations[joint] = rotations[parent] * Quat::from_array(pose[joint]);
+        positions[joint] = add(positions[parent], rotate(rotations[parent], OFFSETS[joint]));
     }
-    places
+    positions
 }
 
-/// A vector turned by a unit quaternion, rounded as the teacher has always been.
+/// Rotates a vector by a unit quaternion, with the rounding that the teacher has always had.
 fn rotate(q: Quat, v: Vector) -> Vector {
     let [w, x, y, z] = q.to_array();
     let twice = cross([x, y, z], v).map(|part| 2.0 * part);

@@ -1,4 +1,4 @@
-//! The twin as columns of a feature row.
+//! The causal twin as columns of a feature row.
 
 use super::body::{Body, Rotations};
 use super::{CausalTwins, MOTION_DELAY_S, Mean, PARAMETER_COUNT, PARAMETERS};
@@ -6,25 +6,25 @@ use super::{CausalTwins, MOTION_DELAY_S, Mean, PARAMETER_COUNT, PARAMETERS};
 /// Group delays of the columns, seconds.
 const DELAYS_S: [f64; DELAYS] = [0.0, 0.02, 0.06, 0.16];
 const DELAYS: usize = 4;
-/// Which of them is averaged.
+/// Index of the delay whose parameters are averaged.
 const AVERAGED: usize = 1;
-/// Over how many frames: 1 and 4 s, or as many as there are.
+/// Lengths of the means, frames: 1 and 4 s, or as many as there are.
 const SPANS: [usize; 2] = [50, 200];
-/// What a block of columns is called, in order.
+/// Names of the blocks of columns, in order.
 const BLOCKS: [&str; TWIN_BLOCKS] = ["0ms", "20ms", "60ms", "160ms", "mean_1s", "mean_4s"];
 
-/// Blocks of one column a parameter: four delays and two means.
+/// Number of blocks, with one column for each parameter: four delays and two means.
 pub const TWIN_BLOCKS: usize = DELAYS + SPANS.len();
-/// How many columns there are.
+/// Number of columns.
 pub const TWIN_COUNT: usize = TWIN_BLOCKS * PARAMETER_COUNT;
 
-/// The name of every column, in order.
+/// Names of all columns, in order.
 pub fn twin_names() -> impl Iterator<Item = String> {
     let names = |block| PARAMETERS.map(|parameter| format!("twin.{parameter}.{block}"));
     BLOCKS.into_iter().flat_map(names)
 }
 
-/// What a performer without a model would play, at four delays and averaged; nothing is allocated after construction.
+/// Parameters of the causal twin at four delays and averaged; allocates nothing after construction.
 #[derive(Debug, Clone)]
 pub struct TwinColumns {
     twins: CausalTwins,
@@ -32,7 +32,7 @@ pub struct TwinColumns {
 }
 
 impl Default for TwinColumns {
-    /// Of a stream that begins.
+    /// Columns of a new stream.
     fn default() -> Self {
         Self {
             twins: CausalTwins::of(&DELAYS_S, MOTION_DELAY_S),
@@ -42,7 +42,7 @@ impl Default for TwinColumns {
 }
 
 impl TwinColumns {
-    /// The next frame is a first frame again.
+    /// Starts a new stream with the next frame.
     pub fn reset(&mut self) {
         self.twins.reset();
         self.means.iter_mut().for_each(Mean::clear);
@@ -56,7 +56,7 @@ impl TwinColumns {
         }
     }
 
-    /// The blocks of the next frame, of what was read off its pose already.
+    /// Like [`Self::push`] for positions that were computed already; returns the blocks.
     pub fn push_body(&mut self, body: &Body) -> [[f64; PARAMETER_COUNT]; TWIN_BLOCKS] {
         let mut rows = [[0.0; PARAMETER_COUNT]; TWIN_BLOCKS];
         let (twins, means) = rows.split_at_mut(DELAYS);

@@ -2,21 +2,21 @@
 
 use crate::layout::RATE;
 
-/// Equal one-pole low-passes in a row, with an exact group delay at zero frequency.
+/// A cascade of equal one-pole low-passes with an exact group delay at zero frequency.
 ///
 /// A one-pole `y += a (x - y)` delays slow changes by (1 - a)/a frames, so n of them with a = 1/(1 + d/n) delay by d
-/// frames. d = 0 passes everything through. The first frame sets the state: there is no start-up from zero.
+/// frames. d = 0 is the identity. The first frame sets the state: there is no start-up from zero.
 #[derive(Debug, Clone)]
 pub(crate) struct LowPass {
     gain: f64,
     width: usize,
-    /// One row a pole.
+    /// One row for each pole.
     stages: Vec<f64>,
     started: bool,
 }
 
 impl LowPass {
-    /// Delays rows of `width` numbers by `seconds`, with as many poles.
+    /// Creates a low-pass that delays rows of `width` numbers by `seconds`, with `poles` poles.
     pub(crate) fn new(seconds: f64, poles: usize, width: usize) -> Self {
         Self {
             gain: 1.0 / (1.0 + seconds * RATE / poles as f64),

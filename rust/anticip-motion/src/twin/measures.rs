@@ -1,6 +1,6 @@
-//! What teacher and causal twin measure, and how a measure becomes a parameter between 0 and 1.
+//! Measures of teacher and causal twin, and their conversion to parameters between 0 and 1.
 //!
-//! Both run the same steps and differ only in their filters and differences:
+//! Both perform the same steps and differ only in their filters and differences:
 //!
 //! rotations -> joint positions -> smoothed -> velocity, acceleration, jerk -> measures -> smoothed -> squashed
 //!
@@ -17,33 +17,34 @@ use super::body::{PULSE_SIZE, Vector};
 pub const FAST_HZ: f64 = 3.0;
 /// -3 dB point of density and pulse, Hz.
 pub const SLOW_HZ: f64 = 1.0;
-/// -3 dB point of the positions before they are differentiated, Hz: mocap noise stays out of the jerk.
+/// -3 dB point of the positions before they are differentiated, Hz; it keeps mocap noise out of the jerk.
 pub const MOTION_HZ: f64 = 6.6;
 
-/// How many measures are smoothed at [`FAST_HZ`].
+/// Number of measures smoothed at [`FAST_HZ`].
 pub const FAST: usize = 8;
-/// How many are smoothed at [`SLOW_HZ`]: the squared speeds of the ends.
+/// Number of measures smoothed at [`SLOW_HZ`]: the squared speeds of the ends.
 pub const SLOW: usize = ENDS.len();
-/// How many there are.
+/// Number of all measures.
 pub const MEASURES: usize = FAST + SLOW;
 
-/// How many periods are looked at.
+/// Number of lags at which repetition is measured.
 pub const LAGS: usize = 23;
-/// The longest of them, frames.
+/// Longest of them, frames.
 pub const LONGEST_LAG: usize = 60;
 
-/// m/s added where a ratio would measure the noise of a still body.
+/// Constants added where a ratio would otherwise measure the noise of a still body: speeds in m/s, energies in
+/// m^2/s^2.
 const REST_SPEED: f64 = 0.1;
 const DENSITY_REST_SPEED: f64 = 0.15;
 const PAN_REST_ENERGY: f64 = 0.1;
 const PULSE_REST_ENERGY: f64 = 0.09;
 
-/// The periods in frames: 0.32 to 1.2 s, that is 50 to 188 beats a minute.
+/// The lags in frames: 0.32 to 1.2 s, that is 50 to 188 beats a minute.
 pub fn lags() -> impl Iterator<Item = usize> {
     (16..=LONGEST_LAG).step_by(2)
 }
 
-/// What is measured in a frame, before it is smoothed: height of the higher hand (m), kinetic energy per kilogram x 2,
+/// Measures of one frame before smoothing: height of the higher hand (m), twice the kinetic energy per kilogram,
 /// squared speed of the faster hand, mean squared jerk and mean squared speed of the five ends, extension (m), lateral
 /// moment of the ends' squared speed, its sum; then the squared speeds of the five ends.
 pub fn raw_measures(
@@ -73,10 +74,10 @@ pub fn raw_measures(
     out
 }
 
-/// The velocities of the pulse joints, then the sum of their squares, which is needed for every lag.
+/// Velocities of the pulse joints, then the sum of their squares, which is needed for every lag.
 pub type PulseRow = [f64; PULSE_SIZE + 1];
 
-/// The row of these velocities.
+/// Builds the row of these velocities.
 pub fn pulse_row(velocity: &[f64]) -> PulseRow {
     let mut row = [0.0; PULSE_SIZE + 1];
     row[..PULSE_SIZE].copy_from_slice(velocity);
@@ -84,7 +85,7 @@ pub fn pulse_row(velocity: &[f64]) -> PulseRow {
     row
 }
 
-/// How well a movement repeats after a lag: two velocities as a product and a mean energy.
+/// How well a movement repeats after a lag: the product of two velocities, and their mean energy.
 #[inline(always)]
 pub fn repetition(now: &PulseRow, then: &PulseRow) -> [f64; 2] {
     let pairs = now[..PULSE_SIZE].iter().zip(&then[..PULSE_SIZE]);
@@ -92,12 +93,12 @@ pub fn repetition(now: &PulseRow, then: &PulseRow) -> [f64; 2] {
     [product, 0.5 * (now[PULSE_SIZE] + then[PULSE_SIZE])]
 }
 
-/// A smoothed product over the smoothed energy; `weight` is the share of the smoother that had both.
+/// Ratio of the smoothed product and energy; `weight` is the share of the smoother that had both.
 pub fn periodicity([product, energy]: [f64; 2], weight: f64) -> f64 {
     product / (energy + PULSE_REST_ENERGY * weight)
 }
 
-/// The parameters of smoothed measures and the greatest periodicity.
+/// Converts smoothed measures and the greatest periodicity to parameters.
 pub fn squash(measures: &[f64; MEASURES], periodicity: f64) -> [f64; PARAMETER_COUNT] {
     let [
         height,
@@ -112,26 +113,26 @@ pub fn squash(measures: &[f64; MEASURES], periodicity: f64) -> [f64; PARAMETER_C
     ] = *measures;
     let root = |x: f64| x.max(0.0).sqrt();
     let speed = root(speed2);
-    // sqrt(jerk / speed) is a frequency: what a sinusoid of that speed and jerk would have.
-    let trembling = (root(jerk2) / (speed + REST_SPEED)).sqrt() / std::f64::consts::TAU;
+    // sqrt(jerk / speed) is a frequency: that of a sinusoid with this speed and jerk.
+    let tremor = (root(jerk2) / (speed + REST_SPEED)).sqrt() / std::f64::consts::TAU;
     let limbs = limbs.map(root);
     let (total, squares) = (limbs.iter().sum::<f64>(), square(&limbs));
     // Participation ratio: how many of the five ends share the movement.
-    let taking_part = total * total / (squares + DENSITY_REST_SPEED * DENSITY_REST_SPEED);
+    let participation = total * total / (squares + DENSITY_REST_SPEED * DENSITY_REST_SPEED);
     let side = -moment / (energy.max(0.0) + PAN_REST_ENERGY);
     [
         logistic(height, 0.12, 0.18),
         hill(root(kinetic), 0.35, 1.5),
         hill(root(hand2), 0.8, 1.3),
-        hill(trembling, 1.8, 4.0),
-        hill(taking_part, 3.3, 4.0),
+        hill(tremor, 1.8, 4.0),
+        hill(participation, 3.3, 4.0),
         logistic(reach, 0.80, 0.05),
         logistic(side, 0.0, 0.075),
         periodicity.clamp(0.0, 1.0),
     ]
 }
 
-/// x^p / (x^p + half^p): 0 at rest, 1/2 at `half`, towards 1 beyond; for x >= 0.
+/// x^p / (x^p + half^p): 0 at rest, 1/2 at `half`, approaching 1 beyond; for x >= 0.
 fn hill(x: f64, half: f64, power: f64) -> f64 {
     let ratio = (x.max(0.0) / half).powf(power);
     ratio / (1.0 + ratio)

@@ -1,7 +1,7 @@
-//! The teacher's causal twin: the same measures from the past alone, frame by frame.
+//! The teacher's causal twin: the same measures computed from the past alone, frame by frame.
 //!
-//! It is what an instrument without a model would play: backward differences for central ones, one-pole low-passes
-//! for the Gaussians, the stretch before now for the one around it.
+//! It is what an instrument without a model would play: backward instead of central differences, one-pole low-passes
+//! instead of Gaussians, and the stretch before the frame instead of the one around it.
 
 pub mod body;
 mod columns;
@@ -35,27 +35,27 @@ pub const PARAMETERS: [&str; PARAMETER_COUNT] = [
     "pulse",
 ];
 
-/// How many there are.
+/// Number of parameters.
 pub const PARAMETER_COUNT: usize = 8;
 
-/// Delay of the smoother before the differences, seconds: four poles of 10 ms have the variance of the teacher's.
+/// Delay of the smoother before the differences, seconds; four poles of 10 ms have the variance of the teacher's.
 pub const MOTION_DELAY_S: f64 = 0.04;
 
 const MOTION_POLES: usize = 4;
 const POLES: usize = 2;
 
-/// The eight parameters of a stream at several delays, which share all that comes before their smoothing.
+/// The eight parameters of a stream at several delays, which share everything before the final smoothing.
 #[derive(Debug, Clone)]
 pub struct CausalTwins {
     motion: LowPass,
-    /// The newest smoothed places.
+    /// The newest smoothed positions.
     calm: Ring<CALM_SIZE>,
     /// The newest velocities of the pulse joints.
     pulse: Ring<{ PULSE_SIZE + 1 }>,
     twins: Vec<Smoothers>,
 }
 
-/// The smoothing of one delay.
+/// The final smoothing for one delay.
 #[derive(Debug, Clone)]
 struct Smoothers {
     fast: LowPass,
@@ -63,21 +63,23 @@ struct Smoothers {
     pulse: LowPass,
 }
 
-/// Delays at most, and the longest, seconds.
-const MOST_DELAYS: usize = 64;
-const LONGEST_DELAY_S: f64 = 10.0;
+/// Most delays.
+const MAX_DELAYS: usize = 64;
+/// Longest delay, seconds.
+const MAX_DELAY_S: f64 = 10.0;
 
-/// Frames that the third of three differences over two frames reaches back.
+/// Frames that the last of three differences over two frames each reaches back.
 const DIFFERENCES: usize = 6;
 
 impl CausalTwins {
-    /// A twin for each group delay of `delays`, seconds: 0 smooths nothing. The slow two (density, pulse) are smoothed
-    /// with three times that, as their bandwidth is a third. `motion` is the delay before the differences.
+    /// Creates a twin for each group delay of `delays`, seconds; 0 does not smooth. The slow parameters (density,
+    /// pulse) are delayed by three times that, because their bandwidth is a third. `motion` is the delay before the
+    /// differences.
     ///
     /// # Errors
-    /// A delay, or three times one, out of 0 to 10 s; more than 64 of them.
+    /// A delay, or three times one, outside 0 to 10 s; more than 64 delays.
     pub fn new(delays: &[f64], motion: f64) -> Result<Self, MotionError> {
-        if delays.len() > MOST_DELAYS {
+        if delays.len() > MAX_DELAYS {
             return Err(MotionError::Option {
                 option: "delays_s",
                 expected: "at most 64 delays",
@@ -86,7 +88,7 @@ impl CausalTwins {
         }
         let all = delays.iter().flat_map(|delay| [*delay, 3.0 * delay]);
         for seconds in [motion].into_iter().chain(all) {
-            if !(0.0..=LONGEST_DELAY_S).contains(&seconds) {
+            if !(0.0..=MAX_DELAY_S).contains(&seconds) {
                 return Err(MotionError::Option {
                     option: "delay_s",
                     expected: "0 to 10 seconds",
@@ -97,7 +99,7 @@ impl CausalTwins {
         Ok(Self::of(delays, motion))
     }
 
-    /// As [`Self::new`], of delays that are in range.
+    /// Like [`Self::new`] for delays that are in range.
     fn of(delays: &[f64], motion: f64) -> Self {
         let twins = delays.iter().map(|&delay| Smoothers {
             fast: LowPass::new(delay, POLES, FAST),
@@ -112,7 +114,7 @@ impl CausalTwins {
         }
     }
 
-    /// The next frame is a first frame again.
+    /// Starts a new stream with the next frame.
     pub fn reset(&mut self) {
         self.motion.reset();
         self.calm.clear();
@@ -124,12 +126,12 @@ impl CausalTwins {
         }
     }
 
-    /// Takes the next frame; writes the parameters of each delay.
+    /// Takes the next frame and writes the parameters of each delay.
     pub fn push(&mut self, pose: &Rotations, out: &mut [[f64; PARAMETER_COUNT]]) {
         self.push_body(&Body::of(pose), out);
     }
 
-    /// [`Self::push`] of what was read off the pose already.
+    /// Like [`Self::push`] for positions that were computed already.
     pub fn push_body(&mut self, body: &Body, out: &mut [[f64; PARAMETER_COUNT]]) {
         Arch::new().dispatch(|| self.advance(body, out));
     }
@@ -139,13 +141,13 @@ impl CausalTwins {
         let mut calm = body.places;
         self.motion.push(&mut calm);
         if self.calm.is_empty() {
-            // Nothing moved before the first frame.
+            // There was no movement before the first frame.
             (0..DIFFERENCES).for_each(|_| self.calm.push(&calm));
             (0..LONGEST_LAG).for_each(|_| self.pulse.push(&[0.0; PULSE_SIZE + 1]));
         }
         self.calm.push(&calm);
         let calm: [&[f64; CALM_SIZE]; 4] = std::array::from_fn(|i| self.calm.ago(2 * i));
-        // Each difference spans two frames: the gain of the central one, a frame late.
+        // Each difference spans two frames: it has the gain of a central one, a frame later.
         let velocity: [f64; CALM_SIZE] = std::array::from_fn(|i| (calm[0][i] - calm[1][i]) * (RATE / 2.0));
         let jerk: [Vector; ENDS.len()] = ENDS.map(|joint| {
             std::array::from_fn(|axis| {

@@ -1,8 +1,8 @@
-//! The newest rows of a stream, and their mean.
+//! Ring buffer of the newest rows of a stream, and their mean.
 
 use super::PARAMETER_COUNT;
 
-/// The newest rows of `N` numbers, each known by its place in the stream; all memory is taken at the start.
+/// The newest rows of `N` numbers, indexed by their position in the stream; all memory is allocated at construction.
 #[derive(Debug, Clone)]
 pub struct Ring<const N: usize> {
     rows: Vec<[f64; N]>,
@@ -10,7 +10,7 @@ pub struct Ring<const N: usize> {
 }
 
 impl<const N: usize> Ring<N> {
-    /// Room for `capacity` rows, at least one.
+    /// Creates a buffer for `capacity` rows, at least one.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self {
@@ -19,45 +19,45 @@ impl<const N: usize> Ring<N> {
         }
     }
 
-    /// The next row is the first again.
+    /// Forgets all rows.
     pub fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// How many rows came since the start; the last of them are still there.
+    /// Number of rows pushed since the start; only the last of them are still held.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none came.
+    /// Whether no row was pushed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Takes the next row; the oldest makes room.
+    /// Adds the next row; replaces the oldest if full.
     pub fn push(&mut self, row: &[f64; N]) {
         let capacity = self.rows.len();
         self.rows[self.len % capacity] = *row;
         self.len += 1;
     }
 
-    /// Row `index` of the stream.
+    /// Row `index` of the stream, which must still be held.
     #[must_use]
     pub fn at(&self, index: usize) -> &[f64; N] {
         debug_assert!(index < self.len && index + self.rows.len() >= self.len);
         &self.rows[index % self.rows.len()]
     }
 
-    /// The row that came `count` rows before the newest.
+    /// The row `count` rows before the newest.
     #[must_use]
     pub fn ago(&self, count: usize) -> &[f64; N] {
         self.at(self.len - 1 - count)
     }
 }
 
-/// The mean of the newest rows.
+/// Running mean of the newest rows.
 #[derive(Debug, Clone)]
 pub struct Mean {
     rows: Ring<PARAMETER_COUNT>,
@@ -66,7 +66,7 @@ pub struct Mean {
 }
 
 impl Mean {
-    /// Of the newest `span` rows, of as many as there are at first.
+    /// Mean of the newest `span` rows, or of fewer at the start.
     #[must_use]
     pub fn new(span: usize) -> Self {
         Self {
@@ -76,13 +76,13 @@ impl Mean {
         }
     }
 
-    /// The next row is the first again.
+    /// Forgets all rows.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.sum = [0.0; PARAMETER_COUNT];
     }
 
-    /// Takes the next row.
+    /// Adds the next row.
     pub fn push(&mut self, row: &[f64; PARAMETER_COUNT]) {
         if self.rows.len() >= self.span {
             let leaving = self.rows.ago(self.span - 1);
@@ -95,7 +95,7 @@ impl Mean {
         self.rows.push(row);
     }
 
-    /// Zeros before the first row.
+    /// The mean; zeros before the first row.
     #[must_use]
     pub fn mean(&self) -> [f64; PARAMETER_COUNT] {
         let count = self.rows.len().min(self.span).max(1) as f64;

@@ -1,4 +1,4 @@
-//! What a network and strangers do to a stream: counted, survived.
+//! Network faults and foreign datagrams: counted and survived.
 
 use crate::common::{MS, Sender, feed_all, front, update};
 use anticip_motion::{Source, standard};
@@ -24,7 +24,7 @@ fn doubled_and_reordered_packets_are_counted_and_dropped() {
 #[test]
 fn a_number_that_stands_still_counts_nothing_until_it_goes_on() {
     let sender = Sender::new(Source::Msgpack);
-    // From so many frames on, the time with it or not; each frame twice; then numbers go on.
+    // Numbers stand still from this frame on, the time with them or not, the whole frame or not; all are sent twice.
     for (from, timed, still) in [
         (0, true, false),
         (0, false, false),
@@ -54,7 +54,7 @@ fn a_number_that_stands_still_counts_nothing_until_it_goes_on() {
         }
         let c = *front.counters();
         if still {
-            // A sender that was halted repeats its last frame.
+            // A halted sender repeats its last frame.
             assert_eq!((c.frames, c.lost, c.resets), (301, 299, 2), "{from} {timed}");
             continue;
         }
@@ -97,9 +97,9 @@ fn truncated_malformed_and_alien_packets_are_counted_and_survived() {
 #[test]
 fn one_joint_without_a_rotation_is_held_whether_or_not_a_skeleton_was_told() {
     let sender = Sender::new(Source::Msgpack);
-    for told in [false, true] {
+    for is_declared in [false, true] {
         let mut front = front(Source::Msgpack);
-        if told {
+        if is_declared {
             let mut skeleton = Vec::new();
             let body = standard::canonical();
             let update = SkeletonUpdate {
@@ -127,12 +127,12 @@ fn one_joint_without_a_rotation_is_held_whether_or_not_a_skeleton_was_told() {
             native::encode_frame(i, t, &quats, root, &mut frame).expect("encodes");
             assert!(
                 front.feed(&frame, i64::from(i) * 20 * MS, "").is_some(),
-                "{told} {i}"
+                "{is_declared} {i}"
             );
         }
         assert_eq!((front.counters().malformed, front.counters().lost), (0, 0));
     }
-    // Too few joints are no body, nor are 22 of which none is usable.
+    // Too few joints are not a body, nor are 22 of which none is usable.
     for (joints, value) in [(21, 1.0), (22, 0.0), (23, 1.0)] {
         let mut frame = Vec::new();
         native::encode_frame(0, 0.0, &vec![[value; 4]; joints], None, &mut frame).expect("encodes");
@@ -143,7 +143,8 @@ fn one_joint_without_a_rotation_is_held_whether_or_not_a_skeleton_was_told() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Packets cut, doubled, swapped, bent and mixed with noise: no panic, and nothing but numbers.
+    /// Datagrams that are cut, doubled, swapped, altered and mixed with noise cause no panic, and the output is
+    /// finite.
     #[test]
     fn nothing_in_a_datagram_can_harm(
         kind in 0..3usize,

@@ -1,4 +1,4 @@
-//! Features v2: layout, stream equals batch, and numbers with a known answer.
+//! Features: layout, equality of stream and batch, and known values.
 
 use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
@@ -72,7 +72,7 @@ fn rotations_velocities_and_the_walk_have_known_values() {
         assert!(close(row[ROOT_VELOCITY + i], v), "{i}");
     }
     assert_eq!(rows[0][ROOT_VELOCITY..TWIN], [0.0; 3]);
-    // The first frame's scalars are what the definition says.
+    // The first frame's scalars are those of the definition.
     assert_eq!(rows[0][SCALAR..HEIGHT], [0.0, 1.0, 0.0, 1.0, 0.5, 1.0, 1.0]);
 }
 
@@ -99,7 +99,7 @@ fn turning_the_stage_changes_neither_scalars_nor_the_root() {
         motion_features(&poses, &roots, &ALL, 64).expect("fits")
     };
     for (a, b) in walk(0.0).iter().zip(&walk(2.0)) {
-        // Scalar 2 differences the others; single precision input leaves 1e-4 of noise in them.
+        // Scalar 2 is a difference of others; single precision input leaves 1e-4 of noise in them.
         for i in (SCALAR..FEATURE_COUNT).chain(VELOCITY..MASK) {
             assert!(
                 (a[i] - b[i]).abs() < 2e-3,
@@ -112,7 +112,7 @@ fn turning_the_stage_changes_neither_scalars_nor_the_root() {
     }
 }
 
-/// A body whose joints all swing, for `frames`.
+/// Poses whose joints all swing, for `frames`.
 fn swinging(frames: usize) -> Vec<CanonicalPose> {
     let pose = |t: usize| {
         std::array::from_fn(|j| {
@@ -128,7 +128,7 @@ fn the_last_columns_are_the_twin_at_four_delays_and_its_means() {
     let poses = swinging(300);
     let rows = motion_features(&poses, &vec![[0.0; 3]; 300], &ALL, 64).expect("fits");
     let mut twins = CausalTwins::new(&[0.0, 0.02, 0.06, 0.16], MOTION_DELAY_S).expect("delays");
-    let mut calm: Vec<[f64; PARAMETER_COUNT]> = Vec::new();
+    let mut twin_rows: Vec<[f64; PARAMETER_COUNT]> = Vec::new();
     for (t, (pose, row)) in poses.iter().zip(&rows).enumerate() {
         let unit = pose.map(|q| {
             Quat::from_array(q.map(f64::from))
@@ -137,17 +137,17 @@ fn the_last_columns_are_the_twin_at_four_delays_and_its_means() {
         });
         let mut out = [[0.0; PARAMETER_COUNT]; 4];
         twins.push(&unit, &mut out);
-        calm.push(out[1]);
+        twin_rows.push(out[1]);
         assert_eq!(
             row[TWIN..TWIN + 32],
             out.as_flattened().iter().map(|&v| v as f32).collect::<Vec<_>>()
         );
         for (block, span) in [(4, 50), (5, 200)] {
-            let newest = &calm[(t + 1).saturating_sub(span)..];
+            let newest = &twin_rows[(t + 1).saturating_sub(span)..];
             for p in 0..PARAMETER_COUNT {
                 let mean = newest.iter().map(|row| row[p]).sum::<f64>() / newest.len() as f64;
-                let said = f64::from(row[TWIN + 8 * block + p]);
-                assert!((said - mean).abs() < 1e-6, "{t} {block} {p}: {said} {mean}");
+                let value = f64::from(row[TWIN + 8 * block + p]);
+                assert!((value - mean).abs() < 1e-6, "{t} {block} {p}: {value} {mean}");
             }
         }
     }
@@ -178,7 +178,7 @@ fn wild() -> impl Strategy<Value = f32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Frame by frame or all at once: bit for bit the same, and finite whatever comes in; after a reset as at first.
+    /// Frame by frame and all at once give the same bits, finite for any input, and again after a reset.
     #[test]
     fn stream_equals_batch_and_nothing_but_numbers_leaves(
         values in prop::collection::vec(prop::array::uniform4(wild()), 22 * 12),

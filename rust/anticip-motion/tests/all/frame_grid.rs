@@ -1,4 +1,4 @@
-//! Which frame leaves under which number, and when the next one is late.
+//! Frame numbers on the grid, and when the next frame is late.
 
 use anticip_motion::{FRAME, FRAME_NS, FrameGrid, FrontOutput, GridPosition, Playout};
 
@@ -12,21 +12,21 @@ fn frame(seq: u64) -> FrontOutput {
     }
 }
 
-fn anew(seq: u64) -> FrontOutput {
+fn first_of_stream(seq: u64) -> FrontOutput {
     FrontOutput {
         reset: true,
         ..frame(seq)
     }
 }
 
-fn late(seq: u64, late_ns: i64) -> FrontOutput {
+fn late_at(seq: u64, late_ns: i64) -> FrontOutput {
     FrontOutput {
         late_ns,
         ..frame(seq)
     }
 }
 
-fn of(seq: u64, t_local_ns: i64) -> FrontOutput {
+fn at_time(seq: u64, t_local_ns: i64) -> FrontOutput {
     FrontOutput {
         t_local_ns,
         ..frame(seq)
@@ -42,8 +42,8 @@ fn slot(number: i64, since: f64, dt: Option<f64>, release_ns: i64) -> GridPositi
     }
 }
 
-/// A grid that has taken so many frames, each at its time; the stream's first is its number 7.
-fn begun(frames: i64) -> FrameGrid {
+/// A grid that has taken this many frames in time; the stream's first frame has the number 7.
+fn grid_with(frames: i64) -> FrameGrid {
     let mut grid = FrameGrid::new(0, None);
     for n in 0..frames {
         grid.take(&frame(7 + n as u64), n * FRAME_NS);
@@ -64,7 +64,7 @@ fn frames_are_counted_from_the_first_on() {
 
 #[test]
 fn what_has_passed_without_a_datagram_counts_and_silence_is_not_heard() {
-    let mut grid = begun(1);
+    let mut grid = grid_with(1);
     grid.skip(false);
     assert_eq!(grid.away(), 1);
     grid.skip(true);
@@ -76,45 +76,45 @@ fn what_has_passed_without_a_datagram_counts_and_silence_is_not_heard() {
     );
 }
 
-/// Takes the frame after `n` others, in whose time one left without it.
-fn overtaken(grid: &mut FrameGrid, n: i64, at_ms: i64) -> GridPosition {
+/// Takes frame `n` after another frame left without it.
+fn take_late(grid: &mut FrameGrid, n: i64, at_ms: i64) -> GridPosition {
     grid.skip(false);
     grid.take(&frame(7 + n as u64), at_ms * MS)
 }
 
 #[test]
 fn a_frame_that_comes_after_its_turn_is_none_until_they_keep_coming_so() {
-    let mut grid = begun(1);
+    let mut grid = grid_with(1);
     for _ in 0..9 {
         grid.skip(false);
     }
     assert!(grid.is_newest(&frame(16)));
     assert!(!grid.is_newest(&frame(15)));
     for n in 1..4 {
-        let taken = overtaken(&mut grid, n, n * 100);
+        let taken = take_late(&mut grid, n, n * 100);
         assert_eq!((taken.number, taken.dt), (n, None));
     }
-    // For 300 ms: from here on they have a longer way.
-    assert_eq!(overtaken(&mut grid, 4, 400).dt, None);
+    // After 300 ms the delay counts as longer.
+    assert_eq!(take_late(&mut grid, 4, 400).dt, None);
     let longer = slot(15, 11.0 * FRAME, Some(FRAME), 401 * MS);
-    assert_eq!(overtaken(&mut grid, 5, 401), longer);
+    assert_eq!(take_late(&mut grid, 5, 401), longer);
     assert_eq!(grid.take(&frame(13), 420 * MS).number, 16);
-    // One in time begins the count anew.
-    let mut grid = begun(1);
+    // A frame in time restarts the count.
+    let mut grid = grid_with(1);
     grid.skip(false);
-    assert_eq!(overtaken(&mut grid, 1, 40).dt, None);
+    assert_eq!(take_late(&mut grid, 1, 40).dt, None);
     assert_eq!(grid.take(&frame(10), 60 * MS).dt, Some(FRAME));
     grid.skip(false);
-    assert_eq!(overtaken(&mut grid, 4, 400).dt, None);
+    assert_eq!(take_late(&mut grid, 4, 400).dt, None);
 }
 
 #[test]
 fn a_slow_source_is_not_behind_where_its_frames_are_guessed_before_they_come() {
-    // Five frames of the grid from one of the source to the next, and up to three later than the guess.
-    for late in 0..4 {
-        let mut grid = begun(1);
+    // A source frame every five grid frames, up to three frames later than the extrapolation.
+    for late_at in 0..4 {
+        let mut grid = grid_with(1);
         for n in 1..30_i64 {
-            while grid.newest() < 5 * n + late {
+            while grid.newest() < 5 * n + late_at {
                 grid.skip(false);
             }
             assert_eq!(
@@ -127,14 +127,14 @@ fn a_slow_source_is_not_behind_where_its_frames_are_guessed_before_they_come() {
 
 #[test]
 fn what_comes_at_once_after_a_standstill_has_no_longer_way() {
-    let mut grid = begun(1);
+    let mut grid = grid_with(1);
     grid.skip(false);
-    assert_eq!(overtaken(&mut grid, 1, 40).dt, None, "late before it");
+    assert_eq!(take_late(&mut grid, 1, 40).dt, None, "late before it");
     for _ in 0..200 {
         grid.skip(false);
     }
     for n in 2..200 {
-        // However long it takes to work through.
+        // However long it takes to process them.
         assert_eq!(
             grid.take(&frame(7 + n as u64), (4000 + 10 * n) * MS).dt,
             None,
@@ -145,21 +145,25 @@ fn what_comes_at_once_after_a_standstill_has_no_longer_way() {
 
 #[test]
 fn a_stream_that_begins_anew_goes_on_counting() {
-    let mut grid = begun(3);
-    assert_eq!(grid.take(&anew(3), 0), slot(3, FRAME, Some(FRAME), 0));
+    let mut grid = grid_with(3);
+    assert_eq!(grid.take(&first_of_stream(3), 0), slot(3, FRAME, Some(FRAME), 0));
     assert_eq!(grid.take(&frame(4), 0).number, 4);
-    assert_eq!(grid.take(&anew(30), 0).number, 30, "numbers that are ahead stay");
+    assert_eq!(
+        grid.take(&first_of_stream(30), 0).number,
+        30,
+        "numbers that are ahead stay"
+    );
 }
 
 #[test]
 fn the_next_frame_is_late_when_its_stream_says_so_within_reason() {
     for (told, due) in [(-5, 101), (130, 130), (900, 160)] {
-        let mut grid = begun(1);
-        grid.take(&late(8, told * MS), 100 * MS);
+        let mut grid = grid_with(1);
+        grid.take(&late_at(8, told * MS), 100 * MS);
         assert_eq!(grid.due_ns, due * MS);
-        // What comes behind its turn says nothing of the next.
+        // A frame behind its slot does not change the deadline.
         grid.skip(false);
-        grid.take(&late(8, 150 * MS), 100 * MS);
+        grid.take(&late_at(8, 150 * MS), 100 * MS);
         assert_eq!(grid.due_ns, due * MS);
     }
 }
@@ -167,16 +171,16 @@ fn the_next_frame_is_late_when_its_stream_says_so_within_reason() {
 #[test]
 fn a_buffer_holds_frames_back_and_the_next_is_due_a_frame_later() {
     let mut grid = FrameGrid::new(0, Some(Playout::new(Some(30.0))));
-    assert_eq!(grid.take(&of(7, 100 * MS), 105 * MS).release_ns, 130 * MS);
+    assert_eq!(grid.take(&at_time(7, 100 * MS), 105 * MS).release_ns, 130 * MS);
     assert_eq!(grid.due_ns, 150 * MS);
     grid.skip(false);
     grid.skip(false);
     assert_eq!(
-        grid.take(&of(8, 120 * MS), 125 * MS),
+        grid.take(&at_time(8, 120 * MS), 125 * MS),
         slot(1, FRAME, None, 150 * MS)
     );
     assert_eq!(grid.due_ns, 190 * MS, "two have left already");
-    grid.take(&of(11, 180 * MS), 300 * MS);
+    grid.take(&at_time(11, 180 * MS), 300 * MS);
     assert_eq!(grid.due_ns, 301 * MS, "no turn is before now");
 }
 
@@ -184,12 +188,12 @@ fn a_buffer_holds_frames_back_and_the_next_is_due_a_frame_later() {
 fn what_a_frame_leaps_over_has_its_turn_while_the_buffer_holds() {
     let mut grid = FrameGrid::new(0, Some(Playout::new(Some(60.0))));
     assert!(
-        grid.leapt(&of(7, 100 * MS), 105 * MS).is_empty(),
+        grid.leapt(&at_time(7, 100 * MS), 105 * MS).is_empty(),
         "nothing is before the first"
     );
-    grid.take(&of(7, 100 * MS), 105 * MS);
-    assert!(grid.leapt(&of(8, 120 * MS), 125 * MS).is_empty());
-    let three = of(11, 180 * MS);
+    grid.take(&at_time(7, 100 * MS), 105 * MS);
+    assert!(grid.leapt(&at_time(8, 120 * MS), 125 * MS).is_empty());
+    let three = at_time(11, 180 * MS);
     assert_eq!(grid.leapt(&three, 170 * MS), [180 * MS, 200 * MS, 220 * MS]);
     assert_eq!(
         grid.leapt(&three, 190 * MS),
@@ -203,7 +207,7 @@ fn what_a_frame_leaps_over_has_its_turn_while_the_buffer_holds() {
     assert!(grid.leapt(&reset, 170 * MS).is_empty());
     assert_eq!(grid.take(&three, 170 * MS).number, 4, "asking changes nothing");
     assert!(
-        begun(1).leapt(&of(11, 80 * MS), 70 * MS).is_empty(),
+        grid_with(1).leapt(&at_time(11, 80 * MS), 70 * MS).is_empty(),
         "without a buffer none waits"
     );
 }
@@ -222,7 +226,7 @@ fn an_automatic_buffer_is_quick_at_first_and_then_changes_too_slowly_to_be_heard
     for _ in 0..22 {
         playout.release_ns(0, 7 * MS);
     }
-    // In the 25th frame it is looked at again, and then once in 25.
+    // It is updated in the 25th frame and then every 25 frames.
     let delays = [vec![30; 26], vec![7; 25]].concat();
     let held: Vec<i64> = delays.iter().map(|ms| playout.release_ns(0, ms * MS)).collect();
     assert_eq!(held[0], 8_200_000);
@@ -232,7 +236,7 @@ fn an_automatic_buffer_is_quick_at_first_and_then_changes_too_slowly_to_be_heard
 
 #[test]
 fn an_automatic_buffer_covers_most_of_the_delays() {
-    // What is later than that is let go, or everything would wait for one datagram in a hundred.
+    // Longer delays are not covered, or every frame would wait for one datagram in a hundred.
     for (every, covered_ms) in [(10, 31.0), (30, 31.0), (100, 6.0)] {
         let mut playout = Playout::new(None);
         for n in 0..2000_i64 {
@@ -253,10 +257,10 @@ fn no_time_is_too_late_or_too_early() {
         for (now_ns, local_ns) in [(i64::MAX, i64::MIN), (i64::MIN, i64::MAX), (i64::MAX, i64::MAX)] {
             let mut grid = FrameGrid::new(now_ns, playout.clone());
             for seq in [0, 9, 5, 10] {
-                let _ = grid.leapt(&of(seq, local_ns), now_ns);
-                grid.take(&of(seq, local_ns), now_ns);
+                let _ = grid.leapt(&at_time(seq, local_ns), now_ns);
+                grid.take(&at_time(seq, local_ns), now_ns);
             }
-            grid.take(&of(11, local_ns), -1 - now_ns);
+            grid.take(&at_time(11, local_ns), -1 - now_ns);
             assert!(grid.due_ns >= -1 - now_ns);
         }
     }

@@ -1,4 +1,4 @@
-//! The live front end: datagrams in, rows out.
+//! The live front end: from datagrams to rows.
 
 use crate::common::{MS, Sender, WINDOW, canonical, feed_all, front, rows, update};
 use anticip_geometry::Quat;
@@ -45,8 +45,14 @@ fn what_leaves_is_what_the_batch_makes_of_it() {
 
 #[test]
 fn arrival_does_not_matter() {
-    let told = ["xsens", "rokoko"].map(|name| Source::from_name(name).expect("known"));
-    for source in [Source::Mocopi, Source::Vmc, Source::Msgpack, told[0], told[1]] {
+    let declaring = ["xsens", "rokoko"].map(|name| Source::from_name(name).expect("known"));
+    for source in [
+        Source::Mocopi,
+        Source::Vmc,
+        Source::Msgpack,
+        declaring[0],
+        declaring[1],
+    ] {
         let datagrams = Sender::new(source).stream(60, 33.0);
         let (mut calm, mut rough) = (front(source), front(source));
         let mut last = 0;
@@ -65,8 +71,7 @@ fn arrival_does_not_matter() {
 
 #[test]
 fn a_coarse_clock_does_not_delay_a_source_of_50_hz() {
-    // VMC's seconds are binary32: an hour in, they come in steps of a quarter of a millisecond; ten hours in, of
-    // four.
+    // VMC's seconds are binary32: their resolution is a quarter of a millisecond after an hour, four after ten hours.
     let sender = Sender::new(Source::Vmc);
     for start in [0.0, 600.0, 3600.0, 20_000.0, 40_000.0] {
         let mut front = front(Source::Vmc);
@@ -89,7 +94,7 @@ fn gaps_are_filled_with_the_next_packet_and_long_ones_begin_anew() {
         let kept: Vec<_> = all[..50].iter().chain(&all[50 + missing..]).cloned().collect();
         let outputs = feed_all(&mut front, &kept);
         let back = &outputs[50];
-        // The frame that ends a gap waits for the next one, which tells how fast the movement is.
+        // The frame that ends a gap is held until the next one, which shows the speed of the movement.
         let has_pending = u64::from(missing > 3 && resets == 1);
         assert_eq!(back.rows.len() as u64, filled + 1 + has_pending);
         assert_eq!(back.seq, 50 + missing as u64 + has_pending);
@@ -100,7 +105,7 @@ fn gaps_are_filled_with_the_next_packet_and_long_ones_begin_anew() {
         assert_eq!(outputs.len(), kept.len() - has_pending as usize);
         let dance = |i: u64| canonical(i as f64 / 50.0).0;
         if has_pending == 1 {
-            // Half a second crossed at the speeds of both its ends is near what was danced.
+            // Half a second crossed with the speeds of both its ends is close to the true movement.
             let pose = outputs[50]
                 .poses
                 .last()
@@ -115,7 +120,7 @@ fn gaps_are_filled_with_the_next_packet_and_long_ones_begin_anew() {
     }
 }
 
-fn told(skeleton: &anticip_motion::Skeleton, rate: Option<f64>) -> SkeletonUpdate {
+fn declaration(skeleton: &anticip_motion::Skeleton, rate: Option<f64>) -> SkeletonUpdate {
     SkeletonUpdate {
         names: skeleton.names.clone(),
         parents: skeleton.parents.clone(),
@@ -131,7 +136,7 @@ fn a_skeleton_that_comes_late_changes_nothing_and_another_one_begins_anew() {
     let mut front = front(Source::Mocopi);
     let datagrams = sender.stream(20, 50.0);
     feed_all(&mut front, &datagrams[..10]);
-    let mut own = told(&standard::mocopi(), None);
+    let mut own = declaration(&standard::mocopi(), None);
     for offset in &mut own.offsets {
         *offset = offset.map(|v| v * 1.1);
     }
@@ -140,7 +145,7 @@ fn a_skeleton_that_comes_late_changes_nothing_and_another_one_begins_anew() {
     assert!(front.feed(&skdf, 0, "").is_none());
     let out = front.feed(&datagrams[10], 0, "").expect("a frame");
     assert!(!out.reset && out.seq == 10);
-    // The same bones, all turned: poses mean something else now.
+    // The same bones, all rotated: poses now have another meaning.
     own.rest[0] = [0.0, 1.0, 0.0, 0.0];
     skdf.clear();
     mocopi::encode_skeleton(&own, &mut skdf).expect("encodes");
@@ -150,7 +155,7 @@ fn a_skeleton_that_comes_late_changes_nothing_and_another_one_begins_anew() {
     assert_eq!(front.counters().malformed, 0);
 }
 
-/// What no body is.
+/// A skeleton that is not a body.
 fn chair() -> SkeletonUpdate {
     SkeletonUpdate {
         names: vec!["seat".into()],
@@ -172,17 +177,17 @@ fn msgpack_takes_any_mapped_skeleton_and_refuses_what_it_cannot_map() {
         native::encode_frame(number, t, &quats, pose.root, &mut out).expect("encodes");
         out
     };
-    // 27 joints before any skeleton: whose?
+    // 27 joints before any skeleton are of an unknown body.
     assert!(front.feed(&frame(0, 0.0), 0, "").is_none());
     assert_eq!(front.counters().malformed, 1);
     assert_eq!(front.skeleton(), None);
     let mut skeleton = Vec::new();
-    native::encode_skeleton(&told(&standard::mocopi(), Some(50.0)), &mut skeleton).expect("encodes");
+    native::encode_skeleton(&declaration(&standard::mocopi(), Some(50.0)), &mut skeleton).expect("encodes");
     assert!(front.feed(&skeleton, 0, "").is_none());
     assert_eq!(front.skeleton().map(<[String]>::len), Some(27));
     let mut before = 0;
     for i in 0..80 {
-        // Once measured, a jittery clock does not delay a 50 Hz source.
+        // Once the rate is measured, a jittery clock does not delay a 50 Hz source.
         let t = f64::from(i) * 0.02 + if i % 2 == 0 { 0.0 } else { -0.004 };
         let out = front
             .feed(&frame(i, t), i64::from(i) * 20 * MS, "")
@@ -195,21 +200,21 @@ fn msgpack_takes_any_mapped_skeleton_and_refuses_what_it_cannot_map() {
     assert!(front.feed(&skeleton, 0, "").is_none());
     assert_eq!(front.counters().malformed, 2);
     assert!(front.refusal().is_some());
-    // Frames of a body that was refused are not played as another body's.
+    // Frames of a refused body are not played as another body's.
     for i in 80..85 {
         let at = f64::from(i) * 0.02;
         assert!(front.feed(&frame(i, at), i64::from(i) * 20 * MS, "").is_none());
     }
     assert_eq!(front.counters().refused, 5);
     skeleton.clear();
-    native::encode_skeleton(&told(&standard::mocopi(), None), &mut skeleton).expect("encodes");
+    native::encode_skeleton(&declaration(&standard::mocopi(), None), &mut skeleton).expect("encodes");
     assert!(front.feed(&skeleton, 1710 * MS, "").is_none());
-    // Nor are they lost, as 85 is.
+    // Nor are they counted as lost, unlike frame 85.
     front.feed(&frame(86, 1.72), 1720 * MS, "");
     assert_eq!(front.counters().lost, 1);
     front.feed(&frame(88, 1.76), 1760 * MS, "");
     assert_eq!(front.counters().lost, 2);
-    // One of them that comes once more is not found again; 85 is.
+    // A refused frame that comes again does not reduce the losses; frame 85 does.
     for (late, counted) in [(83, (2, 1, 0)), (85, (1, 1, 1))] {
         front.feed(&frame(late, 0.02 * f64::from(late)), 1770 * MS, "");
         let c = front.counters();
@@ -224,7 +229,7 @@ fn what_comes_twice_of_a_refused_body_is_counted_whatever_its_numbers_are() {
     let mut skeleton = Vec::new();
     native::encode_skeleton(&chair(), &mut skeleton).expect("encodes");
     assert!(front.feed(&skeleton, 0, "").is_none());
-    // Its number stands still, until its times count.
+    // The number stands still, until the times count.
     for i in 0..40 {
         let mut frame = Vec::new();
         let turned = [1.0, 0.01 * i as f32, 0.0, 0.0];
@@ -259,8 +264,8 @@ fn a_vmc_model_without_some_bones_has_them_masked() {
 
 #[test]
 fn a_frame_between_two_of_which_one_lacks_joints_lacks_them_too() {
-    // Five of 22 joints fail at 25 Hz; the first frame is forgiven. Of 32 frames of the grid, 14 without them would
-    // be a tenth of the window, 15 are more.
+    // Five of 22 joints are missing at 25 Hz; the first such frame is tolerated. Of 32 grid frames, 14 without them
+    // are within a tenth of the window, 15 are more.
     let body = Distributor::compile(&standard::vmc()).expect("maps");
     let lost = ["LeftShoulder", "LeftUpperArm", "LeftLowerArm", "LeftHand", "Head"];
     let lost = lost.map(|name| {
@@ -329,7 +334,7 @@ fn a_source_whose_clock_stands_still_is_taken_by_arrival() {
         emitted += usize::from(front.feed(&datagram, i64::from(i) * 20 * MS, "").is_some());
     }
     assert!(emitted > 150, "{emitted}");
-    // And one that has none at all from the start.
+    // And a source without any clock from the start.
     let mut front = LiveFront::new(Source::Vmc, FrontConfig::default()).expect("options");
     let mut emitted = 0;
     for i in 0..50 {
@@ -362,7 +367,7 @@ fn options_are_checked_and_reset_forgets() {
 
 #[test]
 fn a_told_body_that_is_not_the_one_that_moves_is_refused() {
-    // Hips whose axes lie across: the zero pose that is told has them turned, the motion stands.
+    // The hips' axes lie across: the declared zero pose has them turned while the motion stands.
     let quarter = std::f64::consts::FRAC_PI_2;
     let turn = |angle: f64| {
         Quat::from_axis_angle([0.0, 0.0, 1.0], angle)
@@ -371,8 +376,8 @@ fn a_told_body_that_is_not_the_one_that_moves_is_refused() {
     };
     for source in [Source::Msgpack, Source::Mocopi] {
         let mut own = match source {
-            Source::Mocopi => told(&standard::mocopi(), None),
-            _ => told(&standard::canonical(), Some(50.0)),
+            Source::Mocopi => declaration(&standard::mocopi(), None),
+            _ => declaration(&standard::canonical(), Some(50.0)),
         };
         let mut quats = vec![[1.0, 0.0, 0.0, 0.0]; own.parents.len()];
         quats[0] = turn(quarter);
@@ -409,7 +414,7 @@ fn a_told_body_that_is_not_the_one_that_moves_is_refused() {
             }
             .expect("encodes");
             assert_eq!(front.feed(&frame, at, "").is_some(), i < 49, "{source:?} {i}");
-            // Saying the same again does not help.
+            // Declaring it again does not help.
             assert!(front.feed(&skeleton, at, "").is_none());
         }
         assert!(front.refusal().is_some_and(|r| r.contains("degrees")));

@@ -1,4 +1,4 @@
-//! The crate from outside, in one program: each one more would be compiled and linked by itself.
+//! Tests of the public interface, in one program because each further one is compiled and linked separately.
 
 mod common;
 mod faults;

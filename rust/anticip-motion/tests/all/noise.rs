@@ -1,4 +1,4 @@
-//! The noise gate: what trembles is held, what moves passes.
+//! The noise gate: jitter is held, movement passes.
 
 use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
@@ -10,7 +10,7 @@ const DEGREE: f64 = std::f64::consts::PI / 180.0;
 const RATE: f64 = 50.0;
 const ARM: usize = 7;
 
-/// A pose that is not the rest pose.
+/// A pose that differs from the rest pose.
 fn held() -> Pose {
     let mut pose = Pose::identity(JOINT_COUNT);
     for (j, q) in pose.rotations.iter_mut().enumerate() {
@@ -20,7 +20,7 @@ fn held() -> Pose {
     pose
 }
 
-/// The pose with every joint turned by its vector (radians).
+/// The pose with every joint rotated by its vector (radians).
 fn turned(pose: &Pose, mut by: impl FnMut(usize, usize) -> f64) -> Pose {
     let mut out = pose.clone();
     for (j, q) in out.rotations.iter_mut().enumerate() {
@@ -29,7 +29,7 @@ fn turned(pose: &Pose, mut by: impl FnMut(usize, usize) -> f64) -> Pose {
     out
 }
 
-/// Numbers in 0..1.
+/// Pseudo-random numbers in 0..1.
 struct Dice(u64);
 
 impl Dice {
@@ -43,7 +43,7 @@ impl Dice {
     }
 }
 
-/// A held pose that trembles by `degrees` rms about each axis: white, or below 5 Hz.
+/// A still pose with jitter of `degrees` rms about each axis: white, or below 5 Hz.
 fn trembling(degrees: f64, slow: bool, seed: u64, frames: usize) -> Vec<Pose> {
     const SINES: usize = 12;
     let mut dice = Dice(seed);
@@ -68,7 +68,7 @@ fn trembling(degrees: f64, slow: bool, seed: u64, frames: usize) -> Vec<Pose> {
         .collect()
 }
 
-/// An arm that swings from stillness: degrees, at 1 Hz.
+/// An arm that swings from rest by `degrees` at 1 Hz.
 fn swing(i: usize, degrees: f64) -> Pose {
     let angle = degrees * DEGREE * (1.0 - (std::f64::consts::TAU * i as f64 / RATE).cos()) / 2.0;
     turned(&held(), |j, axis| if (j, axis) == (ARM, 2) { angle } else { 0.0 })
@@ -118,7 +118,7 @@ fn movement_opens_at_once_and_passes_bit_for_bit() {
     for _ in 0..100 {
         gate.push(&held());
     }
-    // Half a second there, half a second back, and again.
+    // Half a second there, half a second back, twice.
     for i in 0..200 {
         let pose = swing(i, 90.0);
         let out = gate.push(&pose);
@@ -145,7 +145,7 @@ fn a_clean_suit_lets_slow_movement_through() {
 
 #[test]
 fn a_slow_sway_stands_out_of_the_tremble_before_it_is_as_strong() {
-    // All joints by 1.2 degrees at 0.15 Hz, in a suit that trembles by 0.3: what is fast of the two is less.
+    // All joints by 1.2 degrees at 0.15 Hz with jitter of 0.3: the fast part of both together is smaller.
     let opens = |degrees: f64| {
         let mut gate = NoiseGate::new(&ALL, None);
         let frames = trembling(0.3, true, 7, 3000);

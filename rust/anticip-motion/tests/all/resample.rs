@@ -1,4 +1,4 @@
-//! The resampler: stream equals batch, the grid, gaps, disorder.
+//! The resampler: equality of stream and batch, the grid, gaps, disorder.
 
 use anticip_geometry::Quat;
 use anticip_motion::{GridFrame, MAX_GAP, Pose, Pushed, Resampler, resample};
@@ -11,7 +11,7 @@ fn at(angle: f64, x: f64) -> Pose {
     }
 }
 
-/// Pushes a frame; what came of it and the grid frames.
+/// Pushes a frame; returns the result and the grid frames.
 fn push(r: &mut Resampler, t: f64, pose: &Pose) -> (Pushed, Vec<(GridFrame, Pose)>) {
     let mut scratch = Pose::identity(r.joints());
     let mut out = Vec::new();
@@ -89,7 +89,7 @@ fn gaps_are_filled_up_to_the_limit_and_begin_anew_beyond() {
         let t = frame * f64::from(2 + missing);
         let (pushed, out) = push(&mut r, t, &at(1.0, 1.0));
         if start {
-            // The index goes on telling time through the gap.
+            // The index keeps counting time through the gap.
             let index = u64::from(2 + missing);
             assert_eq!(pushed, Pushed::Start { index });
             assert_eq!(out.len(), 1);
@@ -138,7 +138,7 @@ fn what_cannot_be_placed_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// However a stream is cut, and whatever its times: the grid has no hole, no repetition, and stays on the path.
+    /// The grid has no hole and no repetition and stays on the path, however the stream is timed.
     #[test]
     fn the_grid_is_whole(steps in prop::collection::vec(0.0005..0.6f64, 1..200)) {
         let mut r = Resampler::new(1, 50.0, Some(MAX_GAP)).expect("rate");
@@ -202,7 +202,7 @@ fn a_gap_is_crossed_at_the_speeds_of_its_ends() {
         for i in (0..20).chain(37..60) {
             let t = f64::from(i) / 60.0;
             let (_, made) = push(&mut r, t, &turn(t));
-            // The frame that ends the gap waits for the next one.
+            // The frame that ends the gap is held until the next one.
             assert_eq!(r.has_pending(), curved && i == 37);
             frames += made.len();
             for (grid, pose) in made {

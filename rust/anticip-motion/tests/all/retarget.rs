@@ -1,4 +1,4 @@
-//! The same motion on different skeletons is the same canonical motion, and every way back returns.
+//! The same motion on different skeletons is the same canonical motion, and every inverse mapping returns it.
 
 use anticip_geometry::Quat;
 use anticip_motion::canonical::{self, JOINT_COUNT, JOINTS};
@@ -17,7 +17,7 @@ fn skeleton(bones: &[(&str, i32, [f64; 3])]) -> Skeleton {
     }
 }
 
-/// A Mixamo-like body whose zero pose has the arms `down` degrees below the horizontal and the legs `apart`.
+/// A Mixamo-like body whose zero pose has the arms `down` degrees below horizontal and the legs `apart` degrees apart.
 fn mixamo(down: f64, apart: f64) -> Skeleton {
     let (s, c) = (down * DEGREES).sin_cos();
     let arm = |x: f64, l: f64| [x * l * c, -l * s, 0.0];
@@ -52,7 +52,7 @@ fn mixamo(down: f64, apart: f64) -> Skeleton {
     ])
 }
 
-/// The same body turned: every offset and the world rotated by `turn`.
+/// The same body with every offset and the world rotated by `turn`.
 fn turned(mut skeleton: Skeleton, turn: Quat) -> Skeleton {
     for offset in &mut skeleton.offsets {
         *offset = turn.rotate(*offset);
@@ -60,7 +60,7 @@ fn turned(mut skeleton: Skeleton, turn: Quat) -> Skeleton {
     skeleton
 }
 
-/// The 19 joints of a list on the canonical layout, for families whose torso has other counts.
+/// A body with the 19 names of a list, for naming schemes whose torso has other counts.
 fn family(names: &str) -> Skeleton {
     const LAYOUT: [(i32, [f64; 3]); 19] = [
         (-1, [0.0; 3]),
@@ -123,7 +123,7 @@ fn there_and_back(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Canonical -> source -> canonical is the identity, on every body with all 22 joints, whatever its zero pose.
+    /// Canonical -> source -> canonical is the identity on every body with all 22 joints, whatever its zero pose.
     #[test]
     fn every_way_back_returns(canonical in pose(), hips in prop::array::uniform3(-3.0..3.0f64)) {
         let bodies = [
@@ -145,7 +145,7 @@ proptest! {
         }
     }
 
-    /// Scales and signs of a source do not matter: q and -q are one rotation.
+    /// The signs of a source's quaternions do not matter: q and -q are one rotation.
     #[test]
     fn signs_do_not_matter(canonical in pose(), flips in any::<u64>()) {
         let body = standard::mocopi();
@@ -166,10 +166,10 @@ proptest! {
     }
 }
 
-/// A body that moves the same bones the same way in the world gives the same canonical frames, whatever its zero pose.
+/// The same movement of the same bones in the world gives the same canonical frames, whatever the zero pose.
 #[test]
 fn an_a_pose_zero_pose_gives_what_a_t_pose_gives() {
-    // Both arms forward, from a T-pose body and from one whose zero pose has the arms 45 degrees down.
+    // Both arms forward, from a T-pose body and from bodies whose zero pose has the arms lowered.
     let mut results = Vec::new();
     for down in [0.0, 45.0, 80.0] {
         let body = mixamo(down, 0.0);
@@ -209,7 +209,7 @@ fn standing_in_t_pose_is_the_identity_whatever_the_convention() {
         let up = turn.rotate([0.0, 1.0, 0.0]);
         let hips = retargeter.apply(&local, up, &mut out);
         assert!(apart(&out, &[Quat::IDENTITY; JOINT_COUNT]) < 1e-9, "{turn:?}");
-        // A metre up in the source's world is a metre up in ours.
+        // A metre up in the source's world is a metre up in the canonical one.
         assert!((hips[1] - 1.0).abs() < 1e-9, "{hips:?}");
     }
 }
@@ -228,7 +228,7 @@ fn bent_limbs_of_a_rest_pose_show_their_hinges() {
     let local = vec![Quat::IDENTITY; body.names.len()];
     let mut out = [Quat::IDENTITY; JOINT_COUNT];
     retargeter.apply(&local, [0.0; 3], &mut out);
-    // The zero pose, seen from the canonical body: the elbow alone is bent, about the vertical of the T-pose.
+    // The zero pose on the canonical body: only the elbow is bent, about the vertical of the T-pose.
     let elbow = Quat::from_axis_angle([0.0, 1.0, 0.0], -60.0 * DEGREES);
     assert!(out[8].angle_to(elbow) < 1e-9, "{:?}", out[8]);
     assert!(out[12].angle_to(elbow.conj()) < 1e-9, "{:?}", out[12]);
@@ -290,8 +290,8 @@ fn hips_that_lie_off_the_root_turn_with_it() {
     for (degrees, [x, z]) in [(0.0, [0.0, 0.3]), (90.0, [0.3, 0.0]), (180.0, [0.0, -0.3])] {
         local[0] = Quat::from_axis_angle([0.0, 1.0, 0.0], degrees * DEGREES);
         let hips = retargeter.apply(&local, [1.0, 0.1, 2.0], &mut out);
-        for (found, wanted) in hips.into_iter().zip([1.0 + x, 1.0, 2.0 + z]) {
-            assert!((found - wanted).abs() < 1e-9, "{degrees}: {hips:?}");
+        for (found, expected) in hips.into_iter().zip([1.0 + x, 1.0, 2.0 + z]) {
+            assert!((found - expected).abs() < 1e-9, "{degrees}: {hips:?}");
         }
         assert!(out[0].angle_to(local[0]) < 1e-9);
     }
@@ -379,7 +379,7 @@ fn what_hangs_on_a_hand_is_not_the_hand() {
         let hand = |r: &Retargeter| r.t_pose()[13].expect("mapped");
         assert!(hand(&armed).angle_to(hand(&bare)) < 1e-12, "{name}");
     }
-    // A hand that is divided counts as a whole, and its fingers show where it points.
+    // A hand that is divided counts as a whole, and its fingers show its direction.
     let divided = mapped(&[("mixamorig:RightFingerBase", [-0.05, 0.0, 0.0])]);
     assert_eq!(divided.ends()[13], Some([16, 25]));
     let across = mapped(&[("mixamorig:RightHandMiddle1", [0.0, 0.0, 0.1])]);
@@ -415,7 +415,7 @@ fn joints_between_are_composed_and_absent_ones_are_masked() {
         .map(|j| JOINTS[j])
         .collect();
     assert_eq!(absent, ["chest", "upper_chest", "right_toes"]);
-    // A collapsed chain: mocopi's torsos each bent by 5 degrees add up.
+    // A collapsed chain: mocopi's torsos, each bent by 5 degrees, add up.
     let mocopi = standard::mocopi();
     let mut torso = Retargeter::compile(&mocopi).expect("maps");
     let mut local = vec![Quat::IDENTITY; 27];
@@ -475,7 +475,7 @@ fn t_poses_are_told_from_other_poses() {
         assert!((deviation - down * DEGREES).abs() < 0.05, "{deviation}");
         assert_eq!(deviation < anticip_motion::T_POSE_TOLERANCE, t_pose);
     }
-    // Order of joints in the arrays does not matter.
+    // The order of joints in the arrays does not matter.
     let body = standard::canonical();
     let n = body.names.len();
     let reversed = Skeleton {

@@ -1,10 +1,10 @@
-//! The beat that a body keeps.
+//! Tempo tracking.
 
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::{CanonicalPose, Tempo, TempoTracker, motion_features};
 use std::f64::consts::TAU;
 
-/// Frames of legs that swing against each other, arms as well: `hz` strides a second.
+/// Frames of legs that swing in opposite directions, and arms: `hz` strides a second.
 fn walk(frames: usize, hz: f64, arms: f64) -> Vec<CanonicalPose> {
     let about_x = |angle: f64| [(angle / 2.0).cos() as f32, (angle / 2.0).sin() as f32, 0.0, 0.0];
     (0..frames)
@@ -22,7 +22,7 @@ fn walk(frames: usize, hz: f64, arms: f64) -> Vec<CanonicalPose> {
         .collect()
 }
 
-fn follow(poses: &[CanonicalPose]) -> Vec<Tempo> {
+fn track(poses: &[CanonicalPose]) -> Vec<Tempo> {
     let roots = vec![[0.0, 0.9, 0.0]; poses.len()];
     let rows = motion_features(poses, &roots, &[true; JOINT_COUNT], 256).unwrap();
     let mut tracker = TempoTracker::default();
@@ -33,7 +33,7 @@ fn follow(poses: &[CanonicalPose]) -> Vec<Tempo> {
 fn steps_are_counted_not_strides() {
     for strides in [0.6, 0.8, 0.95, 1.2, 1.5] {
         for arms in [0.0, 0.4] {
-            let found = follow(&walk(400, strides, arms));
+            let found = track(&walk(400, strides, arms));
             for tempo in &found[150..] {
                 let off = tempo.bpm / (120.0 * strides) - 1.0;
                 assert!(off.abs() < 0.03, "{strides} {arms}: {tempo:?}");
@@ -45,22 +45,22 @@ fn steps_are_counted_not_strides() {
 
 #[test]
 fn the_phase_goes_on_and_turns_once_a_beat() {
-    let found = follow(&walk(600, 0.9, 0.3));
+    let found = track(&walk(600, 0.9, 0.3));
     let mut beats = 0.0;
     for two in found[200..].windows(2) {
         let step = (two[1].phase - two[0].phase).rem_euclid(1.0);
         assert!(step < 0.2 && (0.0..1.0).contains(&two[1].phase), "{two:?}");
         beats += step;
     }
-    let wanted = 399.0 / 50.0 * 1.8;
-    assert!((beats - wanted).abs() < 0.2, "{beats} of {wanted}");
+    let expected = 399.0 / 50.0 * 1.8;
+    assert!((beats - expected).abs() < 0.2, "{beats} of {expected}");
 }
 
 #[test]
 fn who_stands_or_only_moves_keeps_no_beat() {
     let mut poses = walk(300, 0.9, 0.3);
     poses.extend([poses[0]; 200]);
-    let found = follow(&poses);
+    let found = track(&poses);
     assert!(found[299].trust > 0.9);
     let last = found[499];
     assert_eq!(last.trust, 0.0);

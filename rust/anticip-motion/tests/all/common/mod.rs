@@ -1,4 +1,4 @@
-//! A dance, and the datagrams of every protocol that carry it.
+//! A movement, and the datagrams of every protocol that carry it.
 
 use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
@@ -8,7 +8,7 @@ use anticip_wire::{Joint, PROTOCOLS, PoseUpdate, mocopi, native, rokoko, vmc, xs
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const WINDOW: usize = 32;
 
-/// A dance on the canonical body.
+/// A movement of the canonical body.
 pub(crate) fn canonical(t: f64) -> ([Quat; JOINT_COUNT], [f64; 3]) {
     let mut pose = [Quat::IDENTITY; JOINT_COUNT];
     for (j, q) in pose.iter_mut().enumerate() {
@@ -35,7 +35,7 @@ pub(crate) fn update(body: &Distributor, t: f64) -> PoseUpdate {
     }
 }
 
-/// Makes datagrams of one protocol.
+/// Creates datagrams of one protocol.
 pub(crate) struct Sender {
     pub source: Source,
     pub body: Distributor,
@@ -48,7 +48,7 @@ impl Sender {
             Source::Mocopi => standard::mocopi(),
             Source::Vmc => standard::vmc(),
             Source::Msgpack => standard::canonical(),
-            Source::Other(place) => standard::by_name(PROTOCOLS[place].name).expect("a body of its own"),
+            Source::Other(index) => standard::by_name(PROTOCOLS[index].name).expect("a body of its own"),
         };
         let body = Distributor::compile(&skeleton).expect("maps");
         let offsets = skeleton.offsets;
@@ -76,12 +76,12 @@ impl Sender {
                 let quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
                 native::encode_frame(number, t, &quats, pose.root, &mut out).expect("encodes");
             }
-            Source::Other(place) => {
+            Source::Other(index) => {
                 (pose.seq, pose.time) = (Some(number), Some(t));
                 for joint in pose.joints.iter_mut().skip(1) {
                     joint.position = self.offsets[usize::from(joint.id)].map(|v| v as f32);
                 }
-                match PROTOCOLS[place].name {
+                match PROTOCOLS[index].name {
                     "xsens" => xsens::encode_frame(&pose, &mut out),
                     _ => rokoko::encode_frame(&pose, 60.0, &mut out),
                 }
