@@ -1,11 +1,11 @@
-"""GeometryBridge: from token embeddings, or any vectors, to the seven scalars, on whatever device they live.
+"""GeometryBridge: from token embeddings, or any vectors, to the seven scalars, on any device.
 
 :func:`torch_scalars` is the definition of ``docs/scalars.md`` for vectors as tensor code: CPU, CUDA,
 ``torch.compile``. :func:`pyanticip.vector_scalars` is the same in Rust, and much faster on a CPU.
-:func:`bridge_scalars` takes whichever suits the device. No gradient passes through either: the scalars
+:func:`bridge_scalars` uses whichever suits the device. No gradient passes through either: the scalars
 describe a trajectory, they do not shape it.
 
-**Precision.** All arithmetic is float64, whatever comes in. Uncertainty orders neighbours on a grid of 1e-9
+**Precision.** All arithmetic is float64, whatever the input. Uncertainty orders neighbours on a grid of 1e-9
 of the window's radius, so that equal tokens tie exactly; a distance from a Gram matrix
 (``a.a - 2 a.b + b.b``) loses half the digits near zero and would order ties by rounding noise. Distances
 between states therefore are sums of squared differences. Matrix products are used where they are safe: the
@@ -13,8 +13,8 @@ window's mean, and the search for the state farthest from it, both relative to a
 the block contains, so that neither a far-away origin nor data outside the window costs digits; the distance
 found is then computed in full.
 
-**Memory.** Queries go in blocks of at most a window, against the states their windows reach: the largest
-temporaries hold :data:`BLOCK` numbers, never (L, L, d).
+**Memory.** Queries are processed in blocks of at most a window, against the states their windows reach: the
+largest temporaries hold :data:`MAX_BLOCK_ELEMENTS` numbers, never (L, L, d).
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ __all__ = [
     "torch_scalars",
 ]
 
-BLOCK = 1 << 22
+MAX_BLOCK_ELEMENTS = 1 << 22
 """Numbers in the largest temporary (32 MiB of float64)."""
-LARGEST = 1e100
-"""Components beyond this are not data: their squares could not be summed."""
-GRID = 1e-9
+MAX_COMPONENT = 1e100
+"""A vector with a larger component counts as missing: its square could not be summed."""
+DISTANCE_GRID = 1e-9
 """Distances are compared in units of this times the window's radius."""
-AGES = 1 << 20
-"""More than any age; the largest key (2e9) times this is still exact in float64."""
+MAX_AGE = 1 << 20
+"""More than any age in frames; the largest grid distance (2e9) times this is still exact in float64."""
 
 Missing = Literal["hold", "refuse"]
 
@@ -75,16 +75,16 @@ def torch_scalars(
     """The seven scalars of vector sequences, as tensor code; causal, without gradient.
 
     The same options, defaults and values (within 1e-6, and within 1e-9 on anything but contrived data) as
-    :func:`pyanticip.vector_scalars`, of which it needs none: it runs where ``x`` is. It compiles without a
-    graph break (``torch.compile(torch_scalars, fullgraph=True)``).
+    :func:`pyanticip.vector_scalars`, but computed on the device of ``x``, without the core. It compiles
+    without a graph break (``torch.compile(torch_scalars, fullgraph=True)``).
 
     Args:
-        x: the vectors, (..., L, d), floating point. Computed in float64 always.
+        x: the vectors, (..., L, d), floating point.
         window, k, stride, horizon, theiler, eps_v, r0, m, commitment, ema, uncertainty, stability: as in
             :class:`pyanticip.VectorStream`.
         missing: what to do with a vector that has a component that is not finite or beyond 1e100. ``"hold"``:
-            the last one stands in, zeros before there is one, as in Rust. ``"refuse"``: an error naming it
-            (waits for the device, and breaks a compiled graph).
+            replace it by the last valid one, zeros before the first, as in Rust. ``"refuse"``: raise an error
+            that names it (waits for the device, and breaks a compiled graph).
 
     Returns:
         The scalars, (..., L, 7), on the device of ``x``; float64 for float64, float32 for anything narrower.
@@ -99,14 +99,16 @@ def torch_scalars(
     [1.0, 0.0, 0.0, 0.0, 1.0, 0.026, 1.0]
     """
     if not isinstance(x, Tensor) or not x.is_floating_point():
-        given = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise ShapeError(f"x: expected a floating-point tensor (..., L, d), given {given}")
+        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise ShapeError(f"x: expected a floating-point tensor (..., L, d), given {kind}")
     if x.ndim < 2 or x.shape[-1] == 0:
         raise ShapeError(f"x: expected shape (..., L, d) with d >= 1, given {tuple(x.shape)}")
     if missing not in ("hold", "refuse"):
         raise OptionError(f"option missing: expected 'hold' or 'refuse', given {missing!r}")
-    c = tuple(commitment)
-    o = _checked(window, k, stride, horizon, theiler, eps_v, r0, m, c, ema, uncertainty, stability)
+    weights = tuple(commitment)
+    o = _checked_options(
+        window, k, stride, horizon, theiler, eps_v, r0, m, weights, ema, uncertainty, stability
+    )
     if missing == "refuse":
         _refuse_missing(x)
     dtype = x.dtype if x.dtype == torch.float64 else torch.float32
@@ -115,15 +117,15 @@ def torch_scalars(
         return x.new_zeros(*lead, length, 7, dtype=dtype)
     flat = x.detach().reshape(-1, length, dim)
     # Even the smallest block of queries must not exceed the budget, whatever the batch.
-    reach = length if window is None else min(length, window + _LEAST)
-    parts = torch.split(flat, max(1, BLOCK // (_LEAST * max(reach, min(k, reach) * dim))))
-    done = [_sequences(_held(part.double()), o).to(dtype) for part in parts]
-    return torch.cat(done).reshape(*lead, length, 7)
+    reach = length if window is None else min(length, window + _MIN_QUERIES)
+    parts = torch.split(flat, max(1, MAX_BLOCK_ELEMENTS // (_MIN_QUERIES * max(reach, min(k, reach) * dim))))
+    scalars = [_batch_scalars(_fill_missing(part.double()), o).to(dtype) for part in parts]
+    return torch.cat(scalars).reshape(*lead, length, 7)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator, unused-ignore]
-def _checked(*values: Any) -> dict[str, Any]:
-    """The options, every range checked by the Rust core itself."""
+def _checked_options(*values: Any) -> dict[str, Any]:
+    """The options by name, their ranges checked by the Rust core."""
     options = _Options(*values)
     _core.VectorStream(1, options)
     if options["r0"] is None:
@@ -131,53 +133,53 @@ def _checked(*values: Any) -> dict[str, Any]:
     return dict(options)
 
 
-_LEAST = 16
-"""Queries in a block, at least (window permitting)."""
+_MIN_QUERIES = 16
+"""Fewest queries in a block (window permitting)."""
 
 
-def _held(x: Tensor) -> Tensor:
-    """Vectors that are no data replaced by the last one that was, zeros before there is one. (B, L, d)."""
-    usable = (x.abs() <= LARGEST).all(-1)
-    at = torch.arange(x.shape[1], device=x.device)
-    last = torch.where(usable, at, -1).cummax(-1).values
-    held = x.gather(1, last.clamp(min=0)[..., None].expand_as(x))
-    return torch.where((last >= 0)[..., None], held, 0.0)
+def _fill_missing(x: Tensor) -> Tensor:
+    """Missing vectors replaced by the last valid one, by zeros before the first. (B, L, d)."""
+    valid = (x.abs() <= MAX_COMPONENT).all(-1)
+    index = torch.arange(x.shape[1], device=x.device)
+    last = torch.where(valid, index, -1).cummax(-1).values
+    filled = x.gather(1, last.clamp(min=0)[..., None].expand_as(x))
+    return torch.where((last >= 0)[..., None], filled, 0.0)
 
 
 def _refuse_missing(x: Tensor) -> None:
-    wrong = ~(x.detach().abs().double() <= LARGEST)
-    if wrong.any():
-        at = wrong.nonzero()[0].tolist()
-        value = x.detach()[tuple(at)].item()
-        raise ShapeError(f"x{at}: expected a finite number of at most 1e100, given {value}")
+    invalid = ~(x.detach().abs().double() <= MAX_COMPONENT)
+    if invalid.any():
+        index = invalid.nonzero()[0].tolist()
+        value = x.detach()[tuple(index)].item()
+        raise ShapeError(f"x{index}: expected a finite number of at most 1e100, given {value}")
 
 
-def _sequences(x: Tensor, o: dict[str, Any]) -> Tensor:
-    """All seven of (B, L, d) float64."""
+def _batch_scalars(x: Tensor, o: dict[str, Any]) -> Tensor:
+    """The seven scalars of vectors (B, L, d) float64: (B, L, 7)."""
     batch, length, dim = x.shape
     window = o["window"] or length
     directions, rests = _continuations(x, o)
     # A block's temporaries are queries x states, and queries x neighbours x dim.
     widest = max(min(window, length), min(o["k"], length) * dim)
-    queries = max(_LEAST, min(_most(x.device), BLOCK // (batch * widest)))
+    queries = max(_MIN_QUERIES, min(_max_queries(x.device), MAX_BLOCK_ELEMENTS // (batch * widest)))
     queries = min(queries, window, length)
     terms = [
-        _block(x, directions, rests, first, min(first + queries, length), window, o)
+        _block_terms(x, directions, rests, first, min(first + queries, length), window, o)
         for first in range(0, length, queries)
     ]
     spread, proximity, novelty = (torch.cat(term, dim=1) for term in zip(*terms, strict=True))
-    persistence, phase, stability = _local(x, o, window)
+    persistence, phase, stability = _velocity_terms(x, o, window)
     a, b, c = o["commitment"]
     commitment = (a * (1 - spread) + b * proximity + c * persistence).clamp(0, 1)
-    pressure = _gain(commitment, o["stride"]) - _gain(spread, o["stride"])
+    pressure = _difference(commitment, o["stride"]) - _difference(spread, o["stride"])
     if o["ema"] is not None:
         pressure = _ema(pressure, o["ema"])
     columns = (commitment, spread, pressure.clamp(-2, 2), 1 - proximity, phase, novelty, stability)
     return torch.stack(columns, dim=-1)
 
 
-def _most(device: torch.device) -> int:
-    """Queries in a block, at most: few large operations where each one costs a launch or a compilation."""
+def _max_queries(device: torch.device) -> int:
+    """Most queries in a block: large blocks where each operation costs a launch or a compilation."""
     return 64 if device.type == "cpu" and not torch.compiler.is_compiling() else 256
 
 
@@ -186,7 +188,7 @@ def _norm(x: Tensor) -> Tensor:
 
 
 def _continuations(x: Tensor, o: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    """Unit directions (B, L, d) and rest coordinates (B, L) of how each state went on; last ones 0."""
+    """Unit directions (B, L, d) and rest coordinates (B, L) of each state's continuation; the last are 0."""
     length, horizon, eps = x.shape[1], o["horizon"], o["eps_v"]
     if length <= horizon:
         return torch.zeros_like(x), torch.zeros_like(x[..., 0])
@@ -195,20 +197,20 @@ def _continuations(x: Tensor, o: dict[str, Any]) -> tuple[Tensor, Tensor]:
     return F.pad(c / norm[..., None], (0, 0, 0, horizon)), F.pad(eps / norm, (0, horizon))
 
 
-def _block(
+def _block_terms(
     x: Tensor, directions: Tensor, rests: Tensor, first: int, end: int, window: int, o: dict[str, Any]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Uncertainty, proximity and novelty of the queries ``first..end``, a window of them at most."""
+    """Uncertainty, proximity and novelty of the queries ``first..end``, at most a window's length of them."""
     batch, _, dim = x.shape
     low = max(0, first - window + 1)
     states = x[:, low:end]
-    at = torch.arange(low, end, device=x.device)
-    age = at[first - low :, None] - at
+    index = torch.arange(low, end, device=x.device)
+    age = index[first - low :, None] - index
     inside = (age >= 0) & (age < window)
     count = inside.sum(-1).double()
 
-    # State `first` is in the window of every query of the block: relative to it nothing in a window is larger
-    # than the window's diameter, so sums and products lose nothing, and a constant window gives exact zeros.
+    # State `first` is in every query's window: relative to it nothing in a window is larger than the window's
+    # diameter, so sums and products lose no digits, and a constant window gives exact zeros.
     relative = states - x[:, first : first + 1]
     mean = torch.matmul(inside.double(), relative) / count[:, None]
     offset = _norm(relative[:, first - low :] - mean)
@@ -225,19 +227,19 @@ def _block(
     novelty = (least / (2 * scale)).clamp(max=1)
 
     past = inside & (age >= max(o["theiler"], o["horizon"]))
-    # Distance on the grid first, then age: one number, exact, no two alike.
-    key = torch.round(distance / (GRID * scale[..., None])) * AGES + age
+    # Orders by distance on the grid, then by age: one exact number, no two equal.
+    key = torch.round(distance / (DISTANCE_GRID * scale[..., None])) * MAX_AGE + age
     key = key.masked_fill(~past, torch.inf)
     found, slot = key.topk(min(o["k"], end - low), largest=False, sorted=True)
     known = torch.isfinite(found)
-    row = torch.where(known, slot + low, x.shape[1] - 1)  # the last state has not gone on: zeros
-    every = torch.arange(batch, device=x.device)[:, None, None]
-    spread = _spread(directions[every, row], rests[every, row], known.sum(-1).double(), o)
+    row = torch.where(known, slot + low, x.shape[1] - 1)  # the last state has no continuation: zeros
+    item = torch.arange(batch, device=x.device)[:, None, None]
+    spread = _spread(directions[item, row], rests[item, row], known.sum(-1).double(), o)
     return spread, proximity, novelty
 
 
 def _spread(u: Tensor, rest: Tensor, n: Tensor, o: dict[str, Any]) -> Tensor:
-    """Uncertainty from the neighbours' directions (B, Q, k, d), rests (B, Q, k) and number (B, Q)."""
+    """Uncertainty of neighbours' directions (B, Q, k, d) and rests (B, Q, k); n (B, Q) of the k count."""
     k = o["k"]
     pairs = (n * (n - 1)).clamp(min=1)
     if o["uncertainty"] == "directional":
@@ -246,41 +248,41 @@ def _spread(u: Tensor, rest: Tensor, n: Tensor, o: dict[str, Any]) -> Tensor:
         spread = 1 - ((square - n) / pairs).clamp(min=0)
     else:
         cosine = torch.matmul(u, u.mT) + rest[..., :, None] * rest[..., None, :]
-        there = (torch.arange(u.shape[2], device=u.device) < n[..., None]).double()
-        kernel = torch.exp(4 * (cosine.clamp(-1, 1) - 1)) * there[..., :, None] * there[..., None, :]
+        present = (torch.arange(u.shape[2], device=u.device) < n[..., None]).double()
+        kernel = torch.exp(4 * (cosine.clamp(-1, 1) - 1)) * present[..., :, None] * present[..., None, :]
         values = torch.linalg.eigvalsh(kernel / n.clamp(min=1)[..., None, None]).clamp(min=0)
         spread = -torch.xlogy(values, values).sum(-1) / n.clamp(min=2).log()
     blended = (n * spread.clamp(0, 1) + (k - n)) / k
     return torch.where(n < 2, 1.0, blended.clamp(0, 1))
 
 
-def _local(x: Tensor, o: dict[str, Any], window: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Persistence, phase stiffness and stability: what the last velocities say. (B, L) each."""
+def _velocity_terms(x: Tensor, o: dict[str, Any], window: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Persistence, phase stiffness and stability, (B, L) each, from the last velocities."""
     length, eps, m, stride = x.shape[1], o["eps_v"], o["m"], o["stride"]
     t = torch.arange(length, device=x.device)
-    v = _gain(x, 1)
+    v = _difference(x, 1)
     speed = _norm(v)
-    # The last m velocities sum to how far it got in m frames.
-    got = _norm(x - x[:, (t - m).clamp(min=0)])
+    # The last m velocities sum to the displacement over m frames.
+    displacement = _norm(x - x[:, (t - m).clamp(min=0)])
     path = F.pad(speed, (m - 1, 0)).unfold(-1, m, 1).sum(-1) + m * eps
-    persistence = (got / path).clamp(max=1)
+    persistence = (displacement / path).clamp(max=1)
 
     if stride > 1:
-        v = _gain(x, stride)
+        v = _difference(x, stride)
         speed, eps = _norm(v), stride * eps
-    v1, speed1 = _back(v, stride), _back(speed, stride)
+    v1, speed1 = _delayed(v, stride), _delayed(speed, stride)
     moving = (t >= 2 * stride) & (speed > eps) & (speed1 > eps)
     cosine = (v * v1).sum(-1) / torch.where(moving, speed, 1.0) / torch.where(moving, speed1, 1.0)
     phase = torch.where(moving, ((1 + cosine) / 2).clamp(0, 1), 0.5)
 
-    v2, speed2 = _back(v, 2 * stride), _back(speed, 2 * stride)
+    v2, speed2 = _delayed(v, 2 * stride), _delayed(speed, 2 * stride)
     known = t >= 3 * stride
     jerk = torch.where(known, _norm((v - v1) - (v1 - v2)), 0.0)
     if o["stability"] == "speed":
         bound = speed + 2 * speed1 + speed2
         steady = bound <= 4 * eps
     else:
-        # A jerk reaches three strides back: those of the window's first three reach out of it.
+        # A jerk reaches three strides back: those of the window's first three strides reach outside it.
         reach = max(1, min(window, length + 3 * stride) - 3 * stride)
         bound = F.pad(jerk, (reach - 1, 0)).unfold(-1, reach, 1).amax(-1)
         steady = bound <= 0
@@ -288,27 +290,27 @@ def _local(x: Tensor, o: dict[str, Any], window: int) -> tuple[Tensor, Tensor, T
     return persistence, phase, torch.where(steady | ~known, 1.0, ratio)
 
 
-def _gain(x: Tensor, frames: int) -> Tensor:
-    """How axis 1 changed in so many ``frames``, zeros before."""
+def _difference(x: Tensor, frames: int) -> Tensor:
+    """Change along axis 1 over ``frames``; 0 for the first ``frames``."""
     return torch.cat((torch.zeros_like(x[:, :frames]), x[:, frames:] - x[:, :-frames]), dim=1)
 
 
-def _back(x: Tensor, frames: int) -> Tensor:
-    """Axis 1 shifted to later by ``frames``, zeros before."""
+def _delayed(x: Tensor, frames: int) -> Tensor:
+    """Axis 1 shifted later by ``frames``, zeros in front."""
     return torch.cat((torch.zeros_like(x[:, :frames]), x[:, :-frames]), dim=1)[:, : x.shape[1]]
 
 
 def _ema(x: Tensor, weight: float) -> Tensor:
     """Causal moving average along axis 1 from 0, in log2(L) steps."""
-    y, kept, shift = x * weight, 1 - weight, 1
-    while shift < x.shape[1] and kept > 0:
-        y = y + kept * _back(y, shift)
-        kept, shift = kept * kept, 2 * shift
+    y, decay, shift = x * weight, 1 - weight, 1
+    while shift < x.shape[1] and decay > 0:
+        y = y + decay * _delayed(y, shift)
+        decay, shift = decay * decay, 2 * shift
     return y
 
 
 def bridge_scalars(x: Tensor | npt.ArrayLike, *, missing: Missing = "refuse", **options: Any) -> Tensor:
-    """The seven scalars by the fastest way there is for where ``x`` lives.
+    """The seven scalars, by the fastest implementation for the device of ``x``.
 
     Tensors on a CUDA device: :func:`torch_scalars` there. Everything else: the Rust core on the CPU, and the
     result on the device of ``x``.
@@ -323,15 +325,15 @@ def bridge_scalars(x: Tensor | npt.ArrayLike, *, missing: Missing = "refuse", **
 
     Raises:
         ShapeError: another shape or type, or missing vectors.
-        OptionError: an option outside its range or without a meaning.
+        OptionError: an unknown option, or one outside its range.
     """
     if not isinstance(x, Tensor):
         array = np.asarray(x)
         if array.dtype.kind != "f":
             raise ShapeError(f"x: expected floating-point numbers (..., L, d), given {array.dtype}")
         x = torch.from_numpy(np.ascontiguousarray(array, np.float64 if array.itemsize > 4 else np.float32))
-    if unknown := sorted(options.keys() - _NAMES):
-        raise OptionError(f"option {unknown[0]}: expected one of {', '.join(sorted(_NAMES))}")
+    if unknown := sorted(options.keys() - _OPTION_NAMES):
+        raise OptionError(f"option {unknown[0]}: expected one of {', '.join(sorted(_OPTION_NAMES))}")
     if x.is_cuda or not x.is_floating_point() or x.ndim < 2 or x.shape[-1] == 0:
         return torch_scalars(x, missing=missing, **options)
     if missing not in ("hold", "refuse"):
@@ -343,7 +345,7 @@ def bridge_scalars(x: Tensor | npt.ArrayLike, *, missing: Missing = "refuse", **
     return torch.from_numpy(vector_scalars(values.numpy(), **options)).to(device=x.device, dtype=dtype)
 
 
-_NAMES = frozenset(vector_scalars.__kwdefaults__ or ()) - {"profile"}
+_OPTION_NAMES = frozenset(vector_scalars.__kwdefaults__ or ()) - {"profile"}
 
 
 class GeometryBridge:
@@ -354,7 +356,7 @@ class GeometryBridge:
         options: those of :func:`pyanticip.vector_scalars`.
 
     Raises:
-        OptionError: an option outside its range or without a meaning.
+        OptionError: an unknown option, or one outside its range.
 
     >>> bridge = GeometryBridge(window=None)
     >>> bridge(torch.ones(2, 20, 3))[0, -1]
@@ -405,7 +407,7 @@ class AnticipationPacket:
 
     @property
     def scalars(self) -> tuple[float, ...]:
-        """The seven, in the order they have everywhere."""
+        """The seven scalars, in the order of :data:`pyanticip.SCALARS`."""
         values: tuple[float, ...] = astuple(self)[:7]
         return values
 
@@ -436,7 +438,7 @@ def packets(scalars: npt.ArrayLike, *, start: int = 0) -> list[AnticipationPacke
 
 
 def from_packets(packets: Iterable[AnticipationPacket]) -> npt.NDArray[np.float64]:
-    """The array :func:`packets` was given.
+    """The inverse of :func:`packets`.
 
     Args:
         packets: packets of consecutive positions, in order.
@@ -445,7 +447,7 @@ def from_packets(packets: Iterable[AnticipationPacket]) -> npt.NDArray[np.float6
         The scalars, (L, 7), float64.
 
     Raises:
-        ShapeError: something that is no packet, or a position missing or out of order.
+        ShapeError: an element that is no packet, or a position missing or out of order.
     """
     rows: list[tuple[float, ...]] = []
     last: int | None = None

@@ -39,7 +39,7 @@ class CheckpointError(MotionError, ValueError):
 
 
 class RigError(MotionError, ValueError):
-    """A rig file or setting that does not make sense; its ``problems`` are a line each, where known."""
+    """A rig file or setting that does not make sense; ``problems`` has a line for each fault, where known."""
 
     problems: tuple[str, ...] = ()
 
@@ -49,55 +49,55 @@ class DeviceError(MotionError, RuntimeError):
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, for the end of a line: without the number and the name that an OSError says again."""
+    """What went wrong, for the end of a line: an OSError without its number and file name."""
     return (getattr(error, "strerror", None) or "").lower() or str(error) or type(error).__name__
 
 
 def one_line(error: BaseException) -> str:
-    """The beginning of a library's message, in one line; the error's name where it has none."""
+    """The first 200 characters of an error's message, as one line; its class name where it has no message."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def suggestion(given: str, known: Iterable[str]) -> str:
-    """``; did you mean ...?`` for the nearest of the known words, or nothing."""
-    # Dashes of options and capitals make nothing alike or different.
-    plain = {word.lower().lstrip("-"): word for word in known}
-    near = get_close_matches(given.lower().lstrip("-"), plain, n=1, cutoff=0.65)
-    return f"; did you mean {plain[near[0]]}?" if near else ""
+def suggestion(word: str, known_words: Iterable[str]) -> str:
+    """``; did you mean ...?`` with the most similar known word, or ``""``."""
+    # Case and an option's leading dashes do not count.
+    originals = {known.lower().lstrip("-"): known for known in known_words}
+    matches = get_close_matches(word.lower().lstrip("-"), originals, n=1, cutoff=0.65)
+    return f"; did you mean {originals[matches[0]]}?" if matches else ""
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """``1 clip``, ``2 clips``; ``many`` where an s does not make the plural."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """``1 clip``, ``2 clips``; ``plural`` where it is not the singular and an s."""
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"
 
 
 def utf8(name: str) -> str:
-    """A file's name as text: what in it is none becomes ``?``."""
+    """A file name as valid Unicode: bytes that could not be decoded become ``?``."""
     return name.encode(errors="replace").decode()
 
 
 def printable(text: str) -> str:
-    """A text of anybody's with nothing in it that a terminal obeys."""
+    """Untrusted text, its control and other unprintable characters replaced by ``?``."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 @contextlib.contextmanager
 def foreign_errors(what: str, *, ours: bool = True) -> Iterator[None]:
-    """Of what somebody else's code raises, ``what`` and the reason in one line.
+    """Turn whatever third-party code raises into an OptionError of one line.
 
     Args:
-        what: who raised it.
-        ours: pass on a MotionError as it is, for it says where.
+        what: beginning of the message: what failed.
+        ours: let a MotionError pass unchanged; its message is already clear.
 
     Raises:
-        OptionError: anything else was raised.
+        OptionError: the block raised anything else.
     """
     try:
         yield
     except (Exception, SystemExit) as error:
         if isinstance(error, SystemExit) and error.code == 128 + signal.SIGTERM:
-            raise  # we are to end, whoever's code runs
+            raise  # this process was asked to terminate
         if ours and isinstance(error, MotionError):
             raise
-        # Not our module: whatever it raises is the reader's only clue.
+        # The class and message are the only clue to a fault in code that is not ours.
         raise OptionError(f"{what} ({type(error).__name__}: {one_line(error)})") from None

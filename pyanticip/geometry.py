@@ -21,14 +21,14 @@ Uncertainty = Literal["directional", "vendi"]
 Stability = Literal["speed", "max_jerk"]
 Profile = Literal["causal", "paper"]
 
-_ENDLESS = 1 << 20
-"""What a window without an end counts as, in frames."""
+_UNBOUNDED_WINDOW = 1 << 20
+"""Frames that an unbounded window (None) is treated as when options are checked."""
 
 WINDOW = "32 to 16384 frames"
-"""How long a window may be."""
+"""Allowed window lengths, for error messages."""
 
-_SHORTEST = 32
-"""The shortest window, in frames."""
+_MIN_WINDOW = 32
+"""The shortest window, frames."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,12 @@ class JointLimits:
         return rows
 
 
-def checked_numbers(name: str, given: npt.ArrayLike, kinds: str = "iuf") -> npt.NDArray[Any]:
-    """An array of numbers, of one of these kinds of dtype, or one clear line."""
-    if hasattr(given, "filled"):
+def checked_numbers(name: str, values: npt.ArrayLike, kinds: str = "iuf") -> npt.NDArray[Any]:
+    """``values`` as an array; a ShapeError unless its dtype's kind is one of ``kinds``."""
+    if hasattr(values, "filled"):
         raise ShapeError(f"{name}: given a masked array: fill what is masked first")
     try:
-        array = np.asarray(given)
+        array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ShapeError(f"{name}: expected an array of numbers: {one_line(error)}") from None
     if array.dtype.kind not in kinds:
@@ -78,9 +78,9 @@ def checked_numbers(name: str, given: npt.ArrayLike, kinds: str = "iuf") -> npt.
     return array
 
 
-def _column(name: str, given: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Numbers of this shape, or one clear line."""
-    column = checked_numbers(name, given, "biuf")
+def _column(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
+    """``values`` as float64; a ShapeError unless they have this shape."""
+    column = checked_numbers(name, values, "biuf")
     if column.shape != shape:
         raise ShapeError(f"{name}: expected shape {shape}, given {column.shape}")
     return column.astype(np.float64)
@@ -100,26 +100,26 @@ def _joint_weights(
     if weights is None and mask is None:
         return None
     w = np.ones(joints)
-    for name, given in (("weights", weights), ("mask", mask)):
-        if given is not None:
-            w = w * _column(name, given, (joints,))
-    wrong = np.flatnonzero(~(np.isfinite(w) & (w >= 0.0)))
-    if wrong.size or not w.any():
-        given = f"{w[wrong[0]]} of joint {wrong[0]}" if wrong.size else "only 0"
+    for name, values in (("weights", weights), ("mask", mask)):
+        if values is not None:
+            w = w * _column(name, values, (joints,))
+    invalid = np.flatnonzero(~(np.isfinite(w) & (w >= 0.0)))
+    if invalid.size or not w.any():
+        given = f"{w[invalid[0]]} of joint {invalid[0]}" if invalid.size else "only 0"
         raise OptionError(f"option weights: expected finite weights of at least 0, not all 0, given {given}")
     result: list[float] = w.tolist()
     return result
 
 
 def checked_count(name: str, value: Any, expected: str = "at least 1, inside the window") -> int:
-    """A positive integer that the core can read, or one clear line."""
+    """``value`` as an int; an OptionError unless it is a positive integer that fits the core's 64 bits."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value < 1 << 63:
         raise OptionError(f"option {name}: expected an integer of {expected}, given {value!r}")
     return int(value)
 
 
 def _number(name: str, value: Any) -> float:
-    """A number, or one clear line."""
+    """``value`` as a float, or an OptionError."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -127,18 +127,18 @@ def _number(name: str, value: Any) -> float:
 
 
 def _weights(commitment: Any) -> tuple[float, ...]:
-    """The three weights of the commitment, or one clear line."""
+    """The three weights of the commitment, or an OptionError."""
     try:
-        given = tuple(commitment)
+        weights = tuple(commitment)
     except TypeError:
         raise OptionError(f"option commitment: expected three weights, given {commitment!r}") from None
-    if len(given) != 3:
-        raise OptionError(f"option commitment: expected three weights, given {len(given)}")
-    return tuple(_number("commitment", weight) for weight in given)
+    if len(weights) != 3:
+        raise OptionError(f"option commitment: expected three weights, given {len(weights)}")
+    return tuple(_number("commitment", weight) for weight in weights)
 
 
 class _Options(dict[str, Any]):
-    """Options of a stream, checked for type here and for range in the core."""
+    """Options of a stream by name, their types checked here and their ranges in the core."""
 
     def __init__(
         self,
@@ -169,21 +169,22 @@ class _Options(dict[str, Any]):
             uncertainty=str(uncertainty),
             stability=str(stability),
         )
-        # The core calls it by another name; it refuses a shorter window by its own.
-        inside = min(self["window"] or _ENDLESS, _ENDLESS) - 1
-        if _SHORTEST <= inside + 1 <= self["m"]:
-            raise OptionError(f"option m: expected 1 to {inside} frames, inside the window, given {m}")
+        # Checked here because the core's message uses another name for m; a window that is too short is
+        # left to the core.
+        max_m = min(self["window"] or _UNBOUNDED_WINDOW, _UNBOUNDED_WINDOW) - 1
+        if _MIN_WINDOW <= max_m + 1 <= self["m"]:
+            raise OptionError(f"option m: expected 1 to {max_m} frames, inside the window, given {m}")
 
 
 class _Stream:
-    """What both streams share."""
+    """Base of both streams."""
 
     _core: _core.PoseStream | _core.VectorStream
     _options: _Options
     __slots__ = ("_core", "_options", "_push")
 
     def push_many(self, sequence: npt.ArrayLike) -> Array:
-        """Push frames one after the other, without the GIL; the same values as one push a frame.
+        """Push frames one after the other, without the GIL; the same values as pushing each alone.
 
         Args:
             sequence: the frames, (T, J, 4) or (T, d).
@@ -197,7 +198,7 @@ class _Stream:
         return self._core.push_many(sequence)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        # copy, deepcopy and pickle all come here; a shallow copy would go on in the same core.
+        # copy, deepcopy and pickle all call this; a shallow copy would share the core stream.
         name = type(self).__name__
         raise TypeError(f"a {name} cannot be copied or pickled: make another and push the same frames")
 
@@ -207,7 +208,7 @@ class _Stream:
 
     @property
     def valid(self) -> bool:
-        """Whether at most a tenth of what the window holds had to be held because it was missing."""
+        """Whether at most a tenth of the window's content was missing, and held from earlier frames."""
         return self._core.valid
 
     @property
@@ -228,7 +229,7 @@ class _Stream:
 
     @property
     def k(self) -> int:
-        """Nearest past states asked for their continuations."""
+        """Number of nearest past states whose continuations are compared."""
         return int(self._options["k"])
 
     @property
@@ -253,25 +254,25 @@ class _Stream:
 
 
 class ScalarStream(_Stream):
-    """The seven scalars of a stream of poses, frame by frame; causal, nothing grows.
+    """The seven scalars of a stream of poses, frame by frame; causal, in constant memory.
 
     Args:
         joints: joints of a pose, 1 to 1024.
         window: frames the scalars depend on, 32 to 16384 (256 is 5.12 s at 50 Hz).
-        k: nearest past states asked for their continuations, 2 to 1024.
+        k: number of nearest past states whose continuations are compared, 2 to 1024.
         stride: frames over which transition pressure, phase stiffness and stability are taken, three strides
             inside the window (6 is 0.12 s at 50 Hz).
         horizon: frames a continuation spans (10 is 0.2 s at 50 Hz).
         theiler: most recent frames that are too close in time to count as a past state.
         eps_v: speed below which nothing moves, radians per frame (weighted root mean square over joints).
         r0: radians added to the radius of the window: a still performer is not at the edge of a range.
-        m: velocities the directional persistence looks at.
-        commitment: weights of certainty, constraint proximity and persistence in commitment; sum 1.
+        m: number of recent velocities that directional persistence compares.
+        commitment: weights of certainty, constraint proximity and persistence in commitment; they sum to 1.
         ema: weight of the newest frame in a causal moving average of transition pressure, (0, 1]; None: none.
         uncertainty: ``"directional"`` (mean pairwise cosine) or ``"vendi"`` (Vendi score).
         stability: ``"speed"`` (jerk against speed) or ``"max_jerk"`` (the papers': against the largest jerk).
         weights: weight of each joint, (J,), at least 0, renormalised to sum 1; None: uniform.
-        mask: joints present, (J,); the others get weight 0. Joints of weight 0 are never looked at.
+        mask: joints present, (J,); the others get weight 0. Joints of weight 0 are ignored entirely.
         limits: joint limits that replace the range found in the data.
         profile: ``"causal"``; ``"paper"`` looks into the future and is refused here.
 
@@ -329,7 +330,7 @@ class ScalarStream(_Stream):
             The scalars in the order of :data:`pyanticip.SCALARS`, (7,).
 
         Raises:
-            ShapeError: another shape, a masked array, or no real numbers; the stream is as it was before.
+            ShapeError: another shape, a masked array, or no real numbers; the stream is unchanged.
         """
         return self._push(quats)
 
@@ -340,14 +341,14 @@ class VectorStream(_Stream):
     Args:
         dim: dimension of a vector, 1 to 65536.
         window: frames the scalars depend on, 32 to 16384; None: the whole prefix (memory and time grow).
-        k: nearest past states asked for their continuations, 2 to 1024.
+        k: number of nearest past states whose continuations are compared, 2 to 1024.
         stride: frames over which transition pressure, phase stiffness and stability are taken.
         horizon: frames a continuation spans.
         theiler: most recent frames that are too close in time to count as a past state.
         eps_v: length per frame below which nothing moves.
         r0: added to the radius of the window; None: ``eps_v``.
-        m: velocities the directional persistence looks at.
-        commitment: weights of certainty, proximity and persistence in commitment; sum 1.
+        m: number of recent velocities that directional persistence compares.
+        commitment: weights of certainty, proximity and persistence in commitment; they sum to 1.
         ema: weight of the newest frame in a causal moving average of transition pressure; None: none.
         uncertainty: ``"directional"`` or ``"vendi"``.
         stability: ``"speed"`` or ``"max_jerk"``.
@@ -397,7 +398,7 @@ class VectorStream(_Stream):
             The scalars in the order of :data:`pyanticip.SCALARS`, (7,).
 
         Raises:
-            ShapeError: another shape, a masked array, or no real numbers; the stream is as it was before.
+            ShapeError: another shape, a masked array, or no real numbers; the stream is unchanged.
         """
         return self._push(x)
 

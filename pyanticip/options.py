@@ -1,7 +1,7 @@
-"""Options, declared once: a class with a field for each, of which :mod:`pyanticip.cli` makes a command line.
+"""Option classes: one field per option, from which :mod:`pyanticip.cli` generates the command line.
 
-An option class lives where it is used, in a module that imports nothing heavy: the command line asks it for
-help and for errors before anything else is imported.
+An option class lives beside the code that uses it, in a module that imports nothing heavy: the command line
+needs it for help and validation before anything else is imported.
 
 >>> class Walk(Options):
 ...     seconds: float = option("How long.", 2.0, gt=0)
@@ -36,30 +36,30 @@ __all__ = [
 ]
 
 
-MOST = 1e9
-"""No option is a larger number: as seconds it is a life, which a clock of nanoseconds can count."""
+_MAX_NUMBER = 1e9
+"""Largest number of any option: as seconds, 31 years, which an int64 of nanoseconds can hold."""
 
 
 class Options(BaseModel):
-    """Options: frozen, closed, no NaN."""
+    """Base of option classes: frozen, no unknown fields, no NaN or infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def check(self) -> None:
-        """What can be told before anything is done: what has to exist does, what is written can be.
+        """Validate against the file system before work begins: inputs exist, outputs can be written.
 
         Raises:
-            OSError: A path that does not.
-            MotionError: A number that nothing can be done with; a combination or a content that makes no
-                sense, where a class looks for more.
+            OSError: A path that is missing or cannot be written.
+            MotionError: A number above 1e9; what subclasses check besides (combinations, contents).
         """
         for name, field in type(self).model_fields.items():
-            found = getattr(self, name)
-            if isinstance(found, float) and found > MOST:
-                raise OptionError(f"--{name.replace('_', '-')}: expected at most {MOST:g}, got {found:g}")
-            for path in found if isinstance(found, tuple) else (found,):
+            value = getattr(self, name)
+            if isinstance(value, float) and value > _MAX_NUMBER:
+                flag = f"--{name.replace('_', '-')}"
+                raise OptionError(f"{flag}: expected at most {_MAX_NUMBER:g}, got {value:g}")
+            for path in value if isinstance(value, tuple) else (value,):
                 if path is not None and shown(field).get("exists"):
-                    Path(path).stat()  # the error names it
+                    Path(path).stat()  # raises an error that names the path
                 if path is not None and shown(field).get("written"):
                     can_hold(path if path.is_dir() else path.parent)
 
@@ -77,17 +77,16 @@ def option(
     variable: str | None = None,
     **limits: Any,
 ) -> Any:
-    """A field of an option class; without a default it has to be given.
+    """A field of an option class; required where it has no default.
 
     Args:
-        flag: Its name on the command line where the field's will not do, as ``--json`` or ``--on/--off``.
-        argument: Whether it stands without a name.
-        metavar: What stands for the value in the help.
-        exists: Whether it is a path that has to be there, which is asked before anything is done.
-        written: Whether it is a path that is written in the end: that it can be is asked before anything is
-            done.
-        alone: The value that the name without one stands for.
-        variable: The environment variable that says it where the command line does not.
+        flag: Name on the command line where it differs from the field's, as ``--json`` or ``--on/--off``.
+        argument: Whether it is positional.
+        metavar: Placeholder for the value in the help.
+        exists: Whether it is an input path; :meth:`Options.check` checks that it exists.
+        written: Whether it is an output path; :meth:`Options.check` checks that it can be written.
+        alone: Value of a flag that is given without one.
+        variable: Environment variable that supplies the value where the command line does not.
         limits: ``ge``, ``gt``, ``le``, ``lt`` and whatever else :func:`pydantic.Field` takes.
     """
     shown: dict[str, Any] = {"flag": flag, "argument": argument, "metavar": metavar, "alone": alone}
@@ -96,22 +95,22 @@ def option(
 
 
 def shown(field: FieldInfo) -> dict[str, Any]:
-    """What :func:`option` was told of a field, besides what pydantic asks for."""
+    """The arguments that :func:`option` stored in a field for the command line."""
     return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
 
 
 def can_hold(folder: Path) -> None:
-    """Check before a long computation that what it ends with can be written; leaves nothing.
+    """Check before a long computation that its result can be written to ``folder``; leaves nothing behind.
 
     Raises:
-        OSError, DeviceError: Nothing can be written in the folder, or where it would have to be made.
+        OSError, DeviceError: The folder, or the nearest parent that exists, is not writable.
     """
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=nearest):
             pass
     except FileNotFoundError:
-        # As below /proc, which has folders that take no files.
+        # Folders below /proc do not hold files.
         raise DeviceError(f"{folder}: no file can be made there") from None
     except OSError as error:
         error.filename = str(folder)
@@ -120,10 +119,10 @@ def can_hold(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Overrides:
-    """Annotates a dict field with what may be said of a larger ``tree`` of settings, such as a rig file's.
+    """Annotates a dict field with options that override keys of a settings ``tree``, such as a rig file's.
 
-    ``names`` maps option names to dotted keys of the tree; kind, limits and help are the tree's own. The
-    field becomes a tree of what was given.
+    ``names`` maps option names to dotted keys of the tree; type, limits and help come from the tree. The
+    field's value is a nested dict of the options that were given.
     """
 
     tree: type[BaseModel]
@@ -131,10 +130,10 @@ class Overrides:
 
 
 def host_port(text: object) -> tuple[str, int]:
-    """(host, port) of ``HOST:PORT``, ``:PORT`` or ``PORT``; IPv6 as ``[::1]:9000``.
+    """(host, port) of ``HOST:PORT``, ``:PORT`` or ``PORT``; IPv6 as ``[::1]:9000``. The host is not resolved.
 
     Raises:
-        ValueError: It is none of these. Hosts are resolved when they are used.
+        ValueError: The text has none of these forms.
     """
     host, _, port = str(text).rpartition(":")
     if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
@@ -146,18 +145,18 @@ HostPort = Annotated[tuple[str, int], BeforeValidator(host_port)]
 
 
 def a_path(text: object) -> object:
-    """``text``; a ValueError where it is empty, as an unset variable is: that would be the current folder."""
+    """``text``; a ValueError if it is empty (an unset shell variable): that would mean the current folder."""
     if text == "":
         raise ValueError("expected a path, got ''")
     return text
 
 
 PathText = Annotated[str, BeforeValidator(a_path)]
-"""A path as a rig file says it."""
+"""A path in a rig file."""
 
 
 def first_problem(error: ValidationError) -> str:
-    """One line of the first thing that pydantic found wrong."""
+    """The first problem that pydantic found, in one line."""
     problem = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in problem["loc"])
     message = problem["msg"].removeprefix("Value error, ")
@@ -167,34 +166,34 @@ def first_problem(error: ValidationError) -> str:
 
 
 class JsonOption(Options):
-    """Of every command whose answer a program might read."""
+    """Options of every command with machine-readable output."""
 
     as_json: bool = option("Print one JSON object.", False, flag="--json")
 
     def but_json(self) -> dict[str, Any]:
-        """All others by name: what they are for takes them as they are."""
+        """All other options by name, for use as keyword arguments."""
         return {name: getattr(self, name) for name in type(self).model_fields if name != "as_json"}
 
 
 class SecondsOption(Options):
-    """Of every command that goes on until it is told to stop."""
+    """Options of every command that runs until it is stopped."""
 
     seconds: float | None = option("Stop after this many seconds.", None, gt=0)
 
 
 class CheckpointOption(Options):
-    """Of every command that the built-in model does for."""
+    """Options of every command that uses a model, built in by default."""
 
     checkpoint: Path | None = option("Checkpoint folder; the built-in model by default.", None, exists=True)
 
 
 class ModelOptions(CheckpointOption):
-    """Of every command that may do without a model."""
+    """Options of every command that can run without a model."""
 
     model: bool = option("Run the model; --no-model: the seven scalars play instead.", True)
 
     def check(self) -> None:
-        """As for all, and that a model that is named is used."""
+        """Also refuses a checkpoint that ``--no-model`` would ignore."""
         super().check()
         if self.checkpoint is not None and not self.model:
             raise OptionError("--checkpoint: --no-model has no use for it")

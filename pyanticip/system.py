@@ -1,9 +1,9 @@
-"""What Linux, macOS and Windows do each in its own way.
+"""Everything that differs between Linux, macOS and Windows.
 
-But for priorities (:mod:`realtime.tuning`), stamps of datagrams (:mod:`realtime.sources.udp`) and what there
-is of it in asyncio (:mod:`realtime.loop`), which not every process loads, nothing else asks where it runs.
+Nothing else looks at the platform, except for priorities (:mod:`realtime.tuning`), datagram timestamps
+(:mod:`realtime.sources.udp`) and asyncio (:mod:`realtime.loop`), which not every process loads.
 
-``make check`` types the packages as each of the three sees them.
+``make check`` type-checks the packages for all three platforms.
 """
 
 from __future__ import annotations
@@ -49,25 +49,24 @@ __all__ = [
     "widen_pipe",
 ]
 
-# How often Windows is asked whether a pipe has something to read.
-_LOOK_S = 0.005
+# Interval at which a Windows pipe is polled for input.
+_POLL_S = 0.005
 
-#: What a child process is begun with, so that Ctrl-C at the terminal reaches its parent alone.
+#: Popen arguments of a child process that must not receive Ctrl-C from the terminal; its parent does.
 ALONE: dict[str, Any]
 if sys.platform == "win32":
     ALONE = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 else:
     ALONE = {"start_new_session": True}
 
-
-#: Whether a file that is open may be renamed, and another take its place.
+#: Whether an open file may be renamed, and another take its name.
 REPLACES_OPEN_FILES = sys.platform != "win32"
-#: Whether a folder can be opened, and so be locked.
+#: Whether a folder can be opened, and so locked.
 LOCKS_FOLDERS = sys.platform != "win32"
 
 
 def clock_is_fine() -> bool:
-    """Whether Python's monotonic clock ticks often enough to time a frame by."""
+    """Whether Python's monotonic clock resolves less than a millisecond, enough to time frames."""
     return time.get_clock_info("monotonic").resolution < 0.001
 
 
@@ -75,9 +74,10 @@ def clock_is_fine() -> bool:
 
 
 def try_lock(handle: int) -> bool | None:
-    """Lock an open file until its handle is closed, however that comes.
+    """Take an exclusive lock on an open file; it lasts until the handle is closed, or the process dies.
 
-    True: it is ours; False: somebody else has it; None: there are no locks here.
+    Returns:
+        True: locked; False: another process holds the lock; None: this file system has no locks.
     """
     try:
         if sys.platform == "win32":
@@ -96,7 +96,7 @@ def try_lock(handle: int) -> bool | None:
 
 
 def lower_priority(by: int) -> None:
-    """Let others go first: ``by`` steps of niceness, on Windows the class below the ordinary one."""
+    """Raise this process's niceness by ``by``; on Windows, move it to the class below normal."""
     with contextlib.suppress(OSError, AttributeError):
         if sys.platform == "win32":
             below_normal = 0x4000
@@ -108,7 +108,7 @@ def lower_priority(by: int) -> None:
 
 
 def cores() -> int:
-    """How many processors we may use."""
+    """Number of processors that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     else:
@@ -116,7 +116,7 @@ def cores() -> int:
 
 
 def cores_and_load() -> tuple[int, float] | None:
-    """How many processors we may use, and how many are asked for; None where nobody tells (Windows)."""
+    """Processors that this process may use, and the load average of the last minute; None on Windows."""
     if sys.platform == "win32":
         return None
     else:
@@ -124,10 +124,7 @@ def cores_and_load() -> tuple[int, float] | None:
 
 
 def begin_anew(*more: str) -> NoReturn:
-    """Begin this program again in place of itself; on Windows, which cannot, as its child.
-
-    ``more`` arguments come last.
-    """
+    """Restart this program in place, ``more`` arguments appended; on Windows, which cannot, as a child."""
     command = [sys.executable, *sys.orig_argv[1:], *more]
     if sys.platform == "win32":
         sys.exit(subprocess.call(command))
@@ -136,14 +133,14 @@ def begin_anew(*more: str) -> NoReturn:
 
 
 def widen_pipe(descriptor: int, size: int) -> None:
-    """Let a pipe hold ``size`` bytes, where the system lets us (Linux)."""
+    """Set a pipe's capacity to ``size`` bytes, where the system allows it (Linux)."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, size)
 
 
 def quoted(text: str) -> str:
-    """A text as it is typed in a command: in quotes where it has blanks."""
+    """A text as a shell argument, quoted where needed."""
     return subprocess.list2cmdline([text]) if sys.platform == "win32" else shlex.quote(text)
 
 
@@ -151,18 +148,18 @@ def quoted(text: str) -> str:
 
 
 def signals(*names: str) -> list[signal.Signals]:
-    """Those of these that there are."""
+    """Those of the named signals that this platform has."""
     return [signal.Signals[name] for name in names if name in signal.Signals.__members__]
 
 
 def ignore_terminal() -> None:
-    """Leave what the terminal says (Ctrl-C, that it is closed) to the parent; our input ends with that."""
+    """Ignore the terminal's signals (Ctrl-C, hang-up); the parent handles them, and closes our input."""
     for number in signals("SIGINT", "SIGHUP", "SIGQUIT", "SIGBREAK"):
         signal.signal(number, signal.SIG_IGN)
 
 
 def terminal_is_ours(descriptor: int) -> bool:
-    """Whether a terminal's foreground is ours: who is in the background must not touch it."""
+    """Whether we are the terminal's foreground process group; a background one must not touch it."""
     if sys.platform == "win32":
         return True
     else:
@@ -170,7 +167,10 @@ def terminal_is_ours(descriptor: int) -> bool:
 
 
 def raw_keys(descriptor: int) -> list[Any] | None:
-    """Let a terminal give each key as it is pressed; what it was set to before. None: it has to be asked."""
+    """Switch a terminal to unbuffered input, and return its former settings for :func:`cooked_keys`.
+
+    None: this platform has no such mode (Windows); poll :func:`pressed_keys` instead.
+    """
     if sys.platform == "win32":
         return None
     else:
@@ -180,48 +180,48 @@ def raw_keys(descriptor: int) -> list[Any] | None:
 
 
 def cooked_keys(descriptor: int, before: list[Any] | None) -> None:
-    """Set a terminal to what it was before :func:`raw_keys`."""
+    """Restore the terminal settings that :func:`raw_keys` returned."""
     if sys.platform != "win32" and before is not None:
         with contextlib.suppress(termios.error):
             termios.tcsetattr(descriptor, termios.TCSANOW, before)
 
 
 def pressed_keys() -> str:
-    """What was pressed since the last time, arrows and their like left out, where it has to be asked."""
-    found = ""
+    """Characters typed since the last call, without arrow and function keys; ``""`` except on Windows."""
+    keys = ""
     if sys.platform == "win32":
         while msvcrt.kbhit():
             key = msvcrt.getwch()
             if key in ("\x00", "\xe0"):  # the first half of an arrow
                 msvcrt.getwch()
             else:
-                found += key
-    return found
+                keys += key
+    return keys
 
 
 def readable(seconds: float, *sockets: socket.socket) -> Sequence[socket.socket | int]:
-    """Which of some sockets, and standard input (as 0), can be read or have ended; waits so long at most."""
+    """Those of ``sockets`` and standard input (as 0) that are readable or closed; waits up to ``seconds``."""
     if sys.platform == "win32":
-        until = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         while True:
-            found: list[socket.socket | int] = [0] if _input_waits() else []
-            left = until - time.monotonic()
-            wait = 0.0 if found else min(max(left, 0.0), _LOOK_S)
+            ready: list[socket.socket | int] = [0] if _input_is_ready() else []
+            remaining = deadline - time.monotonic()
+            wait = 0.0 if ready else min(max(remaining, 0.0), _POLL_S)
             if sockets:
-                found += select.select(sockets, [], [], wait)[0]
+                ready += select.select(sockets, [], [], wait)[0]
             elif wait:
                 time.sleep(wait)
-            if found or left <= 0.0:
-                return found
+            if ready or remaining <= 0.0:
+                return ready
     else:
-        waited_for: list[socket.socket | int] = [0, *sockets]
-        return select.select(waited_for, [], [], max(seconds, 0.0))[0]
+        inputs: list[socket.socket | int] = [0, *sockets]
+        return select.select(inputs, [], [], max(seconds, 0.0))[0]
 
 
 if sys.platform == "win32":
 
-    def _input_waits() -> bool:
+    def _input_is_ready() -> bool:
         try:
             return bool(_winapi.PeekNamedPipe(msvcrt.get_osfhandle(0))[0])
-        except OSError:  # the other end is gone
+        except OSError:  # the other end is closed
             return True

@@ -1,4 +1,4 @@
-"""The one door for files of anybody's: what kind, how large, how deep. What is not so is one line."""
+"""Reads every untrusted file: checks its kind, size and nesting; anything else is an error of one line."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ __all__ = [
     "read_toml",
 ]
 
-# What an archive may unpack to: so much, and so many times its own size besides. Motion that stands still
-# packs a thousandfold, real motion three times.
-_UNPACKED, _TIMES = 64 << 20, 100
+# An archive may unpack to this many bytes, and this many times its own size besides: a still pose compresses
+# a thousandfold, real motion threefold.
+_UNPACKED_BYTES, _UNPACKED_RATIO = 64 << 20, 100
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, ValueError, OSError, KeyError, EOFError, RuntimeError)
-"""What reading an archive raises that is damaged, locked by a password or packed in an unknown way."""
-_TEXT = 256 << 20
-_DEEPEST = 50
+"""Raised on reading an archive that is damaged, encrypted or of an unknown compression."""
+_MAX_TEXT_BYTES = 256 << 20
+_MAX_TOML_DEPTH = 50
 
 
 def open_file(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> io.BufferedReader:
-    """A file to read from. What is no file on a disk (a folder, a pipe, a device) is never waited for.
+    """Open a regular file for reading, without ever blocking on a pipe or a device.
 
     Raises:
-        MotionError: An ``error``: it is missing, something else, or cannot be read.
+        MotionError: An ``error``: it is missing, no regular file, or cannot be read.
     """
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -63,14 +63,14 @@ def open_file(path: str | os.PathLike[str], error: type[MotionError] = FormatErr
 
 
 def check_file(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> None:
-    """Refuse what another library could not open, or would wait for; an ``error`` as of :func:`open_file`."""
+    """Raise what :func:`open_file` does, before a library opens the file itself."""
     open_file(path, error).close()
 
 
 def read_file(
     path: str | os.PathLike[str], most: int, error: type[MotionError] = FormatError, what: str = "such a file"
 ) -> bytes:
-    """The bytes of a file, of which ``what`` has ``most`` at most.
+    """The bytes of a file of ``most`` bytes at most; ``what`` names its kind in the error.
 
     Raises:
         MotionError: An ``error``: as :func:`open_file`, or it is larger.
@@ -81,7 +81,7 @@ def read_file(
             limit = f"{most >> 20} MB" if most >= 1 << 20 else f"{most} bytes"
             raise error(f"{path}: is larger than {limit}, the most {what} may have")
         try:
-            data = file.read(size + 1)  # room for as much is taken, however little comes
+            data = file.read(size + 1)  # read() allocates this much at once, so it is bounded by the size
         except OSError as problem:
             raise error(f"{path}: cannot be read: {reason(problem)}") from None
     if len(data) > size:
@@ -90,24 +90,24 @@ def read_file(
 
 
 def read_text(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> str:
-    """A text in UTF-8 of 256 MB at most, without the mark that it may begin with.
+    """A UTF-8 file of 256 MB at most, without its byte order mark.
 
     Raises:
-        MotionError: An ``error``: as :func:`read_file`, or it is no such text.
+        MotionError: An ``error``: as :func:`read_file`, or it is not UTF-8.
     """
     try:
-        return read_file(path, _TEXT, error, "a text").decode("utf-8-sig")
+        return read_file(path, _MAX_TEXT_BYTES, error, "a text").decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise error(f"{path}: cannot be read: not UTF-8 at byte {problem.start}") from None
 
 
 def read_json(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> Any:
-    """What a file of JSON says; an ``error`` as of :func:`read_file` and :func:`parse_json`."""
-    return parse_json(read_file(path, _TEXT, error, "a text"), str(path), error)
+    """The value in a JSON file; raises as :func:`read_file` and :func:`parse_json`."""
+    return parse_json(read_file(path, _MAX_TEXT_BYTES, error, "a text"), str(path), error)
 
 
 def parse_json(data: bytes, where: str, error: type[MotionError] = FormatError) -> Any:
-    """What JSON says; an ``error`` where it is none, or too deep, or has a number of thousands of digits."""
+    """The value of a JSON text; an ``error`` if it is invalid, too deep, or a number is too long."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
@@ -115,7 +115,7 @@ def parse_json(data: bytes, where: str, error: type[MotionError] = FormatError) 
 
 
 def parse_toml(data: bytes, where: object, error: type[MotionError] = FormatError) -> dict[str, Any]:
-    """What TOML says; an ``error`` as of :func:`parse_json`, which tells the line."""
+    """The tables of a TOML text; an ``error`` with the line where it is invalid or too deep."""
     try:
         tree = tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -124,9 +124,9 @@ def parse_toml(data: bytes, where: object, error: type[MotionError] = FormatErro
         raise error(f"{where}: not valid TOML: too deep") from None
     except ValueError as problem:
         raise error(f"{where}: not valid TOML: {one_line(problem)}") from None
-    # Dotted keys nest without tomllib's recursion, and would end that of whoever walks through them.
+    # tomllib does not recurse for dotted keys: their depth would overflow whoever walks the tree.
     level: list[Any] = [tree]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_TOML_DEPTH):
         level = [
             inner
             for outer in level
@@ -139,17 +139,19 @@ def parse_toml(data: bytes, where: object, error: type[MotionError] = FormatErro
 
 
 def read_toml(path: str | os.PathLike[str], error: type[MotionError] = FormatError) -> dict[str, Any]:
-    """What a file of TOML says; an ``error`` as of :func:`read_file` and :func:`parse_toml`."""
-    return parse_toml(read_file(path, _TEXT, error, "a text"), path, error)
+    """The tables of a TOML file; raises as :func:`read_file` and :func:`parse_toml`."""
+    return parse_toml(read_file(path, _MAX_TEXT_BYTES, error, "a text"), path, error)
 
 
 def check_unpacked(path: Path, archive: zipfile.ZipFile, size: int) -> None:
-    """Refuse an archive of ``size`` bytes that unpacks to far more than motion can; its word is taken, for
-    no more than it says is ever unpacked.
+    """Refuse an archive of ``size`` bytes that unpacks to far more than motion can.
+
+    The sizes it declares are trusted: no more than that is ever unpacked.
 
     Raises:
-        FormatError: It does.
+        FormatError: It unpacks to too much.
     """
-    unpacked, most = sum(member.file_size for member in archive.infolist()), _UNPACKED + _TIMES * size
+    unpacked = sum(member.file_size for member in archive.infolist())
+    most = _UNPACKED_BYTES + _UNPACKED_RATIO * size
     if unpacked > most:
         raise FormatError(f"{path}: unpacks to {unpacked >> 20} MB, of {size} bytes at most {most >> 20} MB")

@@ -1,4 +1,4 @@
-"""Work in several processes with little waiting in memory; one process works in place."""
+"""Map a function over tasks in several processes, with a bounded queue; one worker runs in this process."""
 
 import multiprocessing
 import os
@@ -15,30 +15,30 @@ from pyanticip.errors import FormatError, OptionError
 T = TypeVar("T")
 R = TypeVar("R")
 
-_MOST = 1000
-"""What a system counts its processes by has an end."""
+_MAX_WORKERS = 1000
+"""Stays below the system's limit on processes."""
 
 
-def _start() -> None:
-    """Ctrl-C is for the parent, and who loses the parent ends."""
+def _init_worker() -> None:
+    """Leave Ctrl-C to the parent, and exit when the parent does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
 
 
 def end_with_parent() -> None:
-    """Who loses the parent ends: a killed command leaves no process behind."""
+    """Exit when the parent process does, so that a killed command leaves no process behind."""
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=_exit_after, args=(parent.sentinel,), daemon=True).start()
 
 
-def _end_with(sentinel: int) -> None:
+def _exit_after(sentinel: int) -> None:
     wait_for([sentinel])
     os._exit(1)
 
 
 def needs_guard() -> None:
-    """Refuse to go on in a worker that runs its parent's script once more, before it waits for the parent.
+    """Refuse to go on in a worker that re-runs its parent's script: it would wait for the parent forever.
 
     Raises:
         OptionError: a script whose work is not under ``if __name__ == "__main__"``.
@@ -48,35 +48,36 @@ def needs_guard() -> None:
 
 
 def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator[R]:
-    """Results of ``work`` as they come, in no particular order.
+    """Yield the results of ``work`` as they complete, in no particular order.
 
     Args:
-        work: a function of a module.
-        tasks: taken as there is room: twice as many as workers are under way.
-        workers: processes, a thousand at most; with 1 everything happens here.
+        work: a module-level function, so that it can be pickled.
+        tasks: consumed lazily: at most twice as many as there are workers are submitted at a time.
+        workers: number of processes, capped at 1000; 1 runs everything in this process.
 
     Raises:
-        OptionError: no worker.
-        FormatError: a worker process ended before its time.
+        OptionError: ``workers`` is less than 1.
+        FormatError: a worker process died.
     """
     if workers < 1:
         raise OptionError(f"workers must be at least 1, given {workers}")
     if workers == 1:
         yield from map(work, tasks)
         return
-    workers = min(workers, _MOST)
-    # Not by fork: the parent may have threads (rayon, a progress bar) that a copy would not.
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
-    under_way: set[Future[R]] = set()
+    workers = min(workers, _MAX_WORKERS)
+    # Not fork: the parent may have threads (rayon, a progress bar) that a forked copy would lack.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_init_worker)
+    pending: set[Future[R]] = set()
     try:
         for task in tasks:
-            if len(under_way) >= 2 * workers:
-                done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            if len(pending) >= 2 * workers:
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for future in done:
                     yield future.result()
-            under_way.add(pool.submit(work, task))
-        while under_way:
-            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            pending.add(pool.submit(work, task))
+        while pending:
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
             for future in done:
                 yield future.result()
     except BrokenProcessPool:

@@ -1,7 +1,7 @@
-"""The command line: the composition root, and the only package that knows both realtime and training.
+"""The command line: the composition root, and the only package that imports both realtime and training.
 
-A command is a function of one option class (:mod:`pyanticip.cli.generate`). What it works with is imported
-when it runs, so that help and errors are quick.
+A command is a function of one option class (:mod:`pyanticip.cli.generate`). It imports what it needs when it
+runs, so that help and errors are quick.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Entry of the console script and of ``python -m pyanticip``."""
+    """Entry point of the console script and of ``python -m pyanticip``."""
     try:
-        # Here, since Ctrl-C may come while they are imported.
+        # Imported here so that Ctrl-C during the import is handled too.
         from pyanticip.cli import terminal
         from pyanticip.cli.commands import cli
 

@@ -1,4 +1,4 @@
-"""The commands that measure and wear out: ``pyanticip bench``, ``pyanticip soak``."""
+"""The commands ``pyanticip bench`` and ``pyanticip soak``."""
 
 from __future__ import annotations
 
@@ -73,8 +73,7 @@ def bench_network(args: options.NetworkOptions) -> Answer:
     """
     from realtime.bench.network import markdown, run, table
 
-    shown = sys.stderr.isatty()
-    result = run(args.files, args.seconds, checkpoint=args.checkpoint, progress=shown)
+    result = run(args.files, args.seconds, checkpoint=args.checkpoint, progress=sys.stderr.isatty())
     return result, markdown(result) if args.markdown else table
 
 

@@ -1,4 +1,4 @@
-"""The command that all others are commands of."""
+"""The root command, ``pyanticip``, and the list of its subcommands."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pyanticip.errors import MotionError
 from pyanticip.system import clock_is_fine
 
 
-def _ours() -> None:
-    """Refuse to go on with another project's ``realtime`` or ``training`` package in our place."""
+def _check_packages() -> None:
+    """Refuse to run if another project's ``realtime`` or ``training`` package shadows ours."""
     from importlib.util import find_spec
 
     home = Path(__file__).resolve().parents[2]
@@ -40,7 +40,7 @@ def cli() -> None:
 
     Example: pyanticip live --source mocopi://0.0.0.0 --osc 127.0.0.1:9000
     """
-    _ours()
+    _check_packages()
     if not clock_is_fine():
         raise MotionError(
             "on Windows Python 3.13 or later is needed: the clock of older ones ticks every 16 ms"

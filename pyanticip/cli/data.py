@@ -1,4 +1,4 @@
-"""The commands that prepare motion for training: ``pyanticip train data``."""
+"""The commands ``pyanticip train data``: preparing motion for training."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ def data() -> None:
 
 @contextmanager
 def _progress(what: str, quiet: bool) -> Iterator[Callable[[Step], None]]:
-    """A bar on the terminal, a line for every file that cannot be used, and after Ctrl-C or SIGTERM how to go
-    on; all on standard error."""
+    """Show progress on standard error: a bar, a line for every unusable file, and a hint when interrupted."""
     from rich.console import Console
 
     from training.data.sets.progress import shown

@@ -1,4 +1,4 @@
-"""The commands that judge: ``pyanticip evaluate``."""
+"""The commands ``pyanticip evaluate``."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def evaluate_motion(args: options.MotionOptions) -> Answer:
     from training.evaluate import report as page
     from training.report.tables import bars
 
-    seen = 0 if args.report is None else page.looks(args.report)
+    earlier_looks = 0 if args.report is None else page.looks(args.report)
     console = Console(stderr=True, quiet=args.as_json)
-    with bars(console) as told:
+    with bars(console) as progress:
         if args.retune is not None:
-            motion.retune(args.data, args.retune, cache=args.cache, say=told)
+            motion.retune(args.data, args.retune, cache=args.cache, say=progress)
         found = motion.evaluate(
             args.checkpoint,
             args.data,
@@ -57,14 +57,14 @@ def evaluate_motion(args: options.MotionOptions) -> Answer:
             manifest=args.manifest,
             settings=args.retune,
             seeds=args.seeds,
-            say=told,
-            tell=lambda line: None if console.is_terminal else console.print(line),  # there bars say it
+            say=progress,
+            tell=lambda line: None if console.is_terminal else console.print(line),  # a terminal shows bars
         )
     command = shlex.join(["pyanticip", *sys.argv[1:]])
     found |= {
         "date": date.today().isoformat(),
         "command": command,
-        "looks": seen + (found["split"] == "test"),
+        "looks": earlier_looks + (found["split"] == "test"),
     }
     files = [] if args.report is None else page.write(found, args.report)
     return found, [page.markdown(found), *(f"wrote {name}" for name in files[:1])]
@@ -187,6 +187,6 @@ def evaluate_sensors(args: options.SensorsOptions) -> Answer:
     from training.evaluate import sensors
     from training.report.tables import bars
 
-    with bars(Console(stderr=True, quiet=args.as_json)) as told:
-        report = sensors.evaluate(args.data, args.split, args.cache, every=args.every, say=told)
+    with bars(Console(stderr=True, quiet=args.as_json)) as progress:
+        report = sensors.evaluate(args.data, args.split, args.cache, every=args.every, say=progress)
     return report, sensors.markdown(report)

@@ -1,4 +1,4 @@
-"""The commands that look into files."""
+"""The commands ``pyanticip info`` and ``pyanticip export``."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def info(args: InfoOptions) -> Answer | None:
     from realtime.programs.artifact_info import describe_artifact
     from realtime.recording.info import recording_info
 
-    begins = b""
+    magic = b""
     if args.file.is_file():
         with open_file(args.file) as opened:
-            begins = opened.read(16)
+            magic = opened.read(16)
     if args.picture is not None:
         check_out(args.picture, (".png", ".svg", ".pdf"))
-    drawn = args.picture is not None or args.joints is not None
+    as_motion = args.picture is not None or args.joints is not None
     if args.file.is_file():
-        check_reading([args.file], args.reading(), rated=drawn)
-    if is_recording(begins) and not drawn:
+        check_reading([args.file], args.reading(), rated=as_motion)
+    if is_recording(magic) and not as_motion:
         found = recording_info(args.file)
-        return found, _recording(found)
-    if not drawn and (told := describe_artifact(args.file)) is not None:
+        return found, _recording_lines(found)
+    if not as_motion and (artifact := describe_artifact(args.file)) is not None:
         for name in args.reading():
             raise OptionError(f"--{name} is for motion files; {args.file} is none")
-        return told
+        return artifact
     from pyanticip.motion.describe import as_lines, describe
 
     if args.joints == "":
@@ -66,8 +66,8 @@ def info(args: InfoOptions) -> Answer | None:
     return found, lines, int(found["refused"] is not None)
 
 
-def _recording(found: dict[str, Any]) -> Iterator[str]:
-    """What a recording holds, for people."""
+def _recording_lines(found: dict[str, Any]) -> Iterator[str]:
+    """Summary of a recording as text."""
     when = found["recorded"] or "at no known time"
     yield f"{found['file']}: {found['duration_s']:.1f} s, recorded {when}"
     for name, source in found["sources"].items():
@@ -76,11 +76,11 @@ def _recording(found: dict[str, Any]) -> Iterator[str]:
     for kind, heard in found["heard"].items():
         if heard["rate"]:
             yield f"  {kind}: {heard['rate']:.1f} frames a second, jitter {heard['jitter_ms']:.1f} ms"
-    own, doubled = (
+    received, doubled = (
         sum(heard["counters"].get(name, 0) for heard in found["heard"].values())
         for name in ("frames", "doubled")
     )
-    lost = "" if found["lost"] is None else f", {own} received from the sender, {found['lost']} lost"
+    lost = "" if found["lost"] is None else f", {received} received from the sender, {found['lost']} lost"
     lost += f", {doubled} doubled" if doubled else ""
     yield f"  {found['frames']} frames{lost}; {found['outputs']} outputs"
     yield f"  {found['events']} events, {found['notes']} notes"

@@ -1,8 +1,7 @@
-"""Commands made from option classes: each field is an option, an argument or a part of a larger tree.
+"""Click commands generated from option classes: a field is an option, an argument or :class:`Overrides`.
 
-A command names its class as ``module:Class``; the module is imported when the command's options are asked
-for, so that listing the commands costs nothing. What was given becomes one instance, checked, and that is
-what the command's function gets.
+A command names its class as ``module:Class``; the module is imported when the command's options are needed,
+so that listing the commands costs nothing. The command's function receives one validated instance.
 """
 
 from __future__ import annotations
@@ -30,51 +29,51 @@ if TYPE_CHECKING:
 
 
 class Command(click.Command):
-    """A command of an option class (``options``) that may need an extra of this package (``extra``)."""
+    """A command with an option class (``options``), and perhaps an extra that it needs (``extra``)."""
 
     def __init__(
         self, *args: Any, options: str | None = None, extra: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(*args, **{**kwargs, "help": _help(kwargs.get("help"))})
-        self._named, self._extra = options, extra
-        #: Where in the instance an option belongs that is a part of a tree: field and dotted key.
-        self._places: dict[str, tuple[str, str]] = {}
-        #: Those of them that have to be there.
-        self._there: list[str] = []
+        self._options_path, self._extra = options, extra
+        #: Field and dotted key of each option that overrides a key of a settings tree.
+        self._override_keys: dict[str, tuple[str, str]] = {}
+        #: Those overrides that are paths and must exist.
+        self._input_paths: list[str] = []
         if options is not None:
-            del self.params  # in the way of the property
+            del self.params  # click's attribute would hide the property below
 
     @cached_property
     def options(self) -> type[Options]:
-        """The class, imported now."""
-        module, _, name = str(self._named).partition(":")
-        found: type[Options] = getattr(import_module(module), name)
-        return found
+        """The option class, imported on first use."""
+        module, _, name = str(self._options_path).partition(":")
+        options: type[Options] = getattr(import_module(module), name)
+        return options
 
     @cached_property
     def params(self) -> list[click.Parameter]:  # type: ignore[override]
-        """One for each field: arguments, then the class's own options, then those of its bases."""
+        """The parameters: arguments, then the class's own options, then those of its bases."""
         from pyanticip.options import Overrides, shown
 
         fields = self.options.model_fields
         own = [name for kind in self.options.__mro__ for name in vars(kind).get("__annotations__", ())]
         arguments = [name for name, field in fields.items() if shown(field).get("argument")]
-        found = []
+        params = []
         for name in dict.fromkeys([*arguments, *(name for name in own if name in fields)]):
             field = fields[name]
-            tree = next((each for each in field.metadata if isinstance(each, Overrides)), None)
-            if tree is None:
-                found.append(_parameter(name, field))
+            overrides = next((each for each in field.metadata if isinstance(each, Overrides)), None)
+            if overrides is None:
+                params.append(_parameter(name, field))
                 continue
-            for option, key in tree.names.items():
-                self._places[option] = (name, key)
-                leaf = _leaf(tree.tree, key)
-                self._there += [option] if shown(leaf).get("exists") else []
-                found.append(_parameter(option, leaf, within=True))
-        return found
+            for option, key in overrides.names.items():
+                self._override_keys[option] = (name, key)
+                leaf = _leaf(overrides.tree, key)
+                self._input_paths += [option] if shown(leaf).get("exists") else []
+                params.append(_parameter(option, leaf, is_override=True))
+        return params
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does. The last of several settings counts, but a file that nobody reads is a mistake."""
+        """As click, where the last of repeated options wins; but a repeated path is refused as a mistake."""
         with augment_usage_errors(ctx):
             *_, order = self.make_parser(ctx).parse_args(list(args))
         for param, times in Counter(order).items():
@@ -83,11 +82,8 @@ class Command(click.Command):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Build the options from what was given and call the function with them.
-
-        What it returns is shown: a result, its text for people, and the exit code where it may not be 0.
-        """
-        if self._named is None:
+        """Build the options, call the function with them, and print the ``Answer`` that it returns."""
+        if self._options_path is None:
             return super().invoke(ctx)
         from pydantic import ValidationError
 
@@ -95,9 +91,9 @@ class Command(click.Command):
 
         given: dict[str, Any] = {}
         for name, value in ctx.params.items():
-            if value is None or (value == () and name in self._places):
+            if value is None or (value == () and name in self._override_keys):
                 continue
-            field, key = self._places.get(name, (name, ""))
+            field, key = self._override_keys.get(name, (name, ""))
             table = given
             for part in [field, *key.split(".")][:-1] if key else []:
                 table = table.setdefault(part, {})
@@ -109,41 +105,41 @@ class Command(click.Command):
             flag = next((p.opts[0] for p in self.params if p.name == name), name)
             raise OptionError(f"{ctx.info_name}: {flag}{first_problem(error).removeprefix(name)}") from None
         options.check()
-        for path in (ctx.params[name] for name in self._there if ctx.params[name] is not None):
-            Path(path).stat()  # the error names it
+        for path in (ctx.params[name] for name in self._input_paths if ctx.params[name] is not None):
+            Path(path).stat()  # raises an error that names the path
         if self._extra is not None:
             needs(self._extra)
         assert self.callback is not None
         with augment_usage_errors(ctx):
-            found = self.callback(options)
-        if found is None:
+            returned = self.callback(options)
+        if returned is None:
             return
-        result, text, *code = found
+        result, text, *code = returned
         answer(result, text, isinstance(options, JsonOption) and options.as_json)
         if any(code):
             raise click.exceptions.Exit(*code)
 
 
-_OLD = "docs/experiments/{}/page.md says which commit has it"
+_IN_PAGE = "docs/experiments/{}/page.md says which commit has it"
 _BENCH = "python -m pytest tests/benches -o addopts= --benchmark-only -k"
 SUCCESSORS = {
     "train study": "python -m training.studies geometric-bias --out RUNS",
-    "train study-motion": _OLD.format("geometry-motion"),
-    "train study-parts": _OLD.format("motion-risk"),
-    "train patterns": _OLD.format("trajectory-positions"),
-    "train planning": _OLD.format("planning-signal"),
+    "train study-motion": _IN_PAGE.format("geometry-motion"),
+    "train study-parts": _IN_PAGE.format("motion-risk"),
+    "train patterns": _IN_PAGE.format("trajectory-positions"),
+    "train planning": _IN_PAGE.format("planning-signal"),
     "evaluate study": "python -m training.studies geometric-bias --out RUNS",
-    "evaluate study-motion": _OLD.format("geometry-motion"),
-    "evaluate study-parts": _OLD.format("motion-risk"),
-    "evaluate patterns": _OLD.format("trajectory-positions"),
-    "evaluate planning": _OLD.format("planning-signal"),
-    "evaluate writing": _OLD.format("planning-signal"),
-    "evaluate gate": _OLD.format("commitment-gate"),
-    "evaluate generation": _OLD.format("commitment-gate"),
-    "tasks report": f"pyanticip tasks evaluate; {_OLD.format('prism-tasks')}",
+    "evaluate study-motion": _IN_PAGE.format("geometry-motion"),
+    "evaluate study-parts": _IN_PAGE.format("motion-risk"),
+    "evaluate patterns": _IN_PAGE.format("trajectory-positions"),
+    "evaluate planning": _IN_PAGE.format("planning-signal"),
+    "evaluate writing": _IN_PAGE.format("planning-signal"),
+    "evaluate gate": _IN_PAGE.format("commitment-gate"),
+    "evaluate generation": _IN_PAGE.format("commitment-gate"),
+    "tasks report": f"pyanticip tasks evaluate; {_IN_PAGE.format('prism-tasks')}",
     **{f"bench {part}": f"{_BENCH} {part}" for part in ("field", "prism", "family", "forecast", "positions")},
 }
-"""Commands of earlier versions that asked research questions, and what asks them now, most in a clone."""
+"""Research commands of earlier versions, and what replaces them, mostly in a clone of the repository."""
 
 
 class Group(click.Group):
@@ -155,21 +151,21 @@ class Group(click.Group):
         super().__init__(*args, **{**kwargs, "help": _help(kwargs.get("help"))})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of definition: the order of work, not of the alphabet."""
+        """Names in the order of definition, which is that of a user's work, not alphabetical."""
         return list(self.commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """As click does, with our suggestion in the error."""
+        """As click, with a suggestion in the error for an unknown name."""
         if successor := SUCCESSORS.get(f"{ctx.info_name} {cmd_name}"):
             raise click.UsageError(f"{cmd_name}: is no command any more, but: {successor}", ctx)
-        found = super().get_command(ctx, cmd_name)
-        if found is None and not cmd_name.startswith("-"):
+        command = super().get_command(ctx, cmd_name)
+        if command is None and not cmd_name.startswith("-"):
             raise click.UsageError(f"no command {cmd_name!r}{suggestion(cmd_name, self.commands)}", ctx)
-        return found
+        return command
 
 
 def _help(docstring: str | None) -> str:
-    """A docstring as click takes it: the line breaks of its examples are kept."""
+    """A docstring as click's help text, with the line breaks of its examples kept."""
     return cleandoc(docstring or "").replace("\n\nExample:", "\n\n\b\nExample:")
 
 
@@ -177,8 +173,8 @@ def _is_one_file(option: click.Option) -> bool:
     return isinstance(option.type, click.Path) and not option.multiple
 
 
-class _Parsed(click.ParamType):  # type: ignore[type-arg]
-    """Whatever pydantic reads from a text. What is given on is the text: the class reads it again."""
+class _PydanticType(click.ParamType):  # type: ignore[type-arg]
+    """A text that pydantic can parse. Validated here, passed on as text: the option class parses it again."""
 
     name = "text"
 
@@ -186,7 +182,7 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]
         self.adapter = adapter
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value itself, where it can be read."""
+        """The text itself, if it is valid."""
         from pydantic import ValidationError
 
         from pyanticip.options import first_problem
@@ -199,10 +195,10 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]
 
 
 class _Path(click.Path):
-    """A path that is not empty."""
+    """A non-empty path."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path."""
+        """The path, if it is not empty."""
         from pyanticip.options import a_path
 
         try:
@@ -213,38 +209,38 @@ class _Path(click.Path):
 
 
 def _leaf(tree: Any, key: str) -> FieldInfo:
-    """The field at a dotted key of a tree of settings."""
+    """The field at a dotted key of a settings tree."""
     *tables, last = key.split(".")
     for table in tables:
         tree = tree.model_fields[table].annotation
-    found: FieldInfo = tree.model_fields[last]
-    return found
+    field: FieldInfo = tree.model_fields[last]
+    return field
 
 
-def _parameter(name: str, field: FieldInfo, within: bool = False) -> click.Parameter:
-    """One option or argument; ``within`` a larger tree, None where it is not given."""
+def _parameter(name: str, field: FieldInfo, is_override: bool = False) -> click.Parameter:
+    """One option or argument; an override of a settings tree is optional and defaults to None."""
     from pyanticip.options import shown
 
-    told = shown(field)
-    # A tree's fields are described in their docstrings, which are marked up.
+    settings = shown(field)
+    # The descriptions of a tree's fields are docstrings: strip their markup.
     text = re.sub(r':\w+:`~?(?:[\w.]*\.)?(\w+)`|``"?(.+?)"?``', r"\1\2", field.description or "")
     text = " ".join(text.split())
     annotation, metadata, many = _unwrapped(field.annotation, list(field.metadata))
-    required = field.is_required() and not within
-    default = None if within or field.is_required() else field.default
-    if told.get("argument"):
+    required = field.is_required() and not is_override
+    default = None if is_override or field.is_required() else field.default
+    if settings.get("argument"):
         kind = _type(annotation, metadata)
         return click.Argument(
-            [name], type=kind, nargs=-1 if many else 1, required=required, metavar=told.get("metavar")
+            [name], type=kind, nargs=-1 if many else 1, required=required, metavar=settings.get("metavar")
         )
-    flag = told.get("flag") or "--" + name.replace("_", "-")
+    flag = settings.get("flag") or "--" + name.replace("_", "-")
     if annotation is bool:
         if default is not False and "/" not in flag:
             flag += "/--no-" + flag[2:]
         return click.Option([name, flag], default=default, help=text, show_default=False, is_flag=True)
-    extra = {} if told.get("alone") is None else {"is_flag": False, "flag_value": told["alone"]}
+    extra = {} if settings.get("alone") is None else {"is_flag": False, "flag_value": settings["alone"]}
     if not required:
-        # Click takes any default that is said, None too, for a value of what is required.
+        # Click takes any default that is passed, even None, for the value of a required option.
         extra["default"] = default
     return click.Option(
         [name, flag],
@@ -252,16 +248,16 @@ def _parameter(name: str, field: FieldInfo, within: bool = False) -> click.Param
         multiple=many,
         required=required,
         show_default=isinstance(default, (str, int, float, Path)) and default != "",
-        metavar=told.get("metavar"),
+        metavar=settings.get("metavar"),
         help=text,
-        envvar=told.get("variable"),
+        envvar=settings.get("variable"),
         show_envvar=True,
         **extra,
     )
 
 
 def _unwrapped(annotation: Any, metadata: list[Any]) -> tuple[Any, list[Any], bool]:
-    """What one word has to be: without None, Annotated and tuple; its limits; whether there may be many."""
+    """The type of one value, without None, Annotated and tuple; its limits; whether it may be repeated."""
     many = False
     while True:
         kinds = get_args(annotation)
@@ -277,7 +273,7 @@ def _unwrapped(annotation: Any, metadata: list[Any]) -> tuple[Any, list[Any], bo
 
 
 def _type(annotation: Any, metadata: list[Any]) -> click.ParamType:  # type: ignore[type-arg]
-    """Click's own where it has one: its help says choices and ranges."""
+    """Click's own type where it has one, since its help shows choices and ranges; else a pydantic one."""
     limits = {n: getattr(each, n) for each in metadata for n in ("ge", "gt", "le", "lt") if hasattr(each, n)}
     if get_origin(annotation) is Literal:
         return click.Choice([str(choice) for choice in get_args(annotation)])
@@ -290,12 +286,12 @@ def _type(annotation: Any, metadata: list[Any]) -> click.ParamType:  # type: ign
             min_open="gt" in limits,
             max_open="lt" in limits,
         )
-        kind.name = "integer" if annotation is int else "float"  # of what is none: "no valid integer range"
+        kind.name = "integer" if annotation is int else "float"  # else the error says "integer range"
         return kind
     if annotation is Path:
-        return _Path(path_type=Path, readable=False)  # told when it is read
+        return _Path(path_type=Path, readable=False)  # unreadable files are reported when they are opened
     if annotation is str and not metadata:
         return click.STRING
     from pydantic import TypeAdapter
 
-    return _Parsed(TypeAdapter(Annotated[annotation, *metadata] if metadata else annotation))
+    return _PydanticType(TypeAdapter(Annotated[annotation, *metadata] if metadata else annotation))

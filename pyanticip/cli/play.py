@@ -1,4 +1,4 @@
-"""The commands that play, show, record and send."""
+"""The commands that play, monitor, record, send and set up."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 OPTIONS = "realtime.programs.options"
 
 
-def _show(summary: dict[str, Any]) -> Answer:
-    """What a show did, when it is over."""
+def _show_answer(summary: dict[str, Any]) -> Answer:
+    """Summary of a show that has ended."""
     from realtime.protocols import lost_of
 
     counts = summary["counters"]
     lost = "" if (n := lost_of(counts)) is None else f", {counts['heard']} received from the sender, {n} lost"
-    lines = [f"{counts['frames']} frames in {summary['seconds']:.1f} s{lost}{_alone(counts)}"]
+    lines = [f"{counts['frames']} frames in {summary['seconds']:.1f} s{lost}{_without_model(counts)}"]
     for name, found in summary["sinks"].items():
         counts = [f"{n} {what}" for what, n in found.items() if what == "sent" or n]
         lines.append(f"{name}: {', '.join(counts) or 'nothing counted'}")
     return summary, lines
 
 
-def _alone(counts: Mapping[str, int]) -> str:
-    """How many frames the scalars played because the model was late or failed."""
+def _without_model(counts: Mapping[str, int]) -> str:
+    """Text for the frames that the scalars played because the model was late or failed; ``""`` for none."""
     return f", {n} frames without the model" if (n := counts["without_model"]) else ""
 
 
@@ -60,7 +60,7 @@ def demo(args: options.DemoOptions) -> Answer:
         check_out(args.out, (".wav",))
     voice = None
     if args.audio:
-        # Before all that is imported below: its process and its device take as long to be there.
+        # Started before the imports below, since its process and device take as long to open.
         from realtime.rig.tree import SynthRig
         from realtime.rig.voice import begin_voice
 
@@ -124,7 +124,7 @@ def live(args: options.LiveOptions) -> Answer:
 
     rig = load_rig(args.rig_file, args.over, up=args.up, rest=args.rest, joints=args.joints)
     _say_all(rig.ignored_options(args.over))
-    return _show(play(rig, seconds=args.seconds, say=say, meters=drawn(args.as_json)))
+    return _show_answer(play(rig, seconds=args.seconds, say=say, meters=drawn(args.as_json)))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:MonitorOptions")
@@ -142,7 +142,7 @@ def monitor(args: options.MonitorOptions) -> Answer:
     rig = load_rig(args.rig_file, over, up=args.up, rest=args.rest, joints=args.joints)
     _say_all(rig.ignored_options(args.over))
     rig = rig.without_receivers().model_copy(update={"record": None})
-    return _show(play(rig, seconds=args.seconds, say=say, meters=drawn(args.as_json)))
+    return _show_answer(play(rig, seconds=args.seconds, say=say, meters=drawn(args.as_json)))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:ReplayOptions")
@@ -165,7 +165,7 @@ def replay(args: options.ReplayOptions) -> Answer:
     _say_all(rig.ignored_options(args.over))
     kind, items = open_show(args.file, say=say, **rig.source.reading())
     meters = drawn(args.as_json)
-    return _show(play(items, kind, rig, speed=speed, seconds=args.seconds, say=say, meters=meters))
+    return _show_answer(play(items, kind, rig, speed=speed, seconds=args.seconds, say=say, meters=meters))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RenderOptions")
@@ -181,38 +181,39 @@ def render(args: options.RenderOptions) -> Answer:
     from realtime.programs.render import render as play
     from realtime.rig import load_rig
 
-    shown = _progress(args.as_json)
-    whole = args.file.is_dir()
-    kind = f".{args.kind or 'wav'}" if whole else args.out.suffix.lower()
-    rig = load_rig(args.rig_file, args.over, None if whole else args.file)
-    _say_all(rig.ignored_options(args.over, voice=kind == ".wav"))
-    if whole:
+    show_progress = _progress(args.as_json)
+    is_folder = args.file.is_dir()
+    suffix = f".{args.kind or 'wav'}" if is_folder else args.out.suffix.lower()
+    rig = load_rig(args.rig_file, args.over, None if is_folder else args.file)
+    _say_all(rig.ignored_options(args.over, voice=suffix == ".wav"))
+    if is_folder:
         from realtime.programs.render_folder import render_folder
 
         done = render_folder(
             args.file,
             args.out,
-            suffix=kind,
+            suffix=suffix,
             rig=lambda path: load_rig(args.rig_file, args.over, path),
             reading=args.over.get("source", {}),
             seconds=args.seconds,
             workers=args.workers,
-            progress=shown,
+            progress=show_progress,
             say=say,
         )
-        told = "{out}: {files} files, {seconds:.0f} s in {work_seconds:.0f} s".format(**done) + _alone(done)
+        text = "{out}: {files} files, {seconds:.0f} s in {work_seconds:.0f} s".format(**done)
+        text += _without_model(done)
         if not done["failed"]:
-            return done, told
-        return done, f"{told}; {len(done['failed'])} could not be rendered", 1
+            return done, text
+        return done, f"{text}; {len(done['failed'])} could not be rendered", 1
     for name in ("kind", "workers"):
         if getattr(args, name) is not None:
             raise OptionError(
                 f"--{name} is for a folder; {args.file} is a file, and --out says what it becomes"
             )
     check_reading([args.file], args.over.get("source", {}))
-    found = play(args.file, args.out, rig=rig, seconds=args.seconds, progress=shown, say=say)
-    told = "{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found)
-    return found, told + _alone(found)
+    found = play(args.file, args.out, rig=rig, seconds=args.seconds, progress=show_progress, say=say)
+    text = "{out}: {seconds:.1f} s in {work_seconds:.1f} s, {frames} frames".format(**found)
+    return found, text + _without_model(found)
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RecordOptions")
@@ -226,7 +227,7 @@ def record(args: options.RecordOptions) -> Answer:
 
     over = {**args.over, "record": str(args.out)}
     rig = load_rig(args.rig_file, over, up=args.up, rest=args.rest, joints=args.joints)
-    return _show(play(rig.for_recording(), seconds=args.seconds, say=say))
+    return _show_answer(play(rig.for_recording(), seconds=args.seconds, say=say))
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RehearseOptions")
@@ -319,8 +320,8 @@ def presets(args: JsonOption) -> Answer:
     from realtime.voice.open import presets as known
 
     found = known()
-    wide = max(map(len, found))
-    return found, [f"{name:{wide}}  {what}" for name, what in found.items()]
+    width = max(map(len, found))
+    return found, [f"{name:{width}}  {what}" for name, what in found.items()]
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:CalibrateOptions")
@@ -345,20 +346,20 @@ def calibrate(args: options.CalibrateOptions) -> Answer:
             raise OptionError(f"--{name} is for a suit; all of {args.file} is read")
     for name in args.reading().keys() - args.body().keys() if args.file is None else ():
         raise OptionError(f"--{name} is for a file; expected a FILE")
-    file = args.rig_file
+    rig_file = args.rig_file
     if args.file is not None:
         check_reading([args.file], args.reading())
-    if file is not None:
-        check_folder(file)
-    rig = load_rig(file if file and file.exists() else None, args.over, **args.reading())
+    if rig_file is not None:
+        check_folder(rig_file)
+    rig = load_rig(rig_file if rig_file and rig_file.exists() else None, args.over, **args.reading())
     if args.file is not None:
         table = calibrate_from(args.file, rig, say)
     else:
         table = calibrate_live(rig, args.still or STILL_S, args.move or MOVE_S, say)
     lines = ["[performer]", *(f"{name} = {values}" for name, values in table.items())]
-    if file is not None:
-        edit_rig(file, {}, {"performer": table})
-        lines.append(f"written into {file}; play with: pyanticip live --rig {typed(file)}")
+    if rig_file is not None:
+        edit_rig(rig_file, {}, {"performer": table})
+        lines.append(f"written into {rig_file}; play with: pyanticip live --rig {typed(rig_file)}")
     return table, lines
 
 
@@ -424,8 +425,8 @@ def rig_check(args: options.RigCheckOptions) -> Answer:
         raise RigError(error.problems[0] if error.problems else str(error)) from None
     check_show(found)
     lines = [f"{args.file}: fine"]
-    heard = {one.name: one.source_for(found.source) for one in found.performers} or {"": found.source}
-    for name, source in heard.items():
+    sources = {one.name: one.source_for(found.source) for one in found.performers} or {"": found.source}
+    for name, source in sources.items():
         where = source.host if source.kind == "auto" and not source.port else host_and_port(*source.listen)
         whom = f" from {source.sender}" if source.sender else ""
         lines.append(f"  {name and f'{name}: '}listens for {source.kind}{whom} at {where}")
@@ -447,7 +448,7 @@ def rig_check(args: options.RigCheckOptions) -> Answer:
         if not (found.teach or any(one.mapping or one.teach for one in found.performers)):
             lines += [f"  {line}" for line in found.untaught(mapping.names)]
     lines += [f"  {line}" for line in rig_warnings(found)]
-    for one in [rig_for_performer(found, name) for name in heard if name] or [found]:
+    for one in [rig_for_performer(found, name) for name in sources if name] or [found]:
         if one.cue and one.memory.enabled:
             lines.append(f"  {one.one and f'{one.one}: '}says cues {', '.join(cue.name for cue in one.cue)}")
     return found.model_dump(mode="json"), lines

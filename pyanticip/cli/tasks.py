@@ -1,4 +1,4 @@
-"""The commands of the algorithmic tasks: ``pyanticip tasks``."""
+"""The commands ``pyanticip tasks``: algorithmic tasks."""
 
 from __future__ import annotations
 

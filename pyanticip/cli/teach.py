@@ -1,4 +1,4 @@
-"""The commands of `teach`: takes in, a mapping out."""
+"""The commands ``pyanticip teach``: fit a mapping to takes."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def new(args: options.NewOptions) -> None:
     from pyanticip.teach.outputs import parse_output, unique_names
     from pyanticip.teach.project import Project
 
-    made = unique_names(parse_output(text) for text in args.outputs.split(",") if text.strip())
-    Project.create(args.project, made)
-    names = ", ".join(output.describe() for output in made) or "none yet: the first take makes them"
+    outputs = unique_names(parse_output(text) for text in args.outputs.split(",") if text.strip())
+    Project.create(args.project, outputs)
+    names = ", ".join(output.describe() for output in outputs) or "none yet: the first take makes them"
     tell(f"{args.project}: outputs {names}")
 
 
@@ -71,7 +71,7 @@ def add(args: options.AddOptions) -> Answer:
         raise click.UsageError("a take needs --values, --curve, --class or --gesture")
     if args.take is not None and len(args.files) > 1:
         raise click.UsageError("--take names one take; give one file, or no name")
-    with _for_a_take(args.project) as opened:
+    with _open_or_create(args.project) as opened:
         before = opened.state
         added: list[dict[str, Any]] = []
         for file in args.files:
@@ -87,8 +87,8 @@ def add(args: options.AddOptions) -> Answer:
                 **args.reading(),
             )
             if not added:
-                _tell_new(before, labels)
-                made = _made(before, opened)
+                _report_new_labels(before, labels)
+                made = _created_outputs(before, opened)
                 if made and not args.as_json:
                     tell(f"outputs, each 0..1: {', '.join(made)}")
             added.append({"take": take.name, "seconds": take.frames / RATE, "warnings": warnings})
@@ -96,7 +96,7 @@ def add(args: options.AddOptions) -> Answer:
                 tell(f"take {take.name}: {take.frames / RATE:.2f} s")
                 for line in warnings:
                     say(f"  {line}")
-    # People were told one by one: should the next file be bad, this much is done.
+    # Without --json each take was reported as it was added: the next file may fail.
     return {"project": str(args.project), "outputs_made": made, "takes": added}, ()
 
 
@@ -114,9 +114,9 @@ def record(args: options.RecordOptions) -> Answer:
     values, labels = _values(args.values), _labels(args.labels, args.gesture)
     if not (values or labels):
         raise click.UsageError("a take needs --values, --class or --gesture")
-    with _for_a_take(args.project) as opened:
+    with _open_or_create(args.project) as opened:
         before = opened.state
-        _tell_new(before, labels)
+        _report_new_labels(before, labels)
         take = record_take(
             opened,
             load_rig(args.rig_file, args.over).source,
@@ -127,7 +127,7 @@ def record(args: options.RecordOptions) -> Answer:
             countdown=args.countdown,
             say=say,
         )
-        if made := _made(before, opened):
+        if made := _created_outputs(before, opened):
             say(f"{args.project}: outputs, each 0..1: {', '.join(made)}")
     result = {"take": take.name, "seconds": take.frames / RATE, "lead_in_s": take.begin / RATE}
     return result, f"take {take.name}: {take.frames / RATE:.2f} s"
@@ -154,10 +154,10 @@ def list_(args: options.ListOptions) -> Answer:
     lines += [f"class {name}: {', '.join(labels)}" for name, labels in opened.state.classes.items()]
     lines += [f"gesture {name}" for name in opened.state.gestures]
     for take in takes:
-        wanted = [f"{n}={v:g}" for n, v in take.values.items()] + [f"{n}: curve" for n in take.columns]
-        wanted += [f"{n}={label}" for n, label in take.labels.items()]
+        targets = [f"{n}={v:g}" for n, v in take.values.items()] + [f"{n}: curve" for n in take.columns]
+        targets += [f"{n}={label}" for n, label in take.labels.items()]
         lines.append(
-            f"take {take.name}: {take.frames / RATE:.2f} s, {', '.join(wanted) or 'teaches nothing'}"
+            f"take {take.name}: {take.frames / RATE:.2f} s, {', '.join(targets) or 'teaches nothing'}"
         )
     return result, [*lines, f"mappings: {', '.join(mappings) or 'none yet'}"]
 
@@ -171,7 +171,7 @@ def remove(args: options.RemoveOptions) -> None:
     opened = _open(args.project)
     takes = dict.fromkeys(args.takes)
     for name in takes:
-        opened.state.take(name)  # all of them are there, or none is removed
+        opened.state.take(name)  # raises for an unknown name before any is removed
     for name in takes:
         opened.remove_take(name)
         click.echo(opened.state.did)
@@ -202,7 +202,7 @@ def set_(args: options.SetOptions) -> None:
     before = opened.state
     values, labels = parse_changes(opened, args.values)
     opened.set_values(args.take, values, labels)
-    _tell_new(before, labels)
+    _report_new_labels(before, labels)
     click.echo(opened.state.did)
 
 
@@ -235,9 +235,10 @@ def outputs(args: options.OutputsOptions) -> None:
         try:
             change()
         except MotionError:
-            if opened.state.revision == before + done:  # and nobody else's change among them
+            # All changes or none; but not if another process changed the project in between.
+            if opened.state.revision == before + done:
                 for _ in range(done):
-                    opened.undo()  # all of them, or none
+                    opened.undo()
             raise
     for output in opened.state.outputs:
         tell(output.describe())
@@ -256,49 +257,50 @@ def fit(args: options.FitCommandOptions) -> Answer:
     from realtime.teaching.worker import fit_in_child
 
     _open(args.project)
-    how = args.model_dump(include=set(FitOptions.model_fields))
-    report = fit_in_child(args.project, how, checkpoint=args.checkpoint, model=args.model, say=say)
+    fit_options = args.model_dump(include=set(FitOptions.model_fields))
+    report = fit_in_child(args.project, fit_options, checkpoint=args.checkpoint, model=args.model, say=say)
     if not args.as_json:
         for line in report["warnings"]:
             say(f"warning: {line}")
-    lines = [text for part in report["parts"] for text in _summary(part, report["lead_ms"])]
-    lines += [_gesture_summary(told) for told in report["gestures"]]
-    stages, made = report["stages_s"], report["mapping"]
+    lines = [text for part in report["parts"] for text in _part_lines(part, report["lead_ms"])]
+    lines += [_gesture_line(gesture) for gesture in report["gestures"]]
+    stages, mapping = report["stages_s"], report["mapping"]
     lines.append(
         f"fit took {report['seconds']:.1f} s (model {stages['model']:.1f}, takes {stages['observe']:.1f},"
         f" fit and cross-validation {stages['fit']:.1f}; {report['processor_seconds']:.1f} s of one core)"
     )
-    own = args.checkpoint is not None and report["model"] is not None
-    on = f" --checkpoint {typed(args.checkpoint)}" if own else ""
+    own_model = args.checkpoint is not None and report["model"] is not None
+    checkpoint = f" --checkpoint {typed(args.checkpoint)}" if own_model else ""
     if report["page"]:
         lines.append(f"what was shown, and what is taken for what: {report['page']}")
     return report, [
         *lines,
-        f"wrote {made}; play it: pyanticip live --source auto://0.0.0.0 --mapping {typed(made)}{on}",
+        f"wrote {mapping}; play it: pyanticip live --source auto://0.0.0.0 --mapping {typed(mapping)}"
+        + checkpoint,
     ]
 
 
-def _summary(part: dict[str, Any], lead_ms: int) -> list[str]:
-    """What a part's report says, for people."""
+def _part_lines(part: dict[str, Any], lead_ms: int) -> list[str]:
+    """The report of one part of a mapping, as text."""
     if "class" in part:
-        return _class_summary(part)
+        return _class_lines(part)
     lines = [
         f"{part['kind']} on {'+'.join(part['inputs'])}, {part['frames']} frames of {len(part['takes'])} takes"
     ]
     if part["error"] is None:
         lines.append("  not judged: nothing can be left out of one short take; record another")
         return lines
-    whole = [fold for fold in part["folds"] if fold["whole"]]
+    whole_takes = [fold for fold in part["folds"] if fold["whole"]]
     lines.append("  cross-validated error, % of the range (of always saying the mean):")
-    held = part.get("error_without_lead")
+    without_lead = part.get("error_without_lead")
     for name, error in part["error"].items():
         text = f"    {name}: {100 * error:.1f} ({100 * part['error_of_the_mean'][name]:.1f})"
-        if held:
-            text += f"; without the lead of {lead_ms} ms {100 * held[name]:.1f}"
+        if without_lead:
+            text += f"; without the lead of {lead_ms} ms {100 * without_lead[name]:.1f}"
         lines.append(text)
-    if whole:
-        told = ", ".join(f"{fold['takes'][0]} {100 * fold['error']:.1f}" for fold in whole)
-        lines.append(f"  left out whole, one at a time: {told}")
+    if whole_takes:
+        errors = ", ".join(f"{fold['takes'][0]} {100 * fold['error']:.1f}" for fold in whole_takes)
+        lines.append(f"  left out whole, one at a time: {errors}")
     if part["judged_by_blocks"]:
         lines.append(
             f"  left out in blocks of time, because no other take wants the same: "
@@ -309,29 +311,32 @@ def _summary(part: dict[str, Any], lead_ms: int) -> list[str]:
     return lines
 
 
-def _verdict_summary(name: str, told: dict[str, Any]) -> str:
-    """What was spotted of a gesture in one take."""
-    if not told["shows"]:
-        return f"{told['alarms']} false alarms of {name}"
-    if told["at"] is None:
-        return f"{name} missed, {told['alarms']} false alarms"
-    when = f"{name} found after {100 * told['at']:.0f} % of it, its end foretold {told['end_ms']:+.0f} ms off"
-    return f"{when}, {told['alarms']} false alarms"
+def _verdict_line(name: str, verdict: dict[str, Any]) -> str:
+    """How a gesture was recognised in one take, as text."""
+    alarms = f"{verdict['alarms']} false alarms"
+    if not verdict["shows"]:
+        return f"{alarms} of {name}"
+    if verdict["at"] is None:
+        return f"{name} missed, {alarms}"
+    percent, error_ms = 100 * verdict["at"], verdict["end_ms"]
+    return f"{name} found after {percent:.0f} % of it, its end foretold {error_ms:+.0f} ms off, {alarms}"
 
 
-def _gesture_summary(told: dict[str, Any]) -> str:
-    """What a gesture's report says, for people."""
-    text = f"gesture {told['gesture']}: found {len(told['found'])} of {len(told['takes'])} takes left out"
-    if told["at"] is not None:
-        text += f", after {100 * told['at']:.0f} % of it, its end foretold within {told['end_ms']} ms"
-    if told["missed"]:
-        text += f" (missed {', '.join(told['missed'])})"
-    alarms = f"; {told['alarms']} false alarms in {told['minutes']:.1f} minutes of what it is not"
-    return text + alarms + (f" ({', '.join(told['alarmed_by'])})" if told["alarms"] else "")
+def _gesture_line(report: dict[str, Any]) -> str:
+    """A gesture's report as text."""
+    text = (
+        f"gesture {report['gesture']}: found {len(report['found'])} of {len(report['takes'])} takes left out"
+    )
+    if report["at"] is not None:
+        text += f", after {100 * report['at']:.0f} % of it, its end foretold within {report['end_ms']} ms"
+    if report["missed"]:
+        text += f" (missed {', '.join(report['missed'])})"
+    alarms = f"; {report['alarms']} false alarms in {report['minutes']:.1f} minutes of what it is not"
+    return text + alarms + (f" ({', '.join(report['alarmed_by'])})" if report["alarms"] else "")
 
 
-def _class_summary(part: dict[str, Any]) -> list[str]:
-    """What a class's report says, for people."""
+def _class_lines(part: dict[str, Any]) -> list[str]:
+    """A class's report as text."""
     lines = [
         f"class {part['class']}: {', '.join(part['labels'])}; {part['kind']} on {'+'.join(part['inputs'])},"
         f" {part['frames']} frames of {len(part['takes'])} takes"
@@ -340,13 +345,13 @@ def _class_summary(part: dict[str, Any]) -> list[str]:
         return [*lines, "  not judged: nothing can be left out; record more takes"]
     lines.append(f"  right, of the frames left out: {100 * part['accuracy']:.0f} % (each label counts alike)")
     for label, row in zip(part["labels"], part["confusion"], strict=True):
-        wrong = [
+        mistakes = [
             f"{other} {100 * share:.0f} %"
             for other, share in zip(part["labels"], row, strict=True)
             if other != label and share >= 0.005
         ]
-        if wrong:
-            lines.append(f"    {label} taken for {', '.join(wrong)}")
+        if mistakes:
+            lines.append(f"    {label} taken for {', '.join(mistakes)}")
     if part["judged_by_blocks"]:
         lines.append(
             f"  left out in blocks of time, because no other take shows the same: "
@@ -369,12 +374,12 @@ def check(args: options.CheckOptions) -> Answer:
     lines = [f"broken: {line}" for line in found["problems"]]
     lines += [f"warning: {line}" for line in found["warnings"]]
     for row in found.get("played", []):
-        said = [f"error of {name} {100 * e:.1f} %" for name, e in row["error"].items()]
-        said += [f"{name} right {100 * r:.0f} %" for name, r in row["right"].items()]
-        said += [_verdict_summary(name, told) for name, told in row["gestures"].items()]
-        on = "on what was learnt: " if args.mapping is None else ""
-        told = f"{on}{', '.join(said)}" if said else "the mapping tells nothing that it shows"
-        lines.append(f"take {row['take']}: {row['seconds']:.2f} s, {told}")
+        results = [f"error of {name} {100 * e:.1f} %" for name, e in row["error"].items()]
+        results += [f"{name} right {100 * r:.0f} %" for name, r in row["right"].items()]
+        results += [_verdict_line(name, verdict) for name, verdict in row["gestures"].items()]
+        caveat = "on what was learnt: " if args.mapping is None else ""
+        text = f"{caveat}{', '.join(results)}" if results else "the mapping tells nothing that it shows"
+        lines.append(f"take {row['take']}: {row['seconds']:.2f} s, {text}")
     if found["mapping"]:
         lines.append(f"mapping {found['mapping']}: {found['frame_us']:.0f} us a frame")
     fine = found["fine"]
@@ -424,8 +429,8 @@ def _open(folder: Path) -> Project:
 
 
 @contextmanager
-def _for_a_take(folder: Path) -> Iterator[Project]:
-    """The project, or a new one where there is nothing yet; without its first take that goes again."""
+def _open_or_create(folder: Path) -> Iterator[Project]:
+    """The project, created if the folder does not exist; removed again if adding its first take fails."""
     from pyanticip.teach.project import Project
 
     new = not folder.exists()
@@ -456,8 +461,8 @@ def _labels(text: str | None, gesture: str | None = None) -> dict[str, str]:
     return found
 
 
-def _tell_new(before: State, labels: dict[str, str]) -> None:
-    """Say what is shown for the first time beside what was shown before: it may be a typing mistake."""
+def _report_new_labels(before: State, labels: dict[str, str]) -> None:
+    """Report labels and classes used for the first time, which may be typos, with the known ones."""
     from pyanticip.teach.labels import GESTURE, NONE
 
     for name, label in labels.items():
@@ -468,6 +473,6 @@ def _tell_new(before: State, labels: dict[str, str]) -> None:
             say(f"class {name} is new; so far: {', '.join(before.classes)}")
 
 
-def _made(before: State, project: Project) -> list[str]:
-    """The outputs that the first take has made."""
+def _created_outputs(before: State, project: Project) -> list[str]:
+    """Names of the outputs that the project's first take created; empty for later takes."""
     return [] if before.outputs else [output.name for output in project.state.outputs]

@@ -1,4 +1,4 @@
-"""What the terminal sees: answers, one clear line for an error, exit codes."""
+"""Terminal output: results, one-line errors, exit codes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ import click
 from pyanticip.errors import MotionError, OptionError, printable, reason, suggestion
 from pyanticip.system import quoted
 
-#: What a command shows for people: a text, its lines, or what makes a table of its result.
+#: Human-readable output of a command: a text, its lines, or a function that renders the result with rich.
 Text = str | Iterable[str] | Callable[[dict[str, Any]], Any]
-#: What a command returns: its result, the text, and the exit code where it may not be 0.
+#: What a command returns: its result (for --json), its text, and its exit code where it may not be 0.
 Answer = tuple[dict[str, Any], Text] | tuple[dict[str, Any], Text, int]
 
 
 def needs(extra: str) -> None:
-    """Check that what an extra of this package brings is installed; imports nothing of it.
+    """Check that the packages of an extra are installed, without importing them.
 
     Raises:
-        MotionError: Something is missing: the line says what, and which extra brings it.
+        MotionError: One is missing; the message names it and the extra.
     """
     for requirement in metadata.requires("pyanticip") or ():
         name, _, marker = requirement.partition(";")
@@ -39,42 +39,42 @@ def needs(extra: str) -> None:
             try:
                 metadata.version(package)
             except metadata.PackageNotFoundError:
-                raise MotionError(_lacks(package, extra)) from None
+                raise MotionError(_missing_message(package, extra)) from None
 
 
-def _lacks(package: str, extra: str) -> str:
+def _missing_message(package: str, extra: str) -> str:
     return f"this needs {package}, of the extra {extra!r}: pip install 'pyanticip[{extra}]'"
 
 
 def _extra_of(package: str) -> str | None:
-    """The first extra of this package that brings another one."""
+    """The first extra of pyanticip that requires a package; None where none does."""
     for requirement in metadata.requires("pyanticip") or ():
-        found = re.match(rf"{re.escape(package)}\b.*;.*extra\s*==\s*['\"](\w+)['\"]", requirement)
-        if found:
-            return found[1]
+        match = re.match(rf"{re.escape(package)}\b.*;.*extra\s*==\s*['\"](\w+)['\"]", requirement)
+        if match:
+            return match[1]
     return None
 
 
 def say(line: str) -> None:
-    """A line for people, beside what a program might read; none where their terminal has gone."""
+    """Print a message on standard error; silently dropped if the terminal is gone."""
     with contextlib.suppress(OSError):
         tell(line, err=True)
 
 
 def tell(text: str, *, err: bool = False) -> None:
-    """Print a text; of what stands in somebody's files or comes from a network, nothing that it obeys."""
+    """Print a text that may hold untrusted data: control characters become ``?``."""
     click.echo("\n".join(map(printable, text.split("\n"))), err=err)
 
 
 def drawn(as_json: bool) -> bool:
-    """Whether a show has meters in the terminal."""
+    """Whether a show draws meters in the terminal."""
     from realtime.monitor.terminal import can_draw
 
     return not as_json and can_draw()
 
 
 def typed(path: object) -> str:
-    """A path as it is typed in a command: in quotes where it has blanks."""
+    """A path as a shell argument, quoted where needed."""
     return quoted(str(path))
 
 
@@ -85,34 +85,37 @@ def run(group: click.Command) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.UsageError as error:
-        return _usage(error)
+        return _print_usage_error(error)
     except click.ClickException as error:
-        return _complain(error.format_message(), 1)
+        return _print_error(error.format_message(), 1)
     except OptionError as error:
-        return _complain(str(error), 2)
+        return _print_error(str(error), 2)
     except MotionError as error:
-        return _complain(str(error), 1)
+        return _print_error(str(error), 1)
     except BrokenPipeError:
-        # The reader of our output went away (`pyanticip info | head`): nothing is left to say.
+        # The reader of our output exited (`pyanticip info | head`): there is nobody to tell.
         return 1
     except OSError as error:
-        return _complain(f"{error.filename}: {reason(error)}" if error.filename else reason(error), 1)
+        return _print_error(f"{error.filename}: {reason(error)}" if error.filename else reason(error), 1)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if (extra := _extra_of(package)) is None:
             raise
-        return _complain(_lacks(package, extra), 1)
+        return _print_error(_missing_message(package, extra), 1)
     except MemoryError:
-        return _complain("there is not enough memory for this", 1)
+        return _print_error("there is not enough memory for this", 1)
     except RecursionError:
-        return _complain("this is nested too deep", 1)
+        return _print_error("this is nested too deep", 1)
     except (KeyboardInterrupt, click.Abort):
         return 130
 
 
 @contextlib.contextmanager
 def unwound() -> Iterator[None]:
-    """Within, SIGTERM ends as Ctrl-C does: nothing unfinished is left (exit code 143); twice, at once."""
+    """Within, SIGTERM unwinds the stack as Ctrl-C does, so that cleanup runs (exit code 143).
+
+    A second SIGTERM ends the process at once.
+    """
 
     def end(number: int, _: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
@@ -132,14 +135,14 @@ def replace_closed_streams() -> None:
     """Open the null device as stdin, stdout or stderr where that was closed from the start (``2>&-``)."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115  (as long as the process)
-            # Otherwise the next socket or file would have the number that children write to.
-            os.set_inheritable(nowhere.fileno(), True)
-            setattr(sys, name, nowhere)
+            null = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115  (open until the process ends)
+            # Otherwise the next socket or file opened would take the descriptor that children write to.
+            os.set_inheritable(null.fileno(), True)
+            setattr(sys, name, null)
 
 
 def drop_unwritten() -> None:
-    """Drop what a terminal that has gone did not take: at its end Python would try once more, and fail."""
+    """Drop output buffered for a terminal that is gone: Python would fail to flush it at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -147,7 +150,7 @@ def drop_unwritten() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _usage(error: click.UsageError) -> int:
+def _print_usage_error(error: click.UsageError) -> int:
     if error.ctx and isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
         click.echo(error.ctx.get_help(), err=True)
         return 2
@@ -158,23 +161,23 @@ def _usage(error: click.UsageError) -> int:
         message = f"no option {error.option_name}{suggestion(error.option_name, [*known, '--help'])}"
         for argument in params:
             if isinstance(argument, click.Argument):
-                bare = f"{argument.human_readable_name} is given without one"
-                message = message.replace(f"did you mean {argument.name}?", bare)
+                hint = f"{argument.human_readable_name} is given without one"
+                message = message.replace(f"did you mean {argument.name}?", hint)
     else:
         message = error.format_message().rstrip(".")
         message = message[:1].lower() + message[1:]
-    return _complain(
+    return _print_error(
         f"{path.removeprefix('pyanticip').strip()}: {message} (see {path} --help)".lstrip(": "), 2
     )
 
 
-def _complain(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     say("pyanticip: " + re.sub(r"\s*\n\s*", " ", message.strip()))
     return code
 
 
 def speed_factor(text: str) -> float | None:
-    """A factor on the recorded pace; None for `max`."""
+    """The factor in a ``--speed`` value; None for ``max``."""
     if text == "max":
         return None
     try:
@@ -187,7 +190,7 @@ def speed_factor(text: str) -> float | None:
 
 
 def answer(result: dict[str, Any], text: Text, as_json: bool) -> None:
-    """A command's result as JSON, or for people: a text, its lines, or a table made of the result."""
+    """Print a command's result as JSON, or its text."""
     if as_json:
         print_json(result)
     elif callable(text):
@@ -200,5 +203,5 @@ def answer(result: dict[str, Any], text: Text, as_json: bool) -> None:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One JSON object on stdout."""
+    """Print one JSON object on stdout."""
     click.echo(json.dumps(value, indent=2))

@@ -1,4 +1,4 @@
-"""The commands that train: ``pyanticip train``."""
+"""The commands ``pyanticip train``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ train.add_command(data)
 def _train(
     task: Task[Any, Any], args: options.TrainOptions, under: Mapping[str, Any] | None = None
 ) -> Answer | None:
-    """A run of a task with what was given; processes other than the first have no lines."""
+    """Run a training task; in a distributed run only the first process returns an answer."""
     from training.run.train import train_as_given
 
     report, lines = train_as_given(
@@ -55,11 +55,11 @@ def _train(
     return None
 
 
-def _whole(work: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
-    """Of a command that writes nothing before its end: stopped by Ctrl-C or SIGTERM, it says so."""
+def _writes_at_end(work: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+    """Decorate a command that writes only at its end: when Ctrl-C or SIGTERM stops it, it says so."""
 
     @wraps(work)
-    def told(args: Any) -> Answer:
+    def wrapped(args: Any) -> Answer:
         try:
             with unwound():
                 return work(args)
@@ -68,7 +68,7 @@ def _whole(work: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
                 say(f"interrupted; nothing was written to {args.out}")
             raise
 
-    return told
+    return wrapped
 
 
 @train.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
@@ -101,7 +101,7 @@ def train_language(args: options.LanguageTrainOptions) -> Answer | None:
 
 
 @train.command("completion", options=f"{OPTIONS}:CompletionOptions", extra="train")
-@_whole
+@_writes_at_end
 def train_completion(args: options.CompletionOptions) -> Answer:
     """Train the completion of bodies from few sensors; about an hour of one core.
 
@@ -121,23 +121,23 @@ def train_completion(args: options.CompletionOptions) -> Answer:
 
     check_new(args.out)
     torch.set_num_threads(args.threads)
-    taught = Takes(args.data, args.cache, quiet=args.as_json).training_clips()
-    with bars(Console(stderr=True, quiet=args.as_json)) as told:
+    clips = Takes(args.data, args.cache, quiet=args.as_json).training_clips()
+    with bars(Console(stderr=True, quiet=args.as_json)) as progress:
         net = fit(
-            [clip.example.quats for clip in taught],
-            [clip.person for clip in taught],
-            [clip.piece.mask for clip in taught],
+            [clip.example.quats for clip in clips],
+            [clip.person for clip in clips],
+            [clip.piece.mask for clip in clips],
             steps=args.steps,
             seed=args.seed,
-            say=told,
+            say=progress,
         )
     save_weights(args.out, net.state_dict())
-    report = {"out": str(args.out), "clips": len(taught), "people": len({clip.person for clip in taught})}
+    report = {"out": str(args.out), "clips": len(clips), "people": len({clip.person for clip in clips})}
     return report, f"wrote {args.out}: {report['clips']} clips of {report['people']} people"
 
 
 @train.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
-@_whole
+@_writes_at_end
 def train_ghost(args: options.GhostOptions) -> Answer:
     """Train the forecaster of the monitor's ghost; two minutes of one core.
 
@@ -159,19 +159,19 @@ def train_ghost(args: options.GhostOptions) -> Answer:
     check_checkpoint_folder(args.out)
     torch.set_num_threads(args.threads)
     takes = Takes(args.data, args.cache, quiet=args.as_json)
-    taught = takes.training_clips()
-    people = sorted({clip.person for clip in taught})
-    with bars(Console(stderr=True, quiet=args.as_json)) as told:
+    clips = takes.training_clips()
+    people = sorted({clip.person for clip in clips})
+    with bars(Console(stderr=True, quiet=args.as_json)) as progress:
         model = fit(
-            [clip.piece for clip in taught],
-            [clip.person for clip in taught],
+            [clip.piece for clip in clips],
+            [clip.person for clip in clips],
             steps=args.steps,
             seed=args.seed,
-            say=told,
+            say=progress,
         )
-    noted = {"command": "train ghost", "data": takes.digest, "people": people}
-    save_forecaster(args.out, model, training={**noted, "steps": args.steps, "seed": args.seed})
-    report = {"out": str(args.out), "clips": len(taught), "people": len(people)}
+    provenance = {"command": "train ghost", "data": takes.digest, "people": people}
+    save_forecaster(args.out, model, training={**provenance, "steps": args.steps, "seed": args.seed})
+    report = {"out": str(args.out), "clips": len(clips), "people": len(people)}
     return report, f"wrote {args.out}: {report['clips']} clips of {report['people']} people"
 
 
@@ -202,7 +202,7 @@ def train_forecast(args: options.ForecastOptions) -> Answer | None:
 
 
 @train.command("beats", options=f"{FINISH}:BeatsOptions", extra="train")
-@_whole
+@_writes_at_end
 def train_beats(args: finish.BeatsOptions) -> Answer:
     """Train a checkpoint's event head on strokes of the limbs.
 
@@ -213,11 +213,11 @@ def train_beats(args: finish.BeatsOptions) -> Answer:
     """
     from training.finish.beats import table, train_event_head
 
-    return _taught(args, partial(train_event_head, copies=args.copies, faster=args.faster), table)
+    return _train_head(args, partial(train_event_head, copies=args.copies, faster=args.faster), table)
 
 
 @train.command("poses", options=f"{FINISH}:PosesOptions", extra="train")
-@_whole
+@_writes_at_end
 def train_poses(args: finish.PosesOptions) -> Answer:
     """Train a perceptron on the last poses, beside a checkpoint's trunk.
 
@@ -229,15 +229,15 @@ def train_poses(args: finish.PosesOptions) -> Answer:
     """
     from training.finish.poses import table, train_pose_head
 
-    return _taught(args, partial(train_pose_head, copies=args.copies), table)
+    return _train_head(args, partial(train_pose_head, copies=args.copies), table)
 
 
-def _taught(
+def _train_head(
     args: finish.BeatsOptions | finish.PosesOptions,
     train_head: Callable[..., dict[str, Any]],
     table: Callable[[Mapping[str, Any]], Any],
 ) -> Answer:
-    """Teaches a checkpoint something more, and says what came of it."""
+    """Train another head of a checkpoint, and print its evaluation."""
     report = train_head(
         args.data,
         args.out,

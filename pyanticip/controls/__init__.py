@@ -1,11 +1,10 @@
-"""The sound parameters: names, ranges and curves, smoothing, silence, events. Pure, no torch.
+"""Settings of the sound parameters: ranges and curves, smoothing, silence, events. Pure, no torch.
 
 A control vector has eight values in 0..1, always in the order of :data:`pyanticip.vocabulary.PARAMETERS`. The
-model gives it at five horizons, of which a lead picks one. What is said here is how it then is smoothed
-(:class:`Smoothing`), shaped (:class:`Shape`), held and faded when the performer's signal is lost
-(:class:`Presence`), mapped to what a receiver wants (:class:`Range`), and when events are announced; the way
-of a frame through all of it is the core's (``_core.Desk``). All times are seconds unless the name says
-otherwise.
+model predicts it at five horizons, of which a lead selects one. It is then smoothed (:class:`Smoothing`),
+shaped (:class:`Shape`), held and faded when the performer's signal is lost (:class:`Presence`) and mapped to
+a receiver's range (:class:`Range`); event rules decide when events are announced. The core processes the
+frames (``_core.Desk``). All times are seconds unless the name says otherwise.
 
 Vectors here are lists of Python floats, not arrays: a paced frame finds every cache cold, and each NumPy call
 then costs microseconds of its own.

@@ -1,6 +1,6 @@
-"""What is made of a control value on its way out: smoothed, held through silence, shaped, put into a range.
+"""Settings of how a control value is smoothed, held through silence, shaped and mapped to a range.
 
-These are the settings, as a rig has them; what goes by them is the core's.
+They are a rig's tables; the core applies them.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ __all__ = ["Presence", "Range", "Shape", "Shaper", "Smoothing"]
 
 
 _Seconds = Annotated[float, Field(ge=0.0, le=3600.0)]
-_End = Annotated[float, Field(ge=-1e30, le=1e30)]
-# Of ends that are farther apart than this and the largest the ratio would be infinite.
-_LEAST_END = 1e-30
+_Limit = Annotated[float, Field(ge=-1e30, le=1e30)]
+# Smallest limit of an exponential range: the ratio to the largest one (1e30) still is finite.
+_MIN_EXPONENTIAL = 1e-30
 
 
 class Presence(Options):
-    """Hold, fade and come back: what the output does while the source is silent, in seconds.
+    """What the output does while the source is silent; all times in seconds.
 
-    For ``hold`` after the last frame the values stand still, then they go to neutral within ``fade``; when
-    frames come again the output catches up within ``catch_up``.
+    For ``hold`` after the last frame the values stand still, then they fade to neutral within ``fade``; when
+    frames resume, the output catches up within ``catch_up``.
 
     Raises pydantic's ValidationError for a value out of its range.
     """
@@ -37,23 +37,23 @@ class Presence(Options):
 
 
 class Range(Options):
-    """What a receiver expects of one value: ``low`` at 0, ``high`` at 1, along a curve.
+    """The range that a receiver expects of one value: ``low`` at 0, ``high`` at 1, along a curve.
 
-    ``curve`` is ``linear``, ``exponential`` (equal ratios: frequencies; both ends > 0) or ``power``
-    (``value ** exponent``). ``low`` may be greater than ``high`` to turn a parameter round.
+    ``curve`` is ``linear``, ``exponential`` (equal ratios, for frequencies; both ends > 0) or ``power``
+    (``value ** exponent``). ``low`` may be greater than ``high`` to invert a parameter.
 
     Raises pydantic's ValidationError for a value out of its range.
     """
 
-    low: _End = 0.0
-    high: _End = 1.0
+    low: _Limit = 0.0
+    high: _Limit = 1.0
     curve: Literal["linear", "exponential", "power"] = "linear"
     exponent: Annotated[float, Field(gt=0.0, le=100.0)] = 2.0
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Range:
-        if self.curve == "exponential" and not min(self.low, self.high) >= _LEAST_END:
-            expected = f"expected both ends > 0 ({_LEAST_END:g} at least)"
+        if self.curve == "exponential" and not min(self.low, self.high) >= _MIN_EXPONENTIAL:
+            expected = f"expected both ends > 0 ({_MIN_EXPONENTIAL:g} at least)"
             raise ValueError(f"exponential range: {expected}, got {self.low}..{self.high}")
         return self
 
@@ -76,7 +76,7 @@ class Smoothing(Options):
 
     ``spring``: a critically damped second-order low-pass that covers half of a step in ``half_life``
     seconds. ``one-euro``: Casiez, Roussel and Vogel (CHI 2012), ``min_cutoff`` Hz at rest, opened by
-    ``beta`` per unit/second of speed; steady when still, quick when moved. ``none``: as it comes.
+    ``beta`` per unit/second of speed; steady when still, quick when moved. ``none``: unsmoothed.
 
     Raises pydantic's ValidationError for a value out of its range.
     """
@@ -88,7 +88,7 @@ class Smoothing(Options):
 
     @property
     def lag(self) -> float:
-        """By how many seconds a steady rise leaves late; of ``one-euro`` one of 1 unit/second."""
+        """Delay of a steady ramp, seconds; for ``one-euro`` of a ramp of 1 unit/second."""
         if self.kind == "none":
             return 0.0
         if self.kind == "spring":
@@ -100,12 +100,13 @@ _MOST_STEPS = 1024
 
 
 class Shape(Options):
-    """How one output is shaped, in the order of the fields; all is in 0..1.
+    """How one output is shaped, in the order of the fields; all values are in 0..1.
 
-    ``span``, in a rig ``in``, is the part of the range that is used: it becomes 0..1, what is outside is
-    clipped. ``invert`` turns it round. ``threshold`` makes a gate of it: 1 from the threshold on, until it
+    ``span``, in a rig ``in``, is the part of the range that is used: it becomes 0..1, values outside are
+    clipped. ``invert`` reverses it. ``threshold`` makes a gate of it: 1 from the threshold on, until it
     falls below the threshold less ``hysteresis``, else 0. ``toggle`` changes between 0 and 1 whenever that
-    gate opens (of 0.5 where no threshold is given). ``steps`` leaves so many values, evenly from 0 to 1.
+    gate opens (at 0.5 where no threshold is given). ``steps`` quantises to this many values, evenly spaced
+    from 0 to 1.
 
     Raises pydantic's ValidationError for a value out of its range.
     """
@@ -136,5 +137,5 @@ class Shape(Options):
 
     @property
     def opens(self) -> float:
-        """From where on a gate is open."""
+        """Value from which the gate is open."""
         return 0.5 if self.threshold is None else self.threshold

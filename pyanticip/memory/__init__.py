@@ -1,8 +1,8 @@
-"""What a performer did before: rehearsing it, keeping it in a file, and what it says about what comes.
+"""Memory of what a performer did before: rehearsing takes, saving them, and forecasting from them.
 
-The stream itself is :class:`pyanticip._core.Memory`: the offline teacher hears each frame 1.3 s late, every
-other frame becomes a moment with what followed it, and the twelve earlier moments nearest to now say what may
-come. It is mixed with what the model says by who was right of late. NumPy only, no torch.
+The stream itself is :class:`pyanticip._core.Memory`: the offline teacher labels each frame 1.3 s later, every
+other frame is stored as a moment with what followed it, and the twelve stored moments nearest to the current
+one form a forecast. It is mixed with the model's forecast by their recent accuracy. NumPy only, no torch.
 """
 
 from pyanticip._core import Memory

@@ -1,4 +1,4 @@
-"""Cues: moments of a rehearsal that are said a chosen time ahead."""
+"""Cues: moments of a rehearsed take that are announced ahead of time."""
 
 from typing import Annotated
 
@@ -10,9 +10,9 @@ __all__ = ["Cue"]
 
 
 class Cue(Options):
-    """A moment of a rehearsed take: said ``ahead_ms`` before the performer comes to it.
+    """A moment of a rehearsed take, announced ``ahead_ms`` before the performer reaches it.
 
-    ``name`` is what receivers are told, letters, digits, ``-`` and ``_``; ``at`` are seconds of the ``take``.
+    ``name`` is sent to receivers: letters, digits, ``-`` and ``_``. ``at`` are seconds from the take's start.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$")]

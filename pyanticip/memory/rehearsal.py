@@ -1,4 +1,4 @@
-"""A memory of takes that were shown before."""
+"""Build a memory from whole takes."""
 
 from collections.abc import Iterable
 
@@ -10,16 +10,16 @@ from pyanticip.errors import OptionError, ShapeError
 
 
 def rehearse(takes: Iterable[tuple[str, NDArray[np.floating]]], *, capacity: int = 90_000) -> Memory:
-    """A memory of whole takes, which stay whatever is played later.
+    """A memory of whole takes; rehearsed moments are never evicted by what is played later.
 
     Args:
         takes: names and canonical rotations (T, 22, 4) at 50 Hz, w,x,y,z, local.
-        capacity: moments there is room for, rehearsed or not; one every 40 ms, so 90,000 are an hour.
+        capacity: most moments held, rehearsed and learned; one every 40 ms, so 90,000 are an hour.
 
     Raises:
         ShapeError: rotations of another shape, or values that are no unit quaternions.
-        OptionError: a capacity that is no number of moments, takes that are no such pairs, none long enough
-            to have a moment (0.9 s), two of one name, or more than there is room for.
+        OptionError: an invalid capacity, takes that are no such pairs, all of them too short for a moment
+            (0.9 s), two of the same name, or more moments than ``capacity``.
     """
     memory = empty(capacity)
     names: set[str] = set()
@@ -43,10 +43,10 @@ def rehearse(takes: Iterable[tuple[str, NDArray[np.floating]]], *, capacity: int
 
 
 def empty(capacity: int) -> Memory:
-    """A memory of nothing yet, with room for so many moments.
+    """An empty memory of ``capacity`` moments.
 
     Raises:
-        OptionError: no number of moments.
+        OptionError: ``capacity`` is not an integer, or out of range.
     """
     try:
         return Memory(capacity)

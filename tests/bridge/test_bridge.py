@@ -180,7 +180,7 @@ def test_small_blocks(monkeypatch):
     for window in (None, 50):
         expected = torch_scalars(x, window=window)
         with monkeypatch.context() as patch:
-            patch.setattr(bridge, "BLOCK", 20_000)
+            patch.setattr(bridge, "MAX_BLOCK_ELEMENTS", 20_000)
             given = torch_scalars(x, window=window)
         np.testing.assert_allclose(given.numpy(), expected.numpy(), atol=1e-12, rtol=0)
 
