@@ -174,7 +174,7 @@ def remove(args: options.RemoveOptions) -> None:
         opened.state.take(name)  # raises for an unknown name before any is removed
     for name in takes:
         opened.remove_take(name)
-        click.echo(opened.state.did)
+        click.echo(opened.state.description)
 
 
 @teach.command("rename", options=f"{OPTIONS}:RenameOptions")
@@ -185,7 +185,7 @@ def rename(args: options.RenameOptions) -> None:
     """
     opened = _open(args.project)
     opened.rename_take(args.old, args.new)
-    click.echo(opened.state.did)
+    click.echo(opened.state.description)
 
 
 @teach.command("set", options=f"{OPTIONS}:SetOptions")
@@ -203,7 +203,7 @@ def set_(args: options.SetOptions) -> None:
     values, labels = parse_changes(opened, args.values)
     opened.set_values(args.take, values, labels)
     _report_new_labels(before, labels)
-    click.echo(opened.state.did)
+    click.echo(opened.state.description)
 
 
 @teach.command("outputs", options=f"{OPTIONS}:OutputsOptions")
@@ -408,7 +408,7 @@ def history(args: options.ProjectOptions) -> None:
     Example: pyanticip teach history mine
     """
     for state in _open(args.project).history():
-        tell(f"{state.revision:4d}  {state.at}  {state.did}")
+        tell(f"{state.revision:4d}  {state.timestamp}  {state.description}")
 
 
 @teach.command("use", options=f"{OPTIONS}:UseOptions")

@@ -1,8 +1,8 @@
-"""Fitting classes: which label a frame shows, how sure that is, and whether it is like anything shown.
+"""Fitting classes: which label a frame shows, with what probability, and whether it is like any take at all.
 
-Candidates are judged on folds as values are (:mod:`pyanticip.teach.fit`): whole takes are left out where
-another take shows the same label. How far from everything shown a frame must be to be none of them is learned
-by leaving out whole labels: what they show is then unlike all the others.
+Candidates are cross-validated as those of values are (:mod:`pyanticip.teach.fit`): whole takes are left out
+where another take shows the same label. The novelty from which a frame shows none of the labels is learned by
+leaving out whole labels, whose frames then are unlike all the others.
 """
 
 from __future__ import annotations
@@ -18,41 +18,43 @@ from pyanticip.teach import heads
 from pyanticip.teach.classifiers import compile_classifier, fit_classifier, sharpened, sharpness
 from pyanticip.teach.folds import Fold, folds
 from pyanticip.teach.frames import (
-    LEARN,
+    MAX_TRAIN_FRAMES,
     Candidate,
     Frames,
     Part,
     TakeData,
-    floor,
+    best_elsewhere,
+    fold_predictions,
     input_choices,
-    judged,
     nearest,
     novelty_arrays,
-    picked,
+    spread_floor,
 )
 from pyanticip.teach.heads import Projection
 from pyanticip.teach.labels import NONE
 from pyanticip.teach.options import FitOptions
 
-__all__ = ["fit_class", "likeness"]
+__all__ = ["familiarity", "fit_class"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
 _PENALTIES = (0.01, 0.1, 1.0)
-_PLACES = 256
-_STEEP = 2.0
-# Where takes show what none of the labels is, what is new by itself is so only from so many times as far on.
-_SHOWN = 1.5
-# Where nothing could be left out, or too few labels were shown.
-_UNTOLD = (3.0, -2.0)
+_MAX_POINTS = 256
+"""Most reference frames that novelty is measured from."""
+_MIN_SLOPE = 2.0
+"""Least slope of the log odds of being unlike everything, over the log of the novelty."""
+_NONE_TAKES_FACTOR = 1.5
+"""Factor on the novelty limit where takes of the label ``none`` show what the labels are not."""
+_DEFAULT_UNLIKE = (3.0, -2.0)
+"""Slope and offset where nothing could be left out, or too few labels were shown."""
 
 
 def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part:
-    """The head of a class, of the takes that show a label of it.
+    """Fit the head of a class to the takes that show one of its labels.
 
     Raises:
-        OptionError: a single label, which is to be told from nothing.
+        OptionError: the takes show a single label, which cannot be told from anything.
     """
     mine = [take for take in takes if name in take.labels]
     labels = sorted({take.labels[name] for take in mine}, key=lambda label: (label == NONE, label))
@@ -60,7 +62,7 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
         raise OptionError(
             f"class {name}: all takes show {labels[0]}; show another label, or takes of {name}={NONE}"
         )
-    shown = [
+    one_hot_takes = [
         TakeData(
             take.name,
             take.blocks,
@@ -69,120 +71,129 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
                 label: np.full(len(take.blocks["body"]) - take.begin, float(take.labels[name] == label))
                 for label in labels
             },
-            seen=take.seen,
+            frame_ids=take.frame_ids,
         )
         for take in mine
     ]
-    frames = Frames.of(shown, labels, options.lead_ms // 20)
+    frames = Frames.of(one_hot_takes, labels, options.lead_ms // 20)
     choices = input_choices(mine, options)
     x = {inputs: frames.inputs(inputs) for inputs in choices}
     kinds = [("logit", penalty) for penalty in _PENALTIES]
     kinds += [("vote", float(k)) for k in heads.knn_settings(len(frames.y))]
     candidates = [Candidate(inputs, kind, setting) for inputs in choices for kind, setting in kinds]
-    made = folds(frames.wanted, frames.seen)
-    predictions = [judged(fold, candidates, x, frames, fit_classifier, compile_classifier) for fold in made]
-    truth = [frames.y[fold.judged] for fold in made]
-    # Brier's score: squared, so that a single sure mistake does not decide.
+    validation = folds(frames.targets, frames.frame_ids)
+    predictions = [
+        fold_predictions(fold, candidates, x, frames, fit_classifier, compile_classifier)
+        for fold in validation
+    ]
+    truth = [frames.y[fold.test_sample] for fold in validation]
+    # Brier's score: unlike the log loss, it is not decided by a single confident mistake.
     scores = np.array(
         [[((p - y) ** 2).sum(1).mean() for p in row] for row, y in zip(predictions, truth, strict=True)]
-    ).reshape(len(made), len(candidates))
-    best = int(scores.mean(0).argmin()) if made else 0
+    ).reshape(len(validation), len(candidates))
+    best = int(scores.mean(0).argmin()) if validation else 0
     inputs, kind, setting = candidates[best]
-    kept = heads.thinned(frames.weight, 2 * LEARN)
-    weight = heads.normal(frames.weight, 2 * LEARN)
-    projection = Projection.fit(x[inputs][kept], weight, floor(inputs, x[inputs].shape[1]))
-    u = projection(x[inputs][kept])
-    arrays = fit_classifier(kind, setting, u, frames.y[kept], weight)
-    sharp = (
-        sharpness(np.concatenate([row[best] for row in predictions]), np.concatenate(truth)) if made else 0.5
-    )
-    near = novelty_arrays(made, projection, x[inputs], frames.weight)
+    rows = heads.subsample(frames.weight, 2 * MAX_TRAIN_FRAMES)
+    weight = heads.subsample_weights(frames.weight, 2 * MAX_TRAIN_FRAMES)
+    projection = Projection.fit(x[inputs][rows], weight, spread_floor(inputs, x[inputs].shape[1]))
+    u = projection(x[inputs][rows])
+    arrays = fit_classifier(kind, setting, u, frames.y[rows], weight)
+    sharp = 0.5
+    if validation:
+        sharp = sharpness(np.concatenate([row[best] for row in predictions]), np.concatenate(truth))
+    near = novelty_arrays(validation, projection, x[inputs], frames.weight)
     arrays |= {
         "mean": projection.mean,
         "basis": projection.basis,
         "sharpness": np.array([sharp], np.float32),
         **near,
-        "unlike": _unlike(near, projection(x[inputs]), frames, made, labels),
+        "unlike": _fit_unlike(near, projection(x[inputs]), frames, validation, labels),
     }
-    report = _report(mine, name, labels, made, scores, predictions, truth, candidates[best], frames)
+    report = _report(mine, name, labels, validation, scores, predictions, truth, candidates[best], frames)
     left_out = [
-        one
-        for i, fold in enumerate(made)
-        for one in frames.left_out(fold.judged, sharpened(predictions[i][picked(scores, i)], sharp))
+        prediction
+        for i, fold in enumerate(validation)
+        for prediction in frames.left_out(
+            fold.test_sample, sharpened(predictions[i][best_elsewhere(scores, i)], sharp)
+        )
     ]
     return Part(tuple(labels), inputs, kind, setting, arrays, report, label_of=name, left_out=left_out)
 
 
-def likeness(unlike: F32, novelty: F64 | float) -> F64 | float:
-    """The probability that a frame of this novelty is like something shown."""
+def familiarity(unlike: F32, novelty: F64 | float) -> F64 | float:
+    """The probability that a frame of this novelty is like a take; ``unlike`` (2,) is slope and offset."""
     slope, offset = float(unlike[0]), float(unlike[1])
-    found: F64 = 1.0 / (1.0 + np.exp(slope * np.log(np.maximum(novelty, 1e-3)) + offset))
-    return found
+    probability: F64 = 1.0 / (1.0 + np.exp(slope * np.log(np.maximum(novelty, 1e-3)) + offset))
+    return probability
 
 
-def _unlike(near: heads.Arrays, u: F32, frames: Frames, made: Sequence[Fold], labels: Sequence[str]) -> F32:
+def _fit_unlike(
+    near: heads.Arrays, u: F32, frames: Frames, validation: Sequence[Fold], labels: Sequence[str]
+) -> F32:
     """Slope and offset of the log odds of being none of the labels, over the log of the novelty."""
     scale, level = near["near_scale"], float(near["near_level"][0])
     v = u[:, : len(scale)] * scale
     known, unknown = [], []
-    for fold in made:
-        places = fold.learn[heads.thinned(frames.weight[fold.learn], _PLACES)]
-        known.append(nearest(v[fold.judged], v[places]))
+    for fold in validation:
+        points = fold.train[heads.subsample(frames.weight[fold.train], _MAX_POINTS)]
+        known.append(nearest(v[fold.test_sample], v[points]))
     for i, label in enumerate(labels):
-        here = frames.y[:, i] > 0.5
-        rest = np.flatnonzero(~here)
+        has_label = frames.y[:, i] > 0.5
+        rest = np.flatnonzero(~has_label)
         if label != NONE and len(labels) > 1:
-            places = rest[heads.thinned(frames.weight[rest], _PLACES)]
-            unknown.append(nearest(v[here], v[places]))
+            points = rest[heads.subsample(frames.weight[rest], _MAX_POINTS)]
+            unknown.append(nearest(v[has_label], v[points]))
     if not known or len(unknown) < 2:
-        return np.array(_UNTOLD, np.float32)
-    away = np.log(np.maximum(np.concatenate([*known, *unknown]) / level, 1e-3))
+        return np.array(_DEFAULT_UNLIKE, np.float32)
+    log_novelty = np.log(np.maximum(np.concatenate([*known, *unknown]) / level, 1e-3))
     is_new = np.concatenate([np.zeros(sum(map(len, known))), np.ones(sum(map(len, unknown)))])
     weight = np.where(is_new > 0.5, 0.5 / is_new.sum(), 0.5 / (1.0 - is_new).sum())
-    design = np.stack([away, np.ones_like(away)], 1)
+    design = np.stack([log_novelty, np.ones_like(log_novelty)], 1)
     theta = np.zeros(2)
     for _ in range(25):
         p = 1.0 / (1.0 + np.exp(-design @ theta))
-        # As if a few frames had been seen on either side: nothing is told apart for certain.
-        slope = design.T @ (weight * (p - is_new)) + 0.002 * theta
+        # The penalty acts like a few frames on either side: no separation is certain.
+        gradient = design.T @ (weight * (p - is_new)) + 0.002 * theta
         curvature = (design * (weight * p * (1.0 - p))[:, None]).T @ design + 0.002 * np.eye(2)
-        theta -= np.linalg.solve(curvature, slope)
-    # Other people and other days are farther off than the takes among each other: nothing nearer than what a
-    # twentieth of the frames left out exceed is rather none of them.
-    steep, offset = max(theta[0], _STEEP), min(theta[1], 0.0)
-    return np.array([steep, offset - steep * np.log(_SHOWN if NONE in labels else 1.0)], np.float32)
+        theta -= np.linalg.solve(curvature, gradient)
+    # Other people and other days are farther away than the takes are from each other: below a novelty of 1,
+    # which a twentieth of the held-out frames exceed, a frame is never rather none than one of the labels.
+    slope, offset = max(theta[0], _MIN_SLOPE), min(theta[1], 0.0)
+    return np.array(
+        [slope, offset - slope * np.log(_NONE_TAKES_FACTOR if NONE in labels else 1.0)], np.float32
+    )
 
 
 def _report(
     takes: Sequence[TakeData],
     name: str,
     labels: Sequence[str],
-    made: Sequence[Fold],
+    validation: Sequence[Fold],
     scores: F64,
     predictions: Sequence[Sequence[F32]],
     truth: Sequence[F64],
     chosen: Candidate,
     frames: Frames,
 ) -> dict[str, Any]:
-    """What is told about a class; every fold is judged by what the others would have chosen."""
+    """The report on a class; each fold is evaluated with the candidate that the others would have chosen."""
     report: dict[str, Any] = {
         "class": name,
         "labels": list(labels),
         "kind": chosen.kind,
         "setting": chosen.setting,
         "inputs": list(chosen.inputs),
-        **frames.summary(made),
+        **frames.summary(validation),
         "accuracy": None,
         "confusion": [],
         "folds": [],
     }
-    if not made:
+    if not validation:
         return report
     confusion = np.zeros((len(labels), len(labels)))
     rows = []
-    for i, (fold, y) in enumerate(zip(made, truth, strict=True)):
-        predicted = predictions[i][picked(scores, i)].argmax(1)
-        # Each take counts alike.
+    for i, (fold, y) in enumerate(zip(validation, truth, strict=True)):
+        predicted = predictions[i][best_elsewhere(scores, i)].argmax(1)
+        # Folds have equal weight, whatever their length.
         np.add.at(confusion, (y.argmax(1), predicted), 1.0 / len(y))
         rows.append(
             {

@@ -1,4 +1,4 @@
-"""What takes show, as heads learn it: their frames in a row, and how far from all of them a frame is."""
+"""Training data of heads: the frames of takes in a row, their input blocks and targets; and novelty."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import numpy.typing as npt
 from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
-from pyanticip.teach.folds import Fold, alone, same_motion, together
+from pyanticip.teach.folds import Fold, group_same_motion, same_motion, unmatched_takes
 from pyanticip.teach.heads import Projection
-from pyanticip.teach.options import BLOCKS, FitOptions
+from pyanticip.teach.options import INPUT_BLOCKS, FitOptions
 from pyanticip.vocabulary import RATE
 
 __all__ = [
     "BODY",
-    "LEARN",
-    "SCALES",
+    "MAX_TRAIN_FRAMES",
+    "TYPICAL_SCALE",
     "Candidate",
     "Frames",
     "HeldOutPrediction",
     "Part",
     "TakeData",
+    "best_elsewhere",
     "body",
-    "floor",
+    "fold_predictions",
     "input_choices",
-    "judged",
     "nearest",
     "novelty_arrays",
-    "picked",
+    "spread_floor",
 ]
 
 F32 = npt.NDArray[np.float32]
@@ -40,60 +40,61 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 BODY = 177
-"""Width of the body block: the model's own kinematics of a feature row, positions and velocities of the
-joints seen from the hips, heights, and what movement is measured by; they know the pose. The other block,
-``hidden``, is what the trunk makes of the last seconds; it knows the movement, for one checkpoint."""
+"""Width of the body block: the kinematics that the model computes from a feature row (joint positions and
+velocities relative to the hips, heights, measures of movement). It describes the pose. The other block,
+``hidden``, is the trunk's state after the last seconds; it describes the movement, for one checkpoint."""
 
-SCALES = {"body": 1.0, "hidden": 1.0}
-"""Typical size of a block's values over all kinds of movement. A few takes show little of it: a value that
-stood still in them must not be blown up, so half of this is added (squared) to what the takes show."""
+TYPICAL_SCALE = {"body": 1.0, "hidden": 1.0}
+"""Typical size of a block's values over all kinds of movement. A few takes cover little of it: so that a
+value which was still in them is not blown up, half of this is added (squared) to their variance."""
 
 
 def body(rows: F32) -> F32:
-    """The body block (T, 177) of feature rows (T, 231 or 279), on the canonical body: the same
-    for every checkpoint.
+    """The body block (T, 177) of feature rows (T, 231 or 279), the same for every checkpoint.
 
     Raises:
-        ShapeError: other rows.
+        ShapeError: rows of another width.
     """
     return _core.body_kinematics(np.ascontiguousarray(rows, np.float32))
 
 
-LEARN = 3000
-"""Frames that a fold's head learns from at most."""
+MAX_TRAIN_FRAMES = 3000
+"""Most frames that a fold's head is trained on."""
 
-_NEAR_PLACES, _NEAR_LEVEL = 256, 0.95
+_NOVELTY_POINTS = 256
+"""Most reference frames that novelty is measured from."""
+_NOVELTY_QUANTILE = 0.95
+"""Novelty is 1 at this quantile of the distances of held-out frames."""
 
-SETTLE = 25
-"""Frames at the start of a take without lead-in that are not learnt: the model has seen nothing before
-them."""
+WARMUP_FRAMES = 25
+"""Frames at the start of a take without lead-in that are not trained on: the model saw nothing before."""
 
 
 @dataclass(frozen=True)
 class TakeData:
-    """A take as heads see it: input blocks (total, width), where learning begins, wanted values in 0..1."""
+    """A take as training data: input blocks (total, width), its first training frame, targets in 0..1."""
 
     name: str
     blocks: Mapping[str, F32]
     begin: int
-    wanted: Mapping[str, F64]
+    targets: Mapping[str, F64]
     """Per output (total - begin,)."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Per class what it shows."""
-    seen: I64 | None = None
-    """What tells its frames (total,) from those of other recordings; None: it is of none of theirs."""
+    """Per class the label it shows."""
+    frame_ids: I64 | None = None
+    """Its :func:`pyanticip.teach.folds.frame_ids` (total,); None: no other take is of the same recording."""
 
 
 @dataclass(frozen=True)
 class HeldOutPrediction:
-    """What a head said of frames of a take that it had not learnt.
+    """Predictions of a head for frames of a take that it was not trained on.
 
-    ``seconds`` (N,) into the take, ``wanted`` and ``predicted`` (N, n) in 0..1.
+    ``seconds`` (N,) into the take, ``targets`` and ``predicted`` (N, n) in 0..1.
     """
 
     take: str
     seconds: F64
-    wanted: F64
+    targets: F64
     predicted: F32
 
 
@@ -101,8 +102,8 @@ class HeldOutPrediction:
 class Part:
     """A fitted head for the outputs that the same takes demonstrate.
 
-    ``label_of`` names the class whose labels the outputs are; empty: they are values. ``left_out`` is what
-    was said in cross-validation.
+    ``label_of`` names the class whose labels the outputs are; empty: they are values. ``left_out`` are the
+    predictions of cross-validation.
     """
 
     outputs: tuple[str, ...]
@@ -117,24 +118,32 @@ class Part:
 
 @dataclass(frozen=True)
 class Frames:
-    """The frames of a group of takes in a row: inputs at t, what is wanted ``lead`` frames later."""
+    """The training frames of a group of takes in a row: inputs at t, targets ``lead`` frames later.
+
+    Per take: its input blocks, the span of its input frames, targets (frames, n), name, first target frame
+    and frame ids. Of all takes in a row: targets ``y`` (N, n) and weights ``weight`` (N,) of sum 1.
+    """
 
     takes: tuple[Mapping[str, F32], ...]
     spans: tuple[tuple[int, int], ...]
-    wanted: tuple[F64, ...]
+    targets: tuple[F64, ...]
     y: F64
     weight: F64
     names: tuple[str, ...]
     begins: tuple[int, ...]
-    seen: tuple[I64, ...]
+    frame_ids: tuple[I64, ...]
 
     @classmethod
     def of(cls, takes: Sequence[TakeData], names: Sequence[str], lead: int) -> Frames:
-        """The frames that teach these outputs ``lead`` frames ahead. Raises OptionError."""
-        spans, wanted, weights, begins, seen = [], [], [], [], []
+        """The frames that teach these outputs ``lead`` frames ahead.
+
+        Raises:
+            OptionError: a take is too short for this lead.
+        """
+        spans, targets, weights, begins, frame_ids = [], [], [], [], []
         for take in takes:
-            y = np.stack([take.wanted[name] for name in names], 1)
-            skip = min(max(SETTLE - take.begin, 0), len(y) // 4)
+            y = np.stack([take.targets[name] for name in names], 1)
+            skip = min(max(WARMUP_FRAMES - take.begin, 0), len(y) // 4)
             last = len(y) - lead
             if last < skip + 2:
                 raise OptionError(
@@ -142,54 +151,56 @@ class Frames:
                 )
             spans.append((take.begin + skip, take.begin + last))
             begins.append(skip + lead)
-            ids = np.zeros(take.begin + len(y), np.int64) if take.seen is None else take.seen
-            seen.append(ids[take.begin + skip : take.begin + last])
-            wanted.append(y[skip + lead :])
-            # A long take says more than a short one, but not as many times more as it is longer.
+            ids = np.zeros(take.begin + len(y), np.int64) if take.frame_ids is None else take.frame_ids
+            frame_ids.append(ids[take.begin + skip : take.begin + last])
+            targets.append(y[skip + lead :])
+            # A long take weighs more than a short one, but less than in proportion to its length.
             weights.append(np.full(last - skip, (last - skip) ** -0.5))
         weight = np.concatenate(weights)
         return cls(
             tuple(take.blocks for take in takes),
             tuple(spans),
-            tuple(wanted),
-            np.concatenate(wanted),
+            tuple(targets),
+            np.concatenate(targets),
             weight / weight.sum(),
             tuple(take.name for take in takes),
             tuple(begins),
-            tuple(seen),
+            tuple(frame_ids),
         )
 
     @property
     def groups(self) -> list[tuple[int, ...]]:
-        """The takes by number, those of the same motion together."""
-        return together(self.seen)
+        """Indices of the takes, grouped by recording."""
+        return group_same_motion(self.frame_ids)
 
-    def summary(self, made: Sequence[Fold]) -> dict[str, Any]:
-        """How many these are and how they were judged, as a report has it."""
-        blocks = {i for fold in made if not fold.whole for i in fold.left_out}
+    def summary(self, folds: Sequence[Fold]) -> dict[str, Any]:
+        """Takes, number of frames and kind of cross-validation, as in a report."""
+        blocks = {i for fold in folds if not fold.whole for i in fold.left_out}
         groups = self.groups
-        single = alone(self.wanted, groups)
+        unmatched = unmatched_takes(self.targets, groups)
         return {
             "takes": list(self.names),
             "frames": len(self.y),
-            "judged_by_blocks": [self.names[i] for i in single if i in blocks],
-            "not_judged": [self.names[i] for i in single if i not in blocks],
+            "judged_by_blocks": [self.names[i] for i in unmatched if i in blocks],
+            "not_judged": [self.names[i] for i in unmatched if i not in blocks],
             "same_motion": same_motion(self.names, groups),
         }
 
-    def left_out(self, judged: I64, predicted: F32) -> list[HeldOutPrediction]:
-        """What was said (N, n) of frames with these numbers, take by take."""
-        edges = np.cumsum([0, *map(len, self.wanted)])
-        whose = np.searchsorted(edges, judged, "right") - 1
-        found = []
-        for i in np.unique(whose).tolist():
-            mine = judged[whose == i]
+    def left_out(self, indices: I64, predicted: F32) -> list[HeldOutPrediction]:
+        """The predictions (N, n) for frames with these indices (N,), one element per take."""
+        edges = np.cumsum([0, *map(len, self.targets)])
+        take_of = np.searchsorted(edges, indices, "right") - 1
+        predictions = []
+        for i in np.unique(take_of).tolist():
+            mine = indices[take_of == i]
             seconds = (mine - edges[i] + self.begins[i]) / RATE
-            found.append(HeldOutPrediction(self.names[i], seconds, self.y[mine], predicted[whose == i]))
-        return found
+            predictions.append(
+                HeldOutPrediction(self.names[i], seconds, self.y[mine], predicted[take_of == i])
+            )
+        return predictions
 
     def inputs(self, blocks: tuple[str, ...]) -> F32:
-        """(N, F) float32."""
+        """The inputs (N, F) of these blocks."""
         rows = [
             np.concatenate([take[b][low:high] for b in blocks], 1)
             for take, (low, high) in zip(self.takes, self.spans, strict=True)
@@ -198,7 +209,7 @@ class Frames:
 
 
 class Candidate(NamedTuple):
-    """A head that is tried: the blocks of inputs that it sees, its kind and its setting."""
+    """A head to try: its input blocks, kind and setting."""
 
     inputs: tuple[str, ...]
     kind: str
@@ -206,23 +217,27 @@ class Candidate(NamedTuple):
 
 
 def input_choices(takes: Sequence[TakeData], options: FitOptions) -> list[tuple[str, ...]]:
-    """The blocks of inputs that are tried. Raises OptionError."""
-    there = tuple(b for b in BLOCKS if all(b in take.blocks for take in takes))
+    """The combinations of input blocks to try.
+
+    Raises:
+        OptionError: the options name a block that the takes lack.
+    """
+    available = tuple(b for b in INPUT_BLOCKS if all(b in take.blocks for take in takes))
     if options.blocks is not None:
-        lacking = [b for b in options.blocks if b not in there]
-        if lacking:
-            raise OptionError(f"inputs: {lacking[0]!r} needs a model that tells its hidden state")
+        missing = [b for b in options.blocks if b not in available]
+        if missing:
+            raise OptionError(f"inputs: {missing[0]!r} needs a model that tells its hidden state")
         return [options.blocks]
-    return [there, ("body",)] if len(there) > 1 else [there]
+    return [available, ("body",)] if len(available) > 1 else [available]
 
 
-def floor(inputs: Sequence[str], width: int) -> F64:
-    """What is added to the spread of each input."""
+def spread_floor(inputs: Sequence[str], width: int) -> F64:
+    """The ``spread_floor`` (width,) of :meth:`Projection.fit` for these input blocks."""
     widths = {"body": BODY, "hidden": width - (BODY if "body" in inputs else 0)}
-    return np.concatenate([np.full(widths[b], 0.5 * SCALES[b]) for b in inputs])
+    return np.concatenate([np.full(widths[b], 0.5 * TYPICAL_SCALE[b]) for b in inputs])
 
 
-def judged(
+def fold_predictions(
     fold: Fold,
     candidates: Sequence[Candidate],
     x: Mapping[tuple[str, ...], F32],
@@ -230,46 +245,46 @@ def judged(
     fit: Callable[[str, float, F32, F64, F64], heads.Arrays],
     compiled: Callable[[str, heads.Arrays], Callable[[F32], F32]],
 ) -> list[F32]:
-    """What each candidate says (N, n) of the frames left out."""
-    learn = fold.learn[heads.thinned(frames.weight[fold.learn], LEARN)]
-    weight = heads.normal(frames.weight[fold.learn], LEARN)
+    """Predictions (N, n) of each candidate for the fold's test sample."""
+    train = fold.train[heads.subsample(frames.weight[fold.train], MAX_TRAIN_FRAMES)]
+    weight = heads.subsample_weights(frames.weight[fold.train], MAX_TRAIN_FRAMES)
     predictions = []
     projected: dict[tuple[str, ...], tuple[F32, F32]] = {}
     for inputs, kind, setting in candidates:
         if inputs not in projected:
             data = x[inputs]
-            made = Projection.fit(data[learn], weight, floor(inputs, data.shape[1]))
-            projected[inputs] = made(data[learn]), made(data[fold.judged])
-        known, new = projected[inputs]
-        predictions.append(compiled(kind, fit(kind, setting, known, frames.y[learn], weight))(new))
+            projection = Projection.fit(data[train], weight, spread_floor(inputs, data.shape[1]))
+            projected[inputs] = projection(data[train]), projection(data[fold.test_sample])
+        train_u, test_u = projected[inputs]
+        predictions.append(compiled(kind, fit(kind, setting, train_u, frames.y[train], weight))(test_u))
     return predictions
 
 
-def novelty_arrays(made: Sequence[Fold], projection: Projection, x: F32, weight: F64) -> heads.Arrays:
-    """What novelty is measured by: places of the takes, and how far away a take that was left out is."""
-    # All components, by their standardised size: what is new lies where the takes hardly differ.
+def novelty_arrays(folds: Sequence[Fold], projection: Projection, x: F32, weight: F64) -> heads.Arrays:
+    """The arrays that novelty is measured by: reference frames, and the distance of held-out frames."""
+    # All components, standardised: what is new may lie where the takes hardly differ.
     u = projection(x)
-    away: list[F64] = []
-    for fold in made:
-        learn = fold.learn[heads.thinned(weight[fold.learn], _NEAR_PLACES)]
-        away.append(nearest(u[fold.judged], u[learn]))
-    level = float(np.quantile(np.concatenate(away), _NEAR_LEVEL)) if away else 1.0
-    places = u[heads.thinned(weight, _NEAR_PLACES)]
+    distances: list[F64] = []
+    for fold in folds:
+        train = fold.train[heads.subsample(weight[fold.train], _NOVELTY_POINTS)]
+        distances.append(nearest(u[fold.test_sample], u[train]))
+    level = float(np.quantile(np.concatenate(distances), _NOVELTY_QUANTILE)) if distances else 1.0
+    points = u[heads.subsample(weight, _NOVELTY_POINTS)]
     return {
-        "near_places": np.ascontiguousarray(places),
+        "near_places": np.ascontiguousarray(points),
         "near_scale": np.ones(u.shape[1], np.float32),
         "near_level": np.array([max(level, 1e-3)], np.float32),
     }
 
 
-def nearest(u: F32, places: F32) -> F64:
-    """How far each of ``u`` (N, r) is from the nearest of the places (c, r)."""
-    squares = (u**2).sum(1)[:, None] + (places**2).sum(1) - 2.0 * (u @ places.T)
-    found: F64 = np.sqrt(np.maximum(squares.min(1), 0.0)).astype(np.float64)
-    return found
+def nearest(u: F32, points: F32) -> F64:
+    """Distance of each of ``u`` (N, r) from the nearest of the points (c, r)."""
+    squares = (u**2).sum(1)[:, None] + (points**2).sum(1) - 2.0 * (u @ points.T)
+    distance: F64 = np.sqrt(np.maximum(squares.min(1), 0.0)).astype(np.float64)
+    return distance
 
 
-def picked(scores: F64, fold: int) -> int:
-    """The candidate that the other folds would have chosen, of scores (folds, candidates): least is best."""
+def best_elsewhere(scores: F64, fold: int) -> int:
+    """The candidate with the least mean score (folds, candidates) over the *other* folds."""
     others = np.delete(scores, fold, 0)
     return int((others if len(others) else scores).mean(0).argmin())

@@ -1,7 +1,8 @@
-"""Gestures: movements with a beginning and an end, found while they last (:class:`pyanticip._core.Spotter`).
+"""Gestures: movements with a beginning and an end, recognised while they last (:class:`_core.Spotter`).
 
-Of a take the active part is learnt, from where the body begins to move to where it stands again. What a
-gesture may cost is settled by leaving out every take in turn, and by all that the other takes show.
+The active part of a take is learned, from where the body begins to move to where it is still again. A
+gesture's threshold, the most that matching it may cost, is set by leaving out every take in turn, and by the
+frames of all other takes.
 """
 
 from __future__ import annotations
@@ -16,28 +17,34 @@ import numpy.typing as npt
 from pyanticip._core import GESTURE_FRAMES, Spotter
 from pyanticip.errors import OptionError
 from pyanticip.motion.clip import Clip
-from pyanticip.teach.folds import moments, same_motion, together
-from pyanticip.teach.options import telling
+from pyanticip.teach.folds import frame_ids, group_same_motion, same_motion
+from pyanticip.teach.options import collect_refusals
 from pyanticip.vocabulary import RATE
 
-__all__ = ["FEWEST", "Gesture", "GestureExample", "Verdict", "fit_gestures", "spot", "verdict"]
+__all__ = ["MIN_TAKES", "Gesture", "GestureExample", "Verdict", "fit_gestures", "spot", "verdict"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
-FEWEST = 3
-"""Takes of a gesture: with fewer nothing is known of how one differs from the next."""
+MIN_TAKES = 3
+"""Fewest takes of a gesture: with fewer nothing is known of its variation."""
 
-# The active part begins and ends where the body is so fast, as a share of its fastest moment.
-_ACTIVE, _SMOOTH, _STEP = 0.35, 5, 3
-# What may be recognised costs so much more than a take that was left out, at least and at most.
-_ROOM = (1.1, 1.25, 1.5)
-# So many false alarms a minute are as bad as missing every take.
-_ALARMS = 4.0
-# Alarms so near each other are one. Where a gesture begins and ends is known to so many frames.
-_APART, _ABOUT = RATE, 12
-# Nothing costs as little: a spotter with this threshold tells costs and recognises nothing.
+_ACTIVE_SHARE = 0.35
+"""The active part begins and ends at this share of the take's highest speed."""
+_SMOOTHING_FRAMES = 5
+"""Frames over which that speed is averaged."""
+_SPEED_STEP = 3
+"""Speed is measured over this many frames before and after."""
+_MARGINS = (1.1, 1.25, 1.5)
+"""Factors tried between the cost of held-out takes and the threshold."""
+_ALARMS_PER_MINUTE = 4.0
+"""This rate of false alarms weighs as much as missing every take."""
+_ALARM_GAP = RATE
+"""Alarms at most this many frames apart count as one."""
+_TOLERANCE_FRAMES = 12
+"""Accuracy to which the begin and end of a gesture are known."""
 _NEVER = 1e-4
+"""A threshold below any cost: a spotter with it reports costs and recognises nothing."""
 
 
 @dataclass(frozen=True)
@@ -51,29 +58,29 @@ class GestureExample:
 
     @classmethod
     def active(cls, name: str, clip: Clip, begin: int) -> GestureExample:
-        """A take's active part, of the frames after ``begin``."""
-        places = clip.positions()[begin:]
-        places = places - places[:, :1]
-        speed = np.zeros(len(places))
-        moved = np.linalg.norm(places[2 * _STEP :] - places[: -2 * _STEP], axis=2).mean(1)
-        speed[_STEP : _STEP + len(moved)] = moved
-        speed = np.convolve(speed, np.full(_SMOOTH, 1.0 / _SMOOTH), "same")
-        fast = np.flatnonzero(speed >= _ACTIVE * speed.max())
+        """The active part of a take, among the frames from ``begin`` on."""
+        positions = clip.positions()[begin:]
+        positions = positions - positions[:, :1]
+        speed = np.zeros(len(positions))
+        moved = np.linalg.norm(positions[2 * _SPEED_STEP :] - positions[: -2 * _SPEED_STEP], axis=2).mean(1)
+        speed[_SPEED_STEP : _SPEED_STEP + len(moved)] = moved
+        speed = np.convolve(speed, np.full(_SMOOTHING_FRAMES, 1.0 / _SMOOTHING_FRAMES), "same")
+        fast = np.flatnonzero(speed >= _ACTIVE_SHARE * speed.max())
         return cls(name, clip.quats, begin + int(fast[0]), begin + int(fast[-1]) + 1)
 
-    def is_it(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Whether frames are of the gesture, as far as it is known where it begins and ends."""
-        return (frames >= self.begin - _ABOUT) & (frames < self.end + _ABOUT)
+    def covers(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Whether frames may belong to the gesture, given how accurately its begin and end are known."""
+        return (frames >= self.begin - _TOLERANCE_FRAMES) & (frames < self.end + _TOLERANCE_FRAMES)
 
     @property
     def part(self) -> F32:
-        """The frames of the gesture alone."""
+        """The frames from ``begin`` to ``end``."""
         return np.ascontiguousarray(self.quats[self.begin : self.end], np.float32)
 
 
 @dataclass(frozen=True)
 class Gesture:
-    """A taught gesture: what it may cost (m), takes (T, 22, 4) from first moment to last, a report."""
+    """A taught gesture: the most that a match may cost (m), its takes (T, 22, 4), a report."""
 
     name: str
     threshold: float
@@ -83,10 +90,10 @@ class Gesture:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was spotted in a take, against what it shows.
+    """How a gesture was recognised in a take.
 
-    ``at`` is the share of the gesture that was over when it was recognised (None: it was missed), ``end_ms``
-    how much too late its end was foretold then, ``alarms`` how often it was recognised where it was not.
+    ``at`` is the share of the gesture that had passed when it was recognised (None: missed), ``end_ms`` the
+    error of the predicted end at that moment (positive: too late), ``alarms`` the number of false alarms.
     """
 
     take: str
@@ -101,29 +108,29 @@ def spot(gestures: Sequence[Gesture], quats: F32) -> F64:
 
 
 def spotter(gestures: Sequence[Gesture]) -> Spotter:
-    """What spots them."""
+    """A spotter of these gestures."""
     takes = [(i, take) for i, gesture in enumerate(gestures) for take in gesture.takes]
     return Spotter(takes, [gesture.threshold for gesture in gestures])
 
 
 def verdict(spotted: F64, take: GestureExample, *, shows: bool) -> Verdict:
-    """What rows (T, 4) of a gesture say of a take that ``shows`` it, or does not."""
-    under_way = ~np.isnan(spotted[:, 0])
-    entered = np.flatnonzero(np.diff(under_way.astype(np.int8), prepend=0) == 1)
-    within = entered[take.is_it(entered)] if shows else entered[:0]
-    if not len(within):
-        return Verdict(take.name, None, None, len(entered))
-    first = int(within[0])
+    """Evaluate the rows (T, 4) of a gesture on a take that ``shows`` it, or does not."""
+    is_active = ~np.isnan(spotted[:, 0])
+    starts = np.flatnonzero(np.diff(is_active.astype(np.int8), prepend=0) == 1)
+    correct = starts[take.covers(starts)] if shows else starts[:0]
+    if not len(correct):
+        return Verdict(take.name, None, None, len(starts))
+    first = int(correct[0])
     end_ms = 1000.0 * (float(spotted[first, 1]) - (take.end - 1 - first) / RATE)
-    return Verdict(take.name, (first - take.begin) / (take.end - take.begin), end_ms, len(entered) - 1)
+    return Verdict(take.name, (first - take.begin) / (take.end - take.begin), end_ms, len(starts) - 1)
 
 
 def fit_gestures(
     takes: Sequence[tuple[str | None, GestureExample]], refused: list[str] | None = None
 ) -> list[Gesture]:
-    """The gestures that takes show; a take that shows None, or another one, shows what it is not.
+    """Fit the gestures that takes show; takes of None, or of another gesture, are counterexamples.
 
-    What cannot be fitted is left out and told in ``refused``, where that is given.
+    With ``refused``, a gesture that cannot be fitted is left out and its error appended there.
 
     Raises:
         OptionError: without ``refused``, a gesture of fewer than three takes, or one too short or too long.
@@ -132,14 +139,14 @@ def fit_gestures(
     for name in sorted({name for name, _ in takes if name is not None}):
         mine = [take for of, take in takes if of == name]
         others = [take for of, take in takes if of != name]
-        with telling(refused):
-            fitted.append(_fitted(name, mine, others))
+        with collect_refusals(refused):
+            fitted.append(_fit_gesture(name, mine, others))
     return fitted
 
 
-def _fitted(name: str, mine: Sequence[GestureExample], others: Sequence[GestureExample]) -> Gesture:
-    if len(mine) < FEWEST:
-        raise OptionError(f"gesture {name}: expected {FEWEST} takes or more, got {len(mine)}: record more")
+def _fit_gesture(name: str, mine: Sequence[GestureExample], others: Sequence[GestureExample]) -> Gesture:
+    if len(mine) < MIN_TAKES:
+        raise OptionError(f"gesture {name}: expected {MIN_TAKES} takes or more, got {len(mine)}: record more")
     least, most = GESTURE_FRAMES
     for take in mine:
         if not least <= take.end - take.begin <= most:
@@ -148,29 +155,32 @@ def _fitted(name: str, mine: Sequence[GestureExample], others: Sequence[GestureE
                 f" expected {least / RATE:g} to {most / RATE:g} s"
             )
     parts = tuple(take.part for take in mine)
-    groups = together([moments(part) for part in parts])
+    groups = group_same_motion([frame_ids(part) for part in parts])
     twins = same_motion([take.name for take in mine], groups)
-    if len(groups) < FEWEST:
+    if len(groups) < MIN_TAKES:
         same = "; ".join(f"takes {', '.join(names)} show the same motion" for names in twins)
         raise OptionError(
-            f"gesture {name}: expected {FEWEST} takes or more, got {len(groups)} ({same}): record more"
+            f"gesture {name}: expected {MIN_TAKES} takes or more, got {len(groups)} ({same}): record more"
         )
     group_of = {i: group for group in groups for i in group}
     without = [tuple(p for j, p in enumerate(parts) if j not in group_of[i]) for i in range(len(parts))]
-    own, away = [], [_costs(parts, take.quats) for take in others]
+    match_costs, other_costs = [], [_match_costs(parts, take.quats) for take in others]
     for rest, take in zip(without, mine, strict=True):
-        costs = _costs(rest, take.quats)
-        own.append(costs[take.begin : take.end + _ABOUT].min())
-        # What comes before it and after it is not the gesture either.
-        away.append(np.where(take.is_it(np.arange(len(costs))), np.inf, costs))
-    minutes = sum(map(len, away)) / RATE / 60.0
-    choices = sorted({_ROOM[0] * cost for cost in own} | {room * max(own) for room in _ROOM})
+        costs = _match_costs(rest, take.quats)
+        match_costs.append(costs[take.begin : take.end + _TOLERANCE_FRAMES].min())
+        # The frames before and after the gesture are counterexamples too.
+        other_costs.append(np.where(take.covers(np.arange(len(costs))), np.inf, costs))
+    minutes = sum(map(len, other_costs)) / RATE / 60.0
+    choices = sorted(
+        {_MARGINS[0] * cost for cost in match_costs} | {margin * max(match_costs) for margin in _MARGINS}
+    )
 
     def loss(threshold: float) -> float:
-        alarms = sum(_alarms(costs < threshold) for costs in away)
-        return float(np.mean([cost >= threshold for cost in own])) + alarms / max(minutes, 1.0) / _ALARMS
+        alarms = sum(_count_alarms(costs < threshold) for costs in other_costs)
+        missed = float(np.mean([cost >= threshold for cost in match_costs]))
+        return missed + alarms / max(minutes, 1.0) / _ALARMS_PER_MINUTE
 
-    # Of those that do equally well the one in the middle: room for the next time, and for what else there is.
+    # The middle one of the best thresholds leaves room for new takes and for other movements.
     losses = [loss(threshold) for threshold in choices]
     best = [threshold for threshold, each in zip(choices, losses, strict=True) if each == min(losses)]
     threshold = float(np.clip(best[len(best) // 2], 2 * _NEVER, 10.0))
@@ -180,7 +190,7 @@ def _fitted(name: str, mine: Sequence[GestureExample], others: Sequence[GestureE
     ]
     gesture = Gesture(name, threshold, parts)
     verdicts += [verdict(spot([gesture], take.quats)[:, 0], take, shows=False) for take in others]
-    found = [one for one in verdicts if one.at is not None]
+    recognised = [one for one in verdicts if one.at is not None]
     return Gesture(
         name,
         threshold,
@@ -191,10 +201,12 @@ def _fitted(name: str, mine: Sequence[GestureExample], others: Sequence[GestureE
             "same_motion": twins,
             "seconds": [round((take.end - take.begin) / RATE, 2) for take in mine],
             "threshold": round(threshold, 4),
-            "found": [one.take for one in found],
+            "found": [one.take for one in recognised],
             "missed": [one.take for one in verdicts[: len(mine)] if one.at is None],
-            "at": round(float(np.median([one.at for one in found])), 3) if found else None,
-            "end_ms": round(float(np.median([abs(one.end_ms or 0.0) for one in found]))) if found else None,
+            "at": round(float(np.median([one.at for one in recognised])), 3) if recognised else None,
+            "end_ms": round(float(np.median([abs(one.end_ms or 0.0) for one in recognised])))
+            if recognised
+            else None,
             "alarms": sum(one.alarms for one in verdicts),
             "alarmed_by": [one.take for one in verdicts if one.alarms],
             "minutes": round(minutes, 3),
@@ -202,12 +214,12 @@ def _fitted(name: str, mine: Sequence[GestureExample], others: Sequence[GestureE
     )
 
 
-def _costs(parts: Sequence[F32], quats: F32) -> F64:
-    """What it would cost (T,) to recognise in every frame what these show."""
+def _match_costs(parts: Sequence[F32], quats: F32) -> F64:
+    """The cost (T,) of matching any of the parts, in every frame."""
     return Spotter([(0, part) for part in parts], [_NEVER]).push_many(quats)[:, 0, 3]
 
 
-def _alarms(below: npt.NDArray[np.bool_]) -> int:
-    """How often something is recognised anew."""
-    at = np.flatnonzero(below)
-    return int((np.diff(at, prepend=-_APART - 1) > _APART).sum()) if len(at) else 0
+def _count_alarms(below: npt.NDArray[np.bool_]) -> int:
+    """The number of separate alarms in frames below the threshold."""
+    index = np.flatnonzero(below)
+    return int((np.diff(index, prepend=-_ALARM_GAP - 1) > _ALARM_GAP).sum()) if len(index) else 0

@@ -1,7 +1,8 @@
-"""Classes: which of these is shown. A class has a name and labels; the takes say which label they show.
+"""Labels of takes. A class has a name and labels; a take shows at most one label of each class.
 
-The label ``none`` is for takes that show none of the others: what is done between them. The class
-``gesture`` is none: its labels are movements with a beginning and an end (:mod:`pyanticip.teach.gestures`).
+The label ``none`` marks takes that show no other label of the class, such as what is done in between. The
+name ``gesture`` is reserved: its labels are movements with a beginning and an end
+(:mod:`pyanticip.teach.gestures`).
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ NONE = "none"
 GESTURE = "gesture"
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
-# /anticip/class/NAME/enter and leave are triggers.
-_TAKEN = ("enter", "leave")
+# /anticip/class/NAME/enter and /leave are triggers.
+_RESERVED = ("enter", "leave")
 
 
 def check_labels(labels: object) -> Mapping[str, str]:
-    """Labels by class, both fit for an OSC address.
+    """Labels by class, after a check that both are valid in an OSC address.
 
     Raises:
-        OptionError: a name that is not, or no table of names.
+        OptionError: an invalid name, or no table.
     """
     if not isinstance(labels, dict):
         raise OptionError("labels: expected a table of classes")
@@ -36,16 +37,16 @@ def check_labels(labels: object) -> Mapping[str, str]:
                     f"{what}: expected a letter, then letters, digits, _, - (32 at most),"
                     f" got {str(text)[:60]!r}"
                 )
-        if label in _TAKEN:
+        if label in _RESERVED:
             raise OptionError(f"class {name}: {label!r} is the name of a trigger; choose another label")
     return labels
 
 
 def parse_labels(text: str) -> dict[str, str]:
-    """Labels from ``pose=crouch,place=left`` (commas or blanks between them).
+    """Labels from ``pose=crouch,place=left`` (separated by commas or blanks).
 
     Raises:
-        OptionError: anything else.
+        OptionError: the text has another form.
     """
     found: dict[str, str] = {}
     for part in re.split(r"[,\s]+", text.strip()):

@@ -1,9 +1,8 @@
-"""A mapping: fitted heads in one file that the live path plays. Read as untrusted; nothing is unpickled.
+"""Mappings: fitted heads in one file that the live path plays. Read as untrusted input, without pickle.
 
 The file is safetensors: the arrays of the heads, and in its metadata a JSON text with everything else
-(outputs, what the inputs are, which checkpoint and which joints it was taught with, how well it does). Sizes
-are checked before anything is believed, shapes before anything is computed, and a SHA-256 of the arrays tells
-a damaged file.
+(outputs, inputs, the checkpoint and the joints it was taught with, its evaluation). Sizes are checked before
+anything is parsed, shapes before anything is computed, and a SHA-256 of the arrays detects damage.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from safetensors import SafetensorError
 from pyanticip._core import FEATURES_VERSION, GESTURE_FRAMES
 from pyanticip.errors import CheckpointError, FormatError, MotionError
 from pyanticip.teach import heads
-from pyanticip.teach.classes import likeness
+from pyanticip.teach.classes import familiarity
 from pyanticip.teach.classifiers import compile_classifier
 from pyanticip.teach.frames import BODY, Part
 from pyanticip.teach.gestures import Gesture, spotter
@@ -42,18 +41,19 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
 FORMAT, VERSION = "anticip-mapping", 3
-LARGEST, _LARGEST_HEADER = 64 << 20, 8 << 20
-_MOST_PARTS = 64
-_NOT_LOOKED_AT = np.zeros(1)
+MAX_BYTES, _MAX_HEADER_BYTES = 64 << 20, 8 << 20
+_MAX_PARTS = 64
+_NO_NOVELTY = np.zeros(1)
+# Shapes of arrays by name, a letter per axis; within a head equal letters are equal sizes.
 _HEAD_SHAPES: dict[str, tuple[tuple[str, str], ...]] = {
     "ridge": (("slope", "kn"), ("level", "n")),
     "knn": (("places", "pq"), ("squares", "p"), ("values", "pn"), ("neighbours", "1")),
     "mlp": (("enter", "kh"), ("enter_bias", "h"), ("leave", "hn"), ("leave_bias", "n")),
 }
-_SURE = (("sharpness", "1"), ("unlike", "2"))
+_CALIBRATION_SHAPES = (("sharpness", "1"), ("unlike", "2"))
 _CLASS_SHAPES: dict[str, tuple[tuple[str, str], ...]] = {
-    "logit": (*_HEAD_SHAPES["ridge"], *_SURE),
-    "vote": (*_HEAD_SHAPES["knn"], *_SURE),
+    "logit": (*_HEAD_SHAPES["ridge"], *_CALIBRATION_SHAPES),
+    "vote": (*_HEAD_SHAPES["knn"], *_CALIBRATION_SHAPES),
 }
 _SHAPES = (("mean", "f"), ("basis", "fk"), ("near_places", "cr"), ("near_scale", "r"), ("near_level", "1"))
 
@@ -71,9 +71,9 @@ def pack_mapping(
     """The bytes of a mapping file.
 
     Args:
-        mask: (22,) joints that every take had.
-        model: ``name`` and ``sha256`` of the weights whose hidden state is an input; else ``None``.
-        origin: where it comes from (project, revision, when); plain JSON.
+        mask: joints that every take had, (22,).
+        model: ``name`` and ``sha256`` of the weights whose hidden state is an input; None: no head needs it.
+        origin: project, revision and time of the fit, as plain JSON.
     """
     arrays = {
         f"{i}.{name}": np.ascontiguousarray(array)
@@ -88,7 +88,7 @@ def pack_mapping(
         "version": VERSION,
         "features_version": FEATURES_VERSION,
         "outputs": [output.to_dict() for output in outputs if output.name in taught],
-        "mask": "".join("1" if there else "0" for there in mask),
+        "mask": "".join("1" if present else "0" for present in mask),
         "model": dict(model) if model is not None else None,
         "lead_ms": options.lead_ms,
         "beyond": options.beyond,
@@ -115,9 +115,9 @@ def pack_mapping(
 
 @dataclass(frozen=True)
 class _Head:
-    """A part ready to play: which outputs it gives, and how."""
+    """A part ready to play: the indices of its outputs among the mapping's names, and its arrays."""
 
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
     inputs: tuple[str, ...]
     projection: heads.Projection
     apply: Any
@@ -126,37 +126,45 @@ class _Head:
     near_scale: F32
     near_level: float
     unlike: F32 | None = None
-    """Of a class: what tells from the novelty that a frame is none of its labels."""
+    """For a class: slope and offset of :func:`pyanticip.teach.classes.familiarity`."""
     shows_none: bool = False
-    """Whether the last label that it tells is none of them."""
+    """Whether the last label of a class's head is ``none``."""
 
     def predict(self, u: F32, novelty: F64) -> F32:
-        """What it gives (N, n) for components (N, K) of novelty (N,): of a class the labels, then none."""
+        """Values (N, n) for components (N, K) of novelty (N,); for a class, of its labels and then none."""
         values: F32 = self.apply(u)
         if self.unlike is None:
             return values
-        like = np.asarray(likeness(self.unlike, novelty), np.float32)[:, None]
-        named = values[:, :-1] if self.shows_none else values
-        return np.concatenate([named * like, 1.0 - like * named.sum(1, keepdims=True)], 1)
+        familiar = np.asarray(familiarity(self.unlike, novelty), np.float32)[:, None]
+        labels = values[:, :-1] if self.shows_none else values
+        return np.concatenate([labels * familiar, 1.0 - familiar * labels.sum(1, keepdims=True)], 1)
 
     def novelty(self, u: F32) -> F64:
-        """How far components (N, K) are from everything shown."""
-        near = u[:, : len(self.near_scale)] * self.near_scale
-        along = np.einsum("ck,nk->nc", self.near_places, near)
-        gap = (self.near_squares - 2.0 * along).min(1) + np.einsum("nk,nk->n", near, near)
-        found: F64 = np.sqrt(np.maximum(gap.astype(np.float64), 0.0)) / self.near_level
-        return found
+        """Distance of components (N, K) from the takes; 1 is exceeded by 5 % of held-out frames."""
+        x = u[:, : len(self.near_scale)] * self.near_scale
+        products = np.einsum("ck,nk->nc", self.near_places, x)
+        squares = (self.near_squares - 2.0 * products).min(1) + np.einsum("nk,nk->n", x, x)
+        distance: F64 = np.sqrt(np.maximum(squares.astype(np.float64), 0.0)) / self.near_level
+        return distance
 
 
 class Mapping:
-    """Taught outputs from what a frame gives. Made by :func:`load_mapping`.
+    """Taught outputs as a function of a frame's input blocks. Made by :func:`load_mapping`.
 
-    ``outputs`` in order; ``classes`` and the labels of each, the last of which is ``none``; ``names`` of all
-    that it gives, where a label is ``class/CLASS/LABEL``; ``inputs`` the blocks that any head sees;
-    ``lead_ms`` how far ahead it was taught; ``beyond`` and ``novelty_limit`` what to do far from everything
-    shown; ``gestures`` that it spots; ``mask`` (22,) the joints it was taught with; ``model`` name and sha256
-    of the checkpoint it belongs to, or None; ``reports`` one per head; ``origin`` where it comes from;
-    ``sha256`` of the file.
+    Attributes:
+        outputs: the taught outputs, in order.
+        classes: the labels of each class, the last of which is ``none``.
+        names: names of everything it computes, in order; labels as ``class/CLASS/LABEL``.
+        inputs: input blocks that any head uses.
+        lead_ms: how far ahead it predicts, milliseconds.
+        beyond, novelty_limit: what outputs do above this novelty (:data:`pyanticip.teach.options.BEYOND`).
+        gestures: gestures that it recognises.
+        mask: joints that it was taught with, (22,).
+        model: name and sha256 of the checkpoint that it needs, or None.
+        hidden: size of that checkpoint's hidden state, 0 where it is not needed.
+        reports: one per head.
+        origin: project, revision and time of the fit.
+        sha256: of the file.
     """
 
     def __init__(self, name: str, tree: Table[str, Any], arrays: Table[str, F32], sha256: str) -> None:
@@ -178,7 +186,7 @@ class Mapping:
             order += [f"class/{name}/{label}" for label in labels]
         self.names = tuple(order)
         self._heads = [self._head(i, part, order, arrays) for i, part in enumerate(tree["parts"])]
-        taught = sorted(place for head in self._heads for place in head.places)
+        taught = sorted(index for head in self._heads for index in head.indices)
         if taught != list(range(len(order))):
             raise FormatError("each output needs one head")
         self.inputs = tuple(b for b in ("body", "hidden") if any(b in head.inputs for head in self._heads))
@@ -187,9 +195,9 @@ class Mapping:
         kind, inputs = part["kind"], check_blocks(part["inputs"])
         name = part.get("class", "")
         if name:
-            places = tuple(order.index(f"class/{name}/{label}") for label in self.classes[name])
+            indices = tuple(order.index(f"class/{name}/{label}") for label in self.classes[name])
         else:
-            places = tuple(order.index(output) for output in part["outputs"])
+            indices = tuple(order.index(output) for output in part["outputs"])
         sizes = {"n": len(part["outputs"]), "1": 1, "2": 2}
         mine: dict[str, F32] = {}
         for key, letters in (*_SHAPES, *(_CLASS_SHAPES if name else _HEAD_SHAPES)[kind]):
@@ -210,7 +218,7 @@ class Mapping:
         self.hidden = hidden or self.hidden
         near = mine["near_places"]
         return _Head(
-            places,
+            indices,
             inputs,
             heads.Projection(mine["mean"], mine["basis"]),
             compile_classifier(kind, mine) if name else heads.compile_head(kind, mine),
@@ -228,10 +236,10 @@ class Mapping:
         return "hidden" in self.inputs
 
     def check_model(self, name: str, sha256: str, hidden: int) -> None:
-        """The checkpoint that plays must be the one whose hidden state the heads have learnt.
+        """Check that the checkpoint is the one whose hidden state the heads were trained on.
 
         Raises:
-            CheckpointError: another one; the line says how to refit.
+            CheckpointError: another one; the message says how to refit.
         """
         if not self.needs_model:
             return
@@ -248,14 +256,14 @@ class Mapping:
             )
 
     def lacking(self, mask: npt.ArrayLike) -> list[str]:
-        """Joints that it was taught with and that a source with this mask (22,) does not have."""
+        """Names of joints that it was taught with and that a source with this mask (22,) lacks."""
         missing = self.mask & ~np.asarray(mask, np.bool_)
         return [CANONICAL_JOINTS[i] for i in np.flatnonzero(missing)]
 
     def apply(self, blocks: Table[str, F32], *, novel: bool = True) -> tuple[list[float], list[float]]:
-        """Values in 0..1 and novelty, per name, of one frame's input blocks (width,).
+        """Values in 0..1 and novelty, per name, for one frame's input blocks (width,).
 
-        Without ``novel`` the novelty of outputs is not looked at, and 0.
+        Without ``novel`` the novelty of outputs is not computed, and 0.
         """
         values = [0.0] * len(self.names)
         novelty = [0.0] * len(self.names)
@@ -264,18 +272,18 @@ class Mapping:
             if len(head.inputs) > 1:
                 x = np.concatenate([blocks[b] for b in head.inputs])
             u = head.projection(x[None])
-            new = head.novelty(u) if novel or head.unlike is not None else _NOT_LOOKED_AT
-            for place, value in zip(head.places, head.predict(u, new)[0].tolist(), strict=True):
-                values[place], novelty[place] = value, float(new[0])
+            head_novelty = head.novelty(u) if novel or head.unlike is not None else _NO_NOVELTY
+            for index, value in zip(head.indices, head.predict(u, head_novelty)[0].tolist(), strict=True):
+                values[index], novelty[index] = value, float(head_novelty[0])
         return values, novelty
 
     def apply_batch(self, blocks: Table[str, F32]) -> F32:
-        """Values (T, n) in 0..1 of input blocks (T, width): :meth:`apply` for whole takes."""
+        """Values (T, n) in 0..1 for input blocks (T, width): :meth:`apply` for whole takes."""
         frames = len(blocks["body"])
         out = np.zeros((frames, len(self.names)), np.float32)
         for head in self._heads:
             u = head.projection(np.concatenate([blocks[b] for b in head.inputs], 1))
-            out[:, list(head.places)] = head.predict(u, head.novelty(u))
+            out[:, list(head.indices)] = head.predict(u, head.novelty(u))
         return out
 
 
@@ -283,13 +291,13 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
     """Read a mapping file.
 
     Raises:
-        FormatError: missing, damaged, or no mapping: one line.
+        FormatError: the file is missing, damaged, or no mapping.
         CheckpointError: made for another version of the features, or by a newer program.
     """
     file = Path(path)
     if file.is_dir():
         raise FormatError(f"{file}: is a folder; a project's mapping is {file / 'mapping.safetensors'}")
-    data = read_file(file, LARGEST, what="a mapping")
+    data = read_file(file, MAX_BYTES, what="a mapping")
     tree = _tree(file, data)
     version = tree.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
@@ -322,7 +330,7 @@ def _tree(file: Path, data: bytes) -> dict[str, Any]:
     """The JSON in the metadata of the safetensors header."""
     try:
         (size,) = struct.unpack("<Q", data[:8])
-        if size > min(len(data) - 8, _LARGEST_HEADER):
+        if size > min(len(data) - 8, _MAX_HEADER_BYTES):
             raise ValueError
         tree = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][FORMAT])
     except (struct.error, ValueError, KeyError, TypeError, RecursionError):
@@ -333,8 +341,8 @@ def _tree(file: Path, data: bytes) -> dict[str, Any]:
 
 
 def _classes(tree: Table[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The classes that heads tell, each with its labels and ``none``."""
-    found: dict[str, tuple[str, ...]] = {}
+    """The classes of the heads, each with its labels and then ``none``."""
+    classes: dict[str, tuple[str, ...]] = {}
     for part in tree["parts"]:
         name = part.get("class", "")
         if not name:
@@ -342,15 +350,15 @@ def _classes(tree: Table[str, Any]) -> dict[str, tuple[str, ...]]:
         labels = [str(label) for label in part["outputs"]]
         for label in labels:
             check_labels({name: label})
-        if name in found or len(set(labels)) != len(labels) or NONE in labels[:-1]:
+        if name in classes or len(set(labels)) != len(labels) or NONE in labels[:-1]:
             raise FormatError(f"class {name}: its labels are garbled")
-        found[name] = (*(label for label in labels if label != NONE), NONE)
-    return found
+        classes[name] = (*(label for label in labels if label != NONE), NONE)
+    return classes
 
 
 def _gestures(tree: Table[str, Any], arrays: Table[str, F32]) -> tuple[Gesture, ...]:
-    """The gestures that it spots."""
-    found = []
+    """The gestures in a mapping file."""
+    gestures = []
     for i, entry in enumerate(tree.get("gestures", [])):
         name, threshold = entry["name"], float(entry["threshold"])
         check_labels({GESTURE: name})
@@ -361,16 +369,16 @@ def _gestures(tree: Table[str, Any], arrays: Table[str, F32]) -> tuple[Gesture, 
                 raise FormatError(f"gesture {name}: its takes must be canonical rotations")
             if not least <= len(take) <= most or not np.isfinite(take).all():
                 raise FormatError(f"gesture {name}: expected takes of {least} to {most} finite frames")
-        found.append(Gesture(name, threshold, takes, dict(entry["report"])))
-    if len({gesture.name for gesture in found}) != len(found):
+        gestures.append(Gesture(name, threshold, takes, dict(entry["report"])))
+    if len({gesture.name for gesture in gestures}) != len(gestures):
         raise FormatError("a gesture is there twice")
-    if found:
-        spotter(found)
-    return tuple(found)
+    if gestures:
+        spotter(gestures)  # raises for takes or thresholds that cannot be used
+    return tuple(gestures)
 
 
 def _check(tree: Table[str, Any]) -> None:
-    """What the constructor takes for granted."""
+    """Check what the constructor of :class:`Mapping` relies on."""
     mask, model = tree["mask"], tree["model"]
     if not isinstance(mask, str) or len(mask) != len(CANONICAL_JOINTS) or set(mask) - {"0", "1"}:
         raise FormatError("the joint mask is garbled")
@@ -381,16 +389,16 @@ def _check(tree: Table[str, Any]) -> None:
     if not 0 <= int(tree["lead_ms"]) <= 400 or not isinstance(tree["told"], dict):
         raise FormatError("lead_ms or told is garbled")
     gestures = tree.get("gestures", [])
-    if not isinstance(gestures, list) or len(gestures) > _MOST_PARTS:
-        raise FormatError(f"expected at most {_MOST_PARTS} gestures")
-    if not isinstance(tree["parts"], list) or not (not gestures) <= len(tree["parts"]) <= _MOST_PARTS:
-        raise FormatError(f"expected 1 to {_MOST_PARTS} heads")
+    if not isinstance(gestures, list) or len(gestures) > _MAX_PARTS:
+        raise FormatError(f"expected at most {_MAX_PARTS} gestures")
+    if not isinstance(tree["parts"], list) or not (not gestures) <= len(tree["parts"]) <= _MAX_PARTS:
+        raise FormatError(f"expected 1 to {_MAX_PARTS} heads")
 
 
 def _digest(arrays: Table[str, npt.NDArray[Any]]) -> str:
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
-        whole.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        whole.update(array.tobytes())
-    return whole.hexdigest()
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

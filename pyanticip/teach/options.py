@@ -1,4 +1,4 @@
-"""How to fit: declared once, for the command line, for a fit in a process of its own and for the library."""
+"""Options of a fit, shared by the command line, the fitting process and the library."""
 
 from __future__ import annotations
 
@@ -11,35 +11,45 @@ from pydantic import BeforeValidator, Field, ValidationError
 from pyanticip.errors import OptionError
 from pyanticip.options import Options, first_problem, option
 
-__all__ = ["BEYOND", "BLOCKS", "KINDS", "Beyond", "FitOptions", "Kind", "check_blocks", "telling"]
+__all__ = [
+    "BEYOND",
+    "INPUT_BLOCKS",
+    "KINDS",
+    "Beyond",
+    "FitOptions",
+    "Kind",
+    "check_blocks",
+    "collect_refusals",
+]
 
 Kind = Literal["ridge", "knn", "mlp"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Beyond = Literal["play", "hold", "neutral"]
 BEYOND: tuple[Beyond, ...] = get_args(Beyond)
-"""What outputs do where a movement is like nothing that was shown: play on, hold, go to neutral."""
+"""What outputs do where a movement is unlike everything taught: play on, hold, go to neutral."""
 
-BLOCKS = ("body", "hidden")
-"""What inputs are made of, in this order."""
+INPUT_BLOCKS = ("body", "hidden")
+"""Blocks of features that a head's inputs are composed of, in this order."""
 
 
 def check_blocks(blocks: str | Sequence[str]) -> tuple[str, ...]:
-    """Blocks of inputs in their order, given as names or as a string with commas.
+    """Input blocks in their canonical order, from a sequence of names or a comma-separated string.
 
     Raises:
-        OptionError: unknown ones, one twice, none.
+        OptionError: an unknown or repeated block, or none.
     """
-    given = blocks.split(",") if isinstance(blocks, str) else blocks
-    names = [str(block).strip() for block in given]
-    if not names or any(block not in BLOCKS for block in names) or len(set(names)) != len(names):
-        raise OptionError(f"inputs: expected some of {', '.join(BLOCKS)}, each once, got {', '.join(names)}")
-    return tuple(block for block in BLOCKS if block in names)
+    names = [str(block).strip() for block in (blocks.split(",") if isinstance(blocks, str) else blocks)]
+    if not names or any(block not in INPUT_BLOCKS for block in names) or len(set(names)) != len(names):
+        raise OptionError(
+            f"inputs: expected some of {', '.join(INPUT_BLOCKS)}, each once, got {', '.join(names)}"
+        )
+    return tuple(block for block in INPUT_BLOCKS if block in names)
 
 
 @contextmanager
-def telling(refused: list[str] | None) -> Iterator[None]:
-    """What cannot be fitted in here is told in ``refused``; None: it is raised."""
+def collect_refusals(refused: list[str] | None) -> Iterator[None]:
+    """Append the message of an OptionError raised within to ``refused``; None: let it be raised."""
     try:
         yield
     except OptionError as error:
@@ -48,7 +58,7 @@ def telling(refused: list[str] | None) -> Iterator[None]:
         refused.append(str(error))
 
 
-def _joined(blocks: Any) -> str | None:
+def _joined_blocks(blocks: Any) -> str | None:
     try:
         return None if blocks is None else ",".join(check_blocks(blocks))
     except OptionError as error:
@@ -56,17 +66,17 @@ def _joined(blocks: Any) -> str | None:
 
 
 class FitOptions(Options):
-    """How to fit.
+    """Options of a fit.
 
     Raises:
-        OptionError: a value that makes no sense.
+        OptionError: an invalid value.
     """
 
     kind: Literal["auto", Kind] = option("Kind of head; auto: the best by cross-validation.", "auto")
     lead_ms: Annotated[int, Field(ge=0, le=400, multiple_of=20)] = option(
         "Predict this far ahead: 0..400 ms in steps of 20.", 0
     )
-    inputs: Annotated[str | None, BeforeValidator(_joined)] = option(
+    inputs: Annotated[str | None, BeforeValidator(_joined_blocks)] = option(
         "Inputs of the heads; by default the best by cross-validation.", None, metavar="body,hidden"
     )
     beyond: Beyond = option("What to do far from all taught examples.", "play")
@@ -82,5 +92,5 @@ class FitOptions(Options):
 
     @property
     def blocks(self) -> tuple[str, ...] | None:
-        """What heads see, block by block; None: what is best."""
+        """Input blocks of the heads; None: chosen by cross-validation."""
         return None if self.inputs is None else check_blocks(self.inputs)

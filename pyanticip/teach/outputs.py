@@ -1,7 +1,7 @@
 """The outputs that a performer teaches: names, ranges, curves, OSC addresses.
 
-Heads see every output in 0..1; what a person writes down is in the output's own unit. :class:`Output` goes
-from one to the other, :func:`parse_output` reads the short form of the command line.
+Heads compute every output in 0..1; users give values in the output's own unit. :class:`Output` converts
+between the two, :func:`parse_output` reads the short form of the command line.
 """
 
 from __future__ import annotations
@@ -22,38 +22,39 @@ from pyanticip.options import first_problem
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 
 __all__ = [
-    "MOST_OUTPUTS",
+    "MAX_OUTPUTS",
     "Output",
     "check_addresses",
-    "known_output",
+    "find_output",
     "parse_output",
     "parse_values",
     "unique_names",
 ]
 
-MOST_OUTPUTS = 64
-"""Of one project: a bundle with more addresses would not fit a datagram that every network takes whole."""
+MAX_OUTPUTS = 64
+"""Most outputs of a project: a bundle of more would not fit a datagram that no network fragments."""
 
 Curve = Literal["linear", "exponential", "power"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}")
 _ADDRESS = re.compile(r"(/[^\s#*,/?\[\]{}]+)+")
-# Columns and parts of a bundle that already mean something.
-_TAKEN = frozenset({"t", "seconds", "seq", "frame", "gate", "scalars", "params", "status", *EVENTS, *SCALARS})
+# Names of other columns of a render and of other parts of a bundle.
+_RESERVED = frozenset(
+    {"t", "seconds", "seq", "frame", "gate", "scalars", "params", "status", *EVENTS, *SCALARS}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
     """One taught output.
 
-    ``low`` and ``high`` are its values at 0 and 1, along ``curve`` (see
-    :class:`pyanticip.controls.Range`); ``address`` is where it is sent (``None``:
-    ``/anticip/param/<name>``); ``neutral`` is where it goes when nobody is there, in its own unit (``None``:
-    ``low``, and for the eight sound parameters what the mixer has). The eight sound parameters are 0..1 and
-    have no address here: the rig gives each receiver its own.
+    ``low`` and ``high`` are its values at 0 and 1, along ``curve`` (see :class:`pyanticip.controls.Range`);
+    ``address`` is the OSC address that it is sent to (None: ``/anticip/param/<name>``); ``neutral`` is its
+    value in silence, in its own unit (None: ``low``, or for the eight sound parameters the mixer's value).
+    The eight sound parameters are 0..1 and have no address here: the rig sets it for each receiver.
 
     Raises:
-        OptionError: a name, range or address that makes no sense.
+        OptionError: an invalid name, range or address.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Output:
             raise OptionError(
                 f"output name: expected a letter, then letters, digits, _, - (48 at most), got {self.name!r}"
             )
-        if self.name in _TAKEN:
+        if self.name in _RESERVED:
             raise OptionError(f"output name: {self.name!r} already means something else, choose another")
         numbers = (self.low, self.high, self.exponent, 0.0 if self.neutral is None else self.neutral)
         if not all(isinstance(x, int | float) and math.isfinite(x) and abs(x) <= 1e30 for x in numbers):
@@ -105,9 +106,11 @@ class Output:
             )
 
     @property
-    def misplaced(self) -> str:
-        """One line where the address is one of the instrument's own: refused in new outputs, while projects
-        and mappings of earlier versions play on."""
+    def address_problem(self) -> str:
+        """An error message if the address is one of the instrument's own, else ``""``.
+
+        New outputs with such an address are refused; projects and mappings of earlier versions keep it.
+        """
         address = self.address or ""
         if not address.startswith("/anticip/") or address == f"/anticip/param/{self.name}":
             return ""
@@ -115,15 +118,15 @@ class Output:
 
     @property
     def range(self) -> Range:
-        """From 0..1 to the output's own unit."""
+        """The mapping from 0..1 to the output's own unit."""
         return Range(low=self.low, high=self.high, curve=self.curve, exponent=self.exponent)
 
     def contains(self, value: float) -> bool:
-        """Whether a value in the output's own unit is within its range."""
+        """Whether a value, in the output's own unit, is within its range."""
         return min(self.low, self.high) <= value <= max(self.low, self.high)
 
     def to_unit(self, value: float) -> float:
-        """From the output's own unit to 0..1, clipped: the inverse of :attr:`range`."""
+        """Convert from the output's own unit to 0..1, clipped: the inverse of :attr:`range`."""
         value = min(max(value, min(self.low, self.high)), max(self.low, self.high))
         if self.curve == "exponential":
             return math.log(value / self.low) / math.log(self.high / self.low)
@@ -131,13 +134,13 @@ class Output:
         return float(unit ** (1.0 / self.exponent)) if self.curve == "power" else unit
 
     def to_units(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """:meth:`to_unit` of many values."""
-        found, back = np.unique(values, return_inverse=True)
-        return np.array([self.to_unit(float(v)) for v in found])[back]
+        """:meth:`to_unit` of an array of values."""
+        distinct, index = np.unique(values, return_inverse=True)
+        return np.array([self.to_unit(float(v)) for v in distinct])[index]
 
     @property
     def rest(self) -> float:
-        """Where it goes when nobody is there, in 0..1."""
+        """Its value in silence, in 0..1."""
         if self.neutral is not None:
             return self.to_unit(self.neutral)
         return NEUTRAL[PARAMETERS.index(self.name)] if self.name in PARAMETERS else 0.0
@@ -148,7 +151,11 @@ class Output:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Output:
-        """Rebuild an output from :meth:`to_dict`. Raises OptionError."""
+        """The inverse of :meth:`to_dict`.
+
+        Raises:
+            OptionError: other fields, or invalid values.
+        """
         try:
             return cls(**fields)
         except TypeError:
@@ -157,7 +164,7 @@ class Output:
             ) from None
 
     def describe(self) -> str:
-        """The short form that :func:`parse_output` reads, as far as it differs from 0..1."""
+        """The short form that :func:`parse_output` reads; a range of 0..1 is left out."""
         text = self.name
         if (self.low, self.high, self.curve) != (0.0, 1.0, "linear"):
             text += f":{self.low:g}..{self.high:g}"
@@ -170,16 +177,16 @@ def parse_output(text: str) -> Output:
     """An output from ``NAME[:LOW..HIGH[:CURVE[:EXPONENT]]][@ADDRESS]``, as ``cutoff:200..8000:exponential``.
 
     Raises:
-        OptionError: anything else.
+        OptionError: the text has another form, or the output is invalid.
     """
     return Output(**parse_fields(text))
 
 
 def parse_fields(text: str) -> dict[str, Any]:
-    """The fields of an :class:`Output` that such a text names; ``name`` among them.
+    """The fields of an :class:`Output` that a text as of :func:`parse_output` gives, ``name`` included.
 
     Raises:
-        OptionError: anything else.
+        OptionError: the text has another form.
     """
     head, mark, address = text.strip().partition("@")
     name, *parts = head.split(":")
@@ -204,12 +211,12 @@ def parse_fields(text: str) -> dict[str, Any]:
 
 
 def parse_values(text: str) -> dict[str, float]:
-    """Wanted values from ``brightness=.8,pitch=.2`` (commas or blanks between them).
+    """Target values from ``brightness=.8,pitch=.2`` (separated by commas or blanks).
 
     Raises:
-        OptionError: anything else.
+        OptionError: the text has another form, or names an output twice.
     """
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for part in re.split(r"[,\s]+", text.strip()):
         name, mark, number = part.partition("=")
         try:
@@ -218,14 +225,18 @@ def parse_values(text: str) -> dict[str, float]:
             value = math.nan
         if not mark or not name or not math.isfinite(value):
             raise OptionError(f"values: expected NAME=NUMBER,..., got {text!r}")
-        if name in found:
+        if name in values:
             raise OptionError(f"values: {name!r} is given twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
-def known_output(outputs: Sequence[Output], name: str) -> Output:
-    """The output of that name; an OptionError with the nearest known one otherwise."""
+def find_output(outputs: Sequence[Output], name: str) -> Output:
+    """The output of that name.
+
+    Raises:
+        OptionError: there is none; the message suggests the most similar name.
+    """
     for output in outputs:
         if output.name == name:
             return output
@@ -235,22 +246,30 @@ def known_output(outputs: Sequence[Output], name: str) -> Output:
 
 
 def check_addresses(outputs: Sequence[Output], before: Sequence[Output] = ()) -> None:
-    """Outputs that are new, or not as ``before``, must be sent where nothing else is. Raises OptionError."""
+    """Check the addresses of outputs that are not among those ``before``.
+
+    Raises:
+        OptionError: an address is one of the instrument's own.
+    """
     for output in outputs:
-        if output.misplaced and output not in before:
-            raise OptionError(output.misplaced)
+        if output.address_problem and output not in before:
+            raise OptionError(output.address_problem)
 
 
 def unique_names(outputs: Iterable[Output]) -> tuple[Output, ...]:
-    """The outputs, after a look at their number, names and addresses. Raises OptionError."""
-    found = tuple(outputs)
-    if len(found) > MOST_OUTPUTS:
-        raise OptionError(f"outputs: at most {MOST_OUTPUTS}, got {len(found)}")
-    for what, given in (
-        ("name", [o.name for o in found]),
-        ("address", [o.address for o in found if o.address is not None]),
+    """The outputs as a tuple.
+
+    Raises:
+        OptionError: too many, or a name or address is used twice.
+    """
+    result = tuple(outputs)
+    if len(result) > MAX_OUTPUTS:
+        raise OptionError(f"outputs: at most {MAX_OUTPUTS}, got {len(result)}")
+    for what, used in (
+        ("name", [o.name for o in result]),
+        ("address", [o.address for o in result if o.address is not None]),
     ):
-        twice = next((x for i, x in enumerate(given) if x in given[:i]), None)
-        if twice is not None:
-            raise OptionError(f"outputs: {what} {twice!r} is given twice")
-    return found
+        duplicate = next((x for i, x in enumerate(used) if x in used[:i]), None)
+        if duplicate is not None:
+            raise OptionError(f"outputs: {what} {duplicate!r} is given twice")
+    return result

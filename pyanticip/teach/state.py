@@ -1,7 +1,7 @@
-"""What a project says about itself at one revision: its outputs and its takes, as JSON.
+"""The state of a project at one revision, outputs and takes, and its JSON manifest.
 
-A :class:`State` is immutable; every operation gives a new one. What is read from a file is checked here: a
-damaged or foreign manifest becomes one :class:`FormatError`.
+A :class:`State` is immutable; every operation makes a new one. Manifests are validated here: a damaged or
+foreign one raises one :class:`FormatError`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from unicodedata import category
 
 from pyanticip.errors import FormatError, MotionError, OptionError
 from pyanticip.teach.labels import GESTURE, NONE, check_labels
-from pyanticip.teach.outputs import MOST_OUTPUTS, Output, unique_names
+from pyanticip.teach.outputs import MAX_OUTPUTS, Output, unique_names
 from pyanticip.untrusted import parse_json, read_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
 __all__ = [
     "FORMAT",
-    "LONGEST",
-    "MOST_TAKES",
+    "MAX_TAKES",
+    "MAX_TAKE_FRAMES",
     "VERSION",
     "State",
     "TakeEntry",
@@ -33,17 +33,21 @@ __all__ = [
 ]
 
 FORMAT, VERSION = "anticip-teach", 3
-MOST_TAKES = 2000
-LONGEST = 90_000
-"""Frames of one take: 30 minutes at 50 Hz."""
+MAX_TAKES = 2000
+MAX_TAKE_FRAMES = 90_000
+"""Most frames of one take: 30 minutes at 50 Hz."""
 
-_LARGEST = 16 << 20
+_MAX_MANIFEST_BYTES = 16 << 20
 _SHA = re.compile(r"[0-9a-f]{64}")
 _MASK = re.compile(rf"[01]{{{len(CANONICAL_JOINTS)}}}")
 
 
 def check_take_name(name: object) -> str:
-    """A name that also is safe as a file's. Raises OptionError."""
+    """``name``, after a check that it is also safe as a file name.
+
+    Raises:
+        OptionError: it is not.
+    """
     if not isinstance(name, str) or not _is_take_name(name):
         raise OptionError(
             f"take name: expected letters, digits, blanks, _ . + - (64 at most), got {str(name)[:80]!r}"
@@ -52,20 +56,20 @@ def check_take_name(name: object) -> str:
 
 
 def _is_take_name(name: str) -> bool:
-    """Letters and digits of any script, marks that belong to them, and little else."""
-    known = all(char.isalnum() or char in " _.+-" or category(char)[0] == "M" for char in name)
-    return known and 1 <= len(name) <= 64 and name[0].isalnum() and name == name.strip()
+    """Whether it has only letters and digits of any script, their combining marks, and `` _.+-``."""
+    allowed = all(char.isalnum() or char in " _.+-" or category(char)[0] == "M" for char in name)
+    return allowed and 1 <= len(name) <= 64 and name[0].isalnum() and name == name.strip()
 
 
 @dataclass(frozen=True, slots=True)
 class TakeEntry:
     """One demonstration.
 
-    ``motion`` and ``curve`` are SHA-256 of files in ``takes`` and ``curves``; of the motion's ``total``
-    frames at 50 Hz the first ``begin`` lead in: the model sees them, nothing is learnt from them. ``values``
-    are constants, ``columns`` say which column of the curve file belongs to an output; both are in the
-    outputs' own units. ``labels`` say of a class which of its labels the take shows. ``mask`` has a 1 for
-    each of the 22 joints that the source had.
+    ``motion`` and ``curve`` are SHA-256 of files in ``takes`` and ``curves``. Of the motion's ``total``
+    frames at 50 Hz the first ``begin`` lead in: the model sees them, but they are not trained on. ``values``
+    are constants, ``columns`` map outputs to columns of the curve file; both are in the outputs' own units.
+    ``labels`` map classes to the label that the take shows. ``mask`` has a 1 for each of the 22 joints that
+    the source had, else a 0.
     """
 
     name: str
@@ -82,8 +86,8 @@ class TakeEntry:
 
     def __post_init__(self) -> None:
         check_take_name(self.name)
-        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (self.total, self.begin))
-        if not whole or not 0 <= self.begin < self.total <= LONGEST:
+        are_ints = all(isinstance(n, int) and not isinstance(n, bool) for n in (self.total, self.begin))
+        if not are_ints or not 0 <= self.begin < self.total <= MAX_TAKE_FRAMES:
             raise OptionError(f"take {self.name}: {self.begin} of {self.total} frames makes no sense")
         hashes = [self.motion, *([self.curve] if self.curve is not None else [])]
         if not all(isinstance(h, str) and _SHA.fullmatch(h) for h in hashes):
@@ -105,12 +109,12 @@ class TakeEntry:
 
     @property
     def frames(self) -> int:
-        """Frames to learn from."""
+        """Number of frames after the lead-in."""
         return self.total - self.begin
 
     @property
     def gesture(self) -> str | None:
-        """The gesture that it shows, if any."""
+        """The gesture that it shows; None: none."""
         name = self.labels.get(GESTURE, NONE)
         return None if name == NONE else name
 
@@ -121,8 +125,8 @@ class TakeEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        return found | {
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return fields | {
             "values": dict(self.values),
             "columns": dict(self.columns),
             "labels": dict(self.labels),
@@ -133,14 +137,14 @@ class TakeEntry:
 class State:
     """A project at one revision.
 
-    ``parent`` is the revision that an undo goes back to (-1: none); ``did`` says what made this one, ``at``
-    when.
+    ``parent`` is the revision that an undo restores (-1: none); ``description`` is the operation that made
+    this revision, ``timestamp`` its time (ISO 8601, UTC).
     """
 
     revision: int
     parent: int
-    did: str
-    at: str
+    description: str
+    timestamp: str
     outputs: tuple[Output, ...] = ()
     takes: tuple[TakeEntry, ...] = ()
 
@@ -148,49 +152,53 @@ class State:
         if not -1 <= self.parent < self.revision:
             raise OptionError(f"revision {self.revision} cannot follow {self.parent}")
         unique_names(self.outputs)
-        if len(self.gestures) > MOST_OUTPUTS:
-            raise OptionError(f"at most {MOST_OUTPUTS} gestures, got {len(self.gestures)}")
+        if len(self.gestures) > MAX_OUTPUTS:
+            raise OptionError(f"at most {MAX_OUTPUTS} gestures, got {len(self.gestures)}")
         names = [take.name for take in self.takes]
-        if len(names) > MOST_TAKES:
-            raise OptionError(f"at most {MOST_TAKES} takes, got {len(names)}")
-        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
-        if twice is not None:
-            raise OptionError(f"take {twice!r} is there twice")
-        known = {output.name for output in self.outputs}
+        if len(names) > MAX_TAKES:
+            raise OptionError(f"at most {MAX_TAKES} takes, got {len(names)}")
+        duplicate = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        if duplicate is not None:
+            raise OptionError(f"take {duplicate!r} is there twice")
+        output_names = {output.name for output in self.outputs}
         for take in self.takes:
-            if take.taught - known:
+            if take.taught - output_names:
                 raise OptionError(
-                    f"take {take.name} teaches {min(take.taught - known)!r}, which is no output"
+                    f"take {take.name} teaches {min(take.taught - output_names)!r}, which is no output"
                 )
-        both = known & self.classes.keys()
-        if both:
-            raise OptionError(f"class {min(both)}: an output has that name; choose another")
-        # What says how likely each label is goes out as an output does; and one for none of them.
+        ambiguous = output_names & self.classes.keys()
+        if ambiguous:
+            raise OptionError(f"class {min(ambiguous)}: an output has that name; choose another")
+        # The probability of each label, and of none, is sent like an output.
         count = len(self.outputs) + sum(len({*labels, NONE}) for labels in self.classes.values())
-        if self.classes and count > MOST_OUTPUTS:
-            raise OptionError(f"at most {MOST_OUTPUTS} outputs and labels together, got {count}")
+        if self.classes and count > MAX_OUTPUTS:
+            raise OptionError(f"at most {MAX_OUTPUTS} outputs and labels together, got {count}")
 
     @property
     def classes(self) -> dict[str, tuple[str, ...]]:
-        """The classes that takes show, each with its labels in the order of their names."""
-        found: dict[str, set[str]] = {}
+        """The classes that takes show, by name, each with its labels sorted."""
+        label_sets: dict[str, set[str]] = {}
         for take in self.takes:
             for name, label in take.labels.items():
-                found.setdefault(name, set()).add(label)
-        return {name: tuple(sorted(labels)) for name, labels in sorted(found.items()) if name != GESTURE}
+                label_sets.setdefault(name, set()).add(label)
+        return {name: tuple(sorted(labels)) for name, labels in sorted(label_sets.items()) if name != GESTURE}
 
     @property
     def gestures(self) -> tuple[str, ...]:
-        """The gestures that takes show, by name."""
+        """The names of the gestures that takes show, sorted."""
         return tuple(sorted({name for take in self.takes if (name := take.gesture) is not None}))
 
     def take(self, name: str) -> TakeEntry:
-        """The take of that name. Raises OptionError."""
-        found = next((take for take in self.takes if take.name == name), None)
-        if found is None:
+        """The take of that name.
+
+        Raises:
+            OptionError: there is none.
+        """
+        match = next((take for take in self.takes if take.name == name), None)
+        if match is None:
             names = ", ".join(take.name for take in self.takes) or "none yet"
             raise OptionError(f"no take {name!r}; there are {names}")
-        return found
+        return match
 
     def to_json(self) -> bytes:
         """The manifest's bytes."""
@@ -199,8 +207,8 @@ class State:
             "version": VERSION,
             "revision": self.revision,
             "parent": self.parent,
-            "did": self.did,
-            "at": self.at,
+            "did": self.description,
+            "at": self.timestamp,
             "outputs": [output.to_dict() for output in self.outputs],
             "takes": [take.to_dict() for take in self.takes],
         }
@@ -211,9 +219,9 @@ def read_state(path: Path) -> State:
     """The state in a manifest file.
 
     Raises:
-        FormatError: no such file, no manifest, a newer version, or a garbled one; one line.
+        FormatError: the file is missing, no manifest, of a newer version, or damaged.
     """
-    data = parse_json(read_file(path, _LARGEST, what="a project's manifest"), f"{path}:")
+    data = parse_json(read_file(path, _MAX_MANIFEST_BYTES, what="a project's manifest"), f"{path}:")
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise FormatError(f"{path}: is not the manifest of a teaching project")
     version = data.get("version")
@@ -227,8 +235,8 @@ def read_state(path: Path) -> State:
         return State(
             revision=data["revision"],
             parent=data["parent"],
-            did=str(data["did"]),
-            at=str(data["at"]),
+            description=str(data["did"]),
+            timestamp=str(data["at"]),
             outputs=tuple(Output.from_dict(o) for o in data["outputs"]),
             takes=tuple(TakeEntry(**take) for take in data["takes"]),
         )

@@ -1,5 +1,5 @@
-"""Teaching: takes from files and from the suit, what the model says about them, fitting, the remote control.
+"""Teaching: takes from files and from the suit, their model features, fitting, and control over OSC.
 
-The project, the heads and the mapping file are :mod:`pyanticip.teach`; here is what needs a model that steps,
-a socket or a running show. Nothing here imports torch.
+Projects, heads and mapping files are in :mod:`pyanticip.teach`; here is what needs a stepped model, a socket
+or a running show. Nothing here imports torch.
 """

@@ -1,4 +1,4 @@
-"""Takes from files: any motion file, whole or a part of it, with constants or curves as what is wanted."""
+"""Takes from motion files, whole or in part, with constants or curves as targets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from pyanticip.errors import FormatError, OptionError, utf8
-from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import load_take
 from pyanticip.teach.curves import load_curves, sample
 from pyanticip.teach.labels import GESTURE, parse_labels
@@ -17,15 +16,16 @@ from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
-__all__ = ["LEAD_IN", "SHORTEST", "add_file", "parse_changes"]
+__all__ = ["LEAD_IN", "MIN_FRAMES", "add_file", "parse_changes"]
 
 LEAD_IN = 250
-"""Frames before a take that the model sees and nobody learns from: 5 s, as far as there are any."""
+"""Most frames before a take that the model sees and that are not trained on: 5 s."""
 
-SHORTEST = 25
-"""Frames that a take has at least."""
+MIN_FRAMES = 25
+"""Fewest frames of a take."""
 
-_APART_S = 1.0
+_MAX_MISMATCH_S = 1.0
+"""Ends of curve and take that differ by more cause a warning."""
 
 
 def add_file(
@@ -40,20 +40,23 @@ def add_file(
     end: float | None = None,
     **reading: Any,
 ) -> tuple[TakeEntry, list[str]]:
-    """Add a motion file as a take; the take and what there is to say about it.
+    """Add a motion file as a take.
 
     Args:
-        name: of the take; the file's without its suffix.
+        name: of the take; None: the file's name without its suffix.
         values: constants, in the outputs' own units.
         curve: a file of curves (:func:`pyanticip.teach.curves.load_curves`), whose seconds count from the
-            file's first frame; columns that are no outputs are left out, where the project has any.
-        labels: which label of a class it shows.
-        start: seconds into the file where the take begins; what comes before leads in.
-        end: seconds into the file where it ends.
-        reading: options of :func:`pyanticip.load_motion` for a file that has to be helped.
+            motion file's first frame. In a project with outputs other columns are left out.
+        labels: the label it shows, by class.
+        start: seconds into the file where the take begins; frames before lead in.
+        end: seconds into the file where it ends; None: at the file's end.
+        reading: options of :func:`pyanticip.load_motion`.
+
+    Returns:
+        The take, and warnings.
 
     Raises:
-        MotionError: a file that cannot be read, outputs that do not exist, nothing wanted.
+        MotionError: a file that cannot be read, outputs that do not exist, no targets.
     """
     clip = load_take(file, **reading).retarget("humanoid").resample(RATE)
     warnings = list(clip.warnings)
@@ -72,14 +75,18 @@ def add_file(
                 f"{curve}: none of its columns ({', '.join(list(curves)[:8])}) is an output of the project"
                 f" ({', '.join(sorted(known))})"
             )
-        ends = max(float(curves[n][0][-1]) for n in columns)
-        if ends < last / RATE - _APART_S:
-            warnings.append(f"the curve ends at {ends:.2f} s, the take at {last / RATE:.2f} s: its end holds")
-        elif end is None and ends > len(clip) / RATE + _APART_S:
-            warnings.append(f"the curve goes on to {ends:.2f} s, the motion ends at {len(clip) / RATE:.2f} s")
+        curve_end = max(float(curves[n][0][-1]) for n in columns)
+        if curve_end < last / RATE - _MAX_MISMATCH_S:
+            warnings.append(
+                f"the curve ends at {curve_end:.2f} s, the take at {last / RATE:.2f} s: its end holds"
+            )
+        elif end is None and curve_end > len(clip) / RATE + _MAX_MISMATCH_S:
+            warnings.append(
+                f"the curve goes on to {curve_end:.2f} s, the motion ends at {len(clip) / RATE:.2f} s"
+            )
     take = project.add_take(
         name if name is not None else file.stem,
-        _plain(part),
+        replace(part, warnings=()),  # the stored take is plain canonical motion
         begin=lead_in,
         values=values,
         columns=columns,
@@ -89,39 +96,35 @@ def add_file(
         else f"{utf8(file.name)} {first / RATE:g}..{last / RATE:g} s",
     )
     if not clip.mask.all():
-        lacking = [n for n, there in zip(CANONICAL_JOINTS, clip.mask, strict=True) if not there]
-        warnings.append(f"the source has no {', '.join(lacking)}")
+        missing = [n for n, present in zip(CANONICAL_JOINTS, clip.mask, strict=True) if not present]
+        warnings.append(f"the source has no {', '.join(missing)}")
     return take, warnings
 
 
 def _span(file: Path, frames: int, start: float, end: float | None) -> tuple[int, int]:
+    """First and last frame (exclusive) of a take."""
     length = frames / RATE
     if not 0.0 <= start < length:
         raise OptionError(f"{file}: start must be within its {length:.2f} s, got {start:g}")
     if end is not None and not start < end:
         raise OptionError(f"{file}: end must come after {start:g} s, got {end:g}")
     first, last = round(start * RATE), frames if end is None else min(round(end * RATE), frames)
-    if last - first < SHORTEST:
+    if last - first < MIN_FRAMES:
         raise OptionError(
             f"{file}: {(last - first) / RATE:.2f} s are too short for a take; expected at least"
-            f" {SHORTEST / RATE:g} s"
+            f" {MIN_FRAMES / RATE:g} s"
         )
     return first, last
 
 
-def _plain(clip: Clip) -> Clip:
-    """Without the reader's remarks: the stored take is canonical motion, nothing else."""
-    return replace(clip, warnings=())
-
-
 def parse_changes(project: Project, text: str) -> tuple[dict[str, float | None], dict[str, str]]:
-    """What ``brightness=.9,cutoff=none,pose=stand`` changes in a take: values, and labels.
+    """The values and labels to change in a take, from ``brightness=.9,cutoff=none,pose=stand``.
 
-    ``cutoff=none`` takes an output out of the take, ``pose=`` a class, as None; ``pose=none`` is a label.
-    What is no output and is given no number is a class, if need be a new one.
+    ``cutoff=none`` removes an output from the take and ``pose=`` a class, both as a value of None;
+    ``pose=none`` is a label. A name that is no output and whose value is no number is a class, perhaps new.
 
     Raises:
-        OptionError: anything else.
+        OptionError: the text has another form.
     """
     classes = {*project.state.classes, GESTURE}
     outputs = {output.name for output in project.state.outputs}
@@ -129,12 +132,12 @@ def parse_changes(project: Project, text: str) -> tuple[dict[str, float | None],
     values: list[str] = []
     labels: list[str] = []
     for part in text.replace(",", " ").split():
-        name, mark, said = part.partition("=")
-        if mark and said == ("" if name in classes else "none"):
+        name, mark, value = part.partition("=")
+        if mark and value == ("" if name in classes else "none"):
             changed[name] = None
         else:
-            new = name not in outputs and said and not _is_number(said)
-            (labels if name in classes or new else values).append(part)
+            is_new_class = name not in outputs and value and not _is_number(value)
+            (labels if name in classes or is_new_class else values).append(part)
     changed.update(parse_values(",".join(values)) if values else {})
     return changed, parse_labels(",".join(labels)) if labels else {}
 

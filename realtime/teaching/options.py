@@ -1,4 +1,4 @@
-"""What the commands that teach can be told."""
+"""Options of the commands ``pyanticip teach``."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from realtime.rig import Rig
 
 
 class ProjectOptions(Options):
-    """Of every command that teaches."""
+    """Options of every ``teach`` command."""
 
     project: Path = option("Project folder.", argument=True)
 
 
 class NewOptions(ProjectOptions):
-    """Of ``teach new``."""
+    """Options of ``teach new``."""
 
     outputs: str = option("NAME[:LOW..HIGH[:CURVE]][@/osc/address]", "", metavar="SPEC,...")
 
 
 class TakeOptions(ProjectOptions, JsonOption):
-    """Of a new take."""
+    """Options of the commands that make a take."""
 
     take: str | None = option("Name of the take; by default the file's name, or a number.", None)
     values: str | None = option(
@@ -40,7 +40,7 @@ class TakeOptions(ProjectOptions, JsonOption):
 
 
 class AddOptions(TakeOptions, ReadingOptions):
-    """Of ``teach add``."""
+    """Options of ``teach add``."""
 
     files: tuple[Path, ...] = option("Motion files.", argument=True, exists=True)
     curve: Path | None = option("Target values over time: CSV, npz or recording.", None)
@@ -49,7 +49,7 @@ class AddOptions(TakeOptions, ReadingOptions):
 
 
 class RecordOptions(TakeOptions):
-    """Of ``teach record``."""
+    """Options of ``teach record``."""
 
     rig_file: Path | None = option(
         "Rig file (TOML) that names the source.", None, flag="--rig", metavar="PATH"
@@ -60,31 +60,31 @@ class RecordOptions(TakeOptions):
 
 
 class ListOptions(ProjectOptions, JsonOption):
-    """Of ``teach list``."""
+    """Options of ``teach list``."""
 
 
 class RemoveOptions(ProjectOptions):
-    """Of ``teach remove``."""
+    """Options of ``teach remove``."""
 
     takes: tuple[str, ...] = option("Names of takes.", argument=True)
 
 
 class RenameOptions(ProjectOptions):
-    """Of ``teach rename``."""
+    """Options of ``teach rename``."""
 
     old: str = option("The take's name.", argument=True)
     new: str = option("Its new name.", argument=True)
 
 
 class SetOptions(ProjectOptions):
-    """Of ``teach set``."""
+    """Options of ``teach set``."""
 
     take: str = option("Its name.", argument=True)
     values: str = option("Target values or labels.", argument=True, metavar="NAME=X,...")
 
 
 class OutputsOptions(ProjectOptions):
-    """Of ``teach outputs``."""
+    """Options of ``teach outputs``."""
 
     add: tuple[str, ...] = option("NAME[:LOW..HIGH[:CURVE]][@/osc/address]", (), metavar="SPEC")
     remove: tuple[str, ...] = option("Remove an output and its values in all takes.", (), metavar="NAME")
@@ -94,7 +94,7 @@ class OutputsOptions(ProjectOptions):
 
 
 class FitCommandOptions(ProjectOptions, FitOptions, ModelOptions, JsonOption):
-    """Of ``teach fit``."""
+    """Options of ``teach fit``."""
 
     model: bool = option(
         "Offer the heads the model's features as well; --no-model: body features only.", True
@@ -102,19 +102,19 @@ class FitCommandOptions(ProjectOptions, FitOptions, ModelOptions, JsonOption):
 
 
 class CheckOptions(ProjectOptions, ModelOptions, JsonOption):
-    """Of ``teach check``."""
+    """Options of ``teach check``."""
 
     mapping: Path | None = option("Mapping file; the project's own by default.", None, exists=True)
     model: bool = option("Run the model; --no-model: for mappings of body features only.", True)
 
 
 class UndoOptions(ProjectOptions):
-    """Of ``teach undo``."""
+    """Options of ``teach undo``."""
 
     to: int | None = option("Go to this revision.", None, ge=0)
 
 
 class UseOptions(ProjectOptions):
-    """Of ``teach use``."""
+    """Options of ``teach use``."""
 
     mapping: str = option("Name of a mapping in the project.", argument=True)

@@ -1,6 +1,6 @@
-"""The page after a fit: what was shown, what cross-validation says of each take, what is taken for what.
+"""The report page of a fit: takes, cross-validated predictions and confusions.
 
-One HTML file with its drawings inside (SVG): nothing is fetched, nothing but NumPy is needed.
+One HTML file with inline SVG: nothing is fetched, nothing but NumPy is needed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ __all__ = ["PAGE", "write_page"]
 
 PAGE = "report.html"
 
-MOST_TAKES = 100
+MAX_TAKES = 100
+"""Most takes shown on the page."""
 
 F64 = npt.NDArray[np.float64]
 
 _HIPS = ("left_upper_leg", "right_upper_leg")
-_MOMENTS = (0.06, 0.35, 0.65, 0.94)
-_FIGURE, _TALL, _HEIGHT_M = 62, 112, 2.0
+_FIGURE_TIMES = (0.06, 0.35, 0.65, 0.94)
+"""Shares of a take's length at which the body is drawn."""
+_FIGURE_WIDTH, _FIGURE_HEIGHT, _FIGURE_HEIGHT_M = 62, 112, 2.0
 _CHART_WIDTH, _CHART_HEIGHT = 300, 76
-# Okabe and Ito: told apart by people who see few colours.
+# Palette of Okabe and Ito, distinguishable with colour blindness.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
 
 _STYLE = """
@@ -48,7 +50,7 @@ th { font-weight: 600; color: #555; } td:first-child, th:first-child { text-alig
 
 
 def write_page(project: Project, parts: Sequence[Part], report: Mapping[str, Any]) -> Path:
-    """Write the page of a fit into the project's folder; where it lies.
+    """Write the page of a fit into the project's folder, and return its path.
 
     Raises:
         DeviceError: it cannot be written.
@@ -81,12 +83,12 @@ def _head(project: Project, report: Mapping[str, Any]) -> Iterable[str]:
 
 def _part(part: Part) -> Iterable[str]:
     report = part.report
-    how = f"{report['kind']} on {' and '.join(report['inputs'])}"
+    head = f"{report['kind']} on {' and '.join(report['inputs'])}"
     if part.label_of:
-        yield f"<h2>Class {escape(part.label_of)} <span class=note>{how}</span></h2>"
+        yield f"<h2>Class {escape(part.label_of)} <span class=note>{head}</span></h2>"
         yield from _confusion(report)
     else:
-        yield f"<h2>{escape(', '.join(part.outputs))} <span class=note>{how}</span></h2>"
+        yield f"<h2>{escape(', '.join(part.outputs))} <span class=note>{head}</span></h2>"
         if report["error"] is None:
             yield "<p class=warning>Not judged: nothing can be left out of one short take.</p>"
         else:
@@ -95,12 +97,12 @@ def _part(part: Part) -> Iterable[str]:
                 mean = report["error_of_the_mean"][name]
                 yield f"<tr><td>{_key(i)}{escape(name)}<td>{100 * error:.1f}<td>{100 * mean:.1f}</tr>"
             yield "</table>"
-    for key, says in (
+    for key, reason in (
         ("judged_by_blocks", "no other take shows the same, so left out in blocks of time"),
         ("not_judged", "too short to judge"),
     ):
         if report[key]:
-            yield f"<p class=note>{escape(', '.join(report[key]))}: {says}.</p>"
+            yield f"<p class=note>{escape(', '.join(report[key]))}: {reason}.</p>"
 
 
 def _gestures(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
@@ -109,9 +111,9 @@ def _gestures(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         yield " such gesture</span></h2><table><tr><th>gesture<th>found<th>missed<th>recognised at"
         yield "<th>end off by<th>false alarms</tr>"
     for row in reports:
-        when = "<td><td>" if row["at"] is None else f"<td>{100 * row['at']:.0f} %<td>{row['end_ms']} ms"
+        timing = "<td><td>" if row["at"] is None else f"<td>{100 * row['at']:.0f} %<td>{row['end_ms']} ms"
         yield f"<tr><td>{escape(row['gesture'])}<td>{len(row['found'])} of {len(row['takes'])}"
-        yield f"<td>{escape(', '.join(row['missed']))}{when}"
+        yield f"<td>{escape(', '.join(row['missed']))}{timing}"
         yield f"<td>{row['alarms']} in {row['minutes']:.1f} min"
         yield f"{escape(', '.join(['', *row['alarmed_by']]))}</tr>"
     if reports:
@@ -137,75 +139,76 @@ def _confusion(report: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _takes(project: Project, parts: Sequence[Part]) -> Iterable[str]:
-    """Every take: figures, what was wanted and told, and how far apart that was; the worst first."""
-    seen: dict[str, list[tuple[Part, list[HeldOutPrediction]]]] = {
+    """Every take with figures, targets, held-out predictions and their error; the worst first."""
+    evaluated: dict[str, list[tuple[Part, list[HeldOutPrediction]]]] = {
         take.name: [] for take in project.state.takes
     }
     for part in parts:
-        mine: dict[str, list[HeldOutPrediction]] = {}
-        for one in part.left_out:
-            mine.setdefault(one.take, []).append(one)
-        for name, rows in mine.items():
-            seen[name].append((part, rows))
-    wrong = {name: max((_wrong(*row) for row in rows), default=0.0) for name, rows in seen.items()}
-    takes = sorted(project.state.takes, key=lambda take: -wrong[take.name])
+        by_take: dict[str, list[HeldOutPrediction]] = {}
+        for prediction in part.left_out:
+            by_take.setdefault(prediction.take, []).append(prediction)
+        for name, rows in by_take.items():
+            evaluated[name].append((part, rows))
+    errors = {name: max((_error(*row) for row in rows), default=0.0) for name, rows in evaluated.items()}
+    takes = sorted(project.state.takes, key=lambda take: -errors[take.name])
     yield "<h2>Takes <span class=note>the worst first; thick: told, thin: wanted; of classes how likely each"
     yield "label is, left out</span></h2><table class=takes>"
-    for take in takes[:MOST_TAKES]:
-        said = [f"{n} = {v:g}" for n, v in take.values.items()] + [f"{n}: curve" for n in take.columns]
-        said += [f"{n} = {label}" for n, label in take.labels.items()]
-        charts = "".join(_chart(take, part, rows) for part, rows in seen[take.name])
-        errors = "<br>".join(_error(part, rows) for part, rows in seen[take.name]) or "not judged"
+    for take in takes[:MAX_TAKES]:
+        targets = [f"{n} = {v:g}" for n, v in take.values.items()] + [f"{n}: curve" for n in take.columns]
+        targets += [f"{n} = {label}" for n, label in take.labels.items()]
+        charts = "".join(_chart(take, part, rows) for part, rows in evaluated[take.name])
+        error_text = "<br>".join(_error_text(part, rows) for part, rows in evaluated[take.name])
         yield f"<tr><td><b>{escape(take.name)}</b><br>{take.frames / RATE:.1f} s<br>"
-        yield f"<span class=note>{escape(', '.join(said))}</span>"
-        yield f"<td>{_figures(project.motion(take), take.begin)}<td>{charts}<td>{errors}</tr>"
+        yield f"<span class=note>{escape(', '.join(targets))}</span>"
+        yield f"<td>{_figures(project.motion(take), take.begin)}<td>{charts}"
+        yield f"<td>{error_text or 'not judged'}</tr>"
     yield "</table>"
-    if len(takes) > MOST_TAKES:
-        yield f"<p class=note>And {len(takes) - MOST_TAKES} more.</p>"
+    if len(takes) > MAX_TAKES:
+        yield f"<p class=note>And {len(takes) - MAX_TAKES} more.</p>"
 
 
-def _wrong(part: Part, rows: Sequence[HeldOutPrediction]) -> float:
-    """Share of the frames told wrong, or the error as a share of the range."""
-    wanted = np.concatenate([one.wanted for one in rows])
-    predicted = np.concatenate([one.predicted for one in rows])
+def _error(part: Part, rows: Sequence[HeldOutPrediction]) -> float:
+    """Share of frames with the wrong label, or the mean error as a share of the range."""
+    targets = np.concatenate([row.targets for row in rows])
+    predicted = np.concatenate([row.predicted for row in rows])
     if part.label_of:
-        return float((predicted.argmax(1) != wanted.argmax(1)).mean())
-    return float(np.abs(predicted - wanted).mean())
+        return float((predicted.argmax(1) != targets.argmax(1)).mean())
+    return float(np.abs(predicted - targets).mean())
 
 
-def _error(part: Part, rows: Sequence[HeldOutPrediction]) -> str:
-    wrong = 100 * _wrong(part, rows)
+def _error_text(part: Part, rows: Sequence[HeldOutPrediction]) -> str:
+    percent = 100 * _error(part, rows)
     if not part.label_of:
-        return f"{escape(', '.join(part.outputs))}: off by {wrong:.1f} %"
-    if wrong < 0.5:
+        return f"{escape(', '.join(part.outputs))}: off by {percent:.1f} %"
+    if percent < 0.5:
         return f"{escape(part.label_of)}: right"
-    wanted = int(rows[0].wanted[0].argmax())
+    label = int(rows[0].targets[0].argmax())
     counts = np.bincount(
-        np.concatenate([one.predicted.argmax(1) for one in rows]), minlength=len(part.outputs)
+        np.concatenate([row.predicted.argmax(1) for row in rows]), minlength=len(part.outputs)
     )
-    counts[wanted] = 0
+    counts[label] = 0
     other = part.outputs[int(counts.argmax())]
-    return f"{escape(part.label_of)}: {wrong:.0f} % wrong, mostly {escape(other)}"
+    return f"{escape(part.label_of)}: {percent:.0f} % wrong, mostly {escape(other)}"
 
 
 def _chart(take: TakeEntry, part: Part, rows: Sequence[HeldOutPrediction]) -> str:
-    """Over the take's time: what was wanted and told of every output, or how likely every label is."""
-    seconds = np.concatenate([one.seconds for one in rows])
+    """Targets and predictions of every output over the take's time, or the probability of every label."""
+    seconds = np.concatenate([row.seconds for row in rows])
     order = np.argsort(seconds, kind="stable")
     x = seconds[order] / max(take.frames / RATE, 1e-9) * _CHART_WIDTH
-    wanted = np.concatenate([one.wanted for one in rows])[order]
-    predicted = np.concatenate([one.predicted for one in rows])[order].astype(np.float64)
-    drawn = [
+    targets = np.concatenate([row.targets for row in rows])[order]
+    predicted = np.concatenate([row.predicted for row in rows])[order].astype(np.float64)
+    shapes = [
         f'<rect width="{_CHART_WIDTH}" height="{_CHART_HEIGHT}" fill="#f6f6f6"/>',
         *(
             _line(x, predicted[:, i], _colour(i), 2.0)
-            + ("" if part.label_of else _line(x, wanted[:, i], _colour(i), 0.8))
+            + ("" if part.label_of else _line(x, targets[:, i], _colour(i), 0.8))
             for i in range(predicted.shape[1])
         ),
     ]
     return (
         f'<svg width="{_CHART_WIDTH}" height="{_CHART_HEIGHT}"'
-        f' viewBox="0 -3 {_CHART_WIDTH} {_CHART_HEIGHT + 6}">' + "".join(drawn) + "</svg><br>"
+        f' viewBox="0 -3 {_CHART_WIDTH} {_CHART_HEIGHT + 6}">' + "".join(shapes) + "</svg><br>"
     )
 
 
@@ -215,26 +218,26 @@ def _line(x: F64, y: F64, colour: str, width: float) -> str:
 
 
 def _figures(clip: Clip, begin: int) -> str:
-    """The body at a few moments of the take, seen from the front and a little from the side."""
+    """The body at a few times of the take, seen from the front and a little from the side."""
     parents = clip.skeleton.parents
-    at = [begin + round(share * (len(clip) - 1 - begin)) for share in _MOMENTS]
-    places = clip[min(at) :].positions()[[t - min(at) for t in at]].astype(np.float64)
+    frames = [begin + round(share * (len(clip) - 1 - begin)) for share in _FIGURE_TIMES]
+    positions = clip[min(frames) :].positions()[[t - min(frames) for t in frames]].astype(np.float64)
     left, right = (CANONICAL_JOINTS.index(name) for name in _HIPS)
-    scale = _TALL / _HEIGHT_M
+    scale = _FIGURE_HEIGHT / _FIGURE_HEIGHT_M
     bones = []
-    for i, pose in enumerate(places):
+    for i, pose in enumerate(positions):
         across = pose[left] - pose[right]
-        turn = np.arctan2(across[2], across[0]) + 0.5
-        middle = pose[0]
-        flat = (pose[:, 0] - middle[0]) * np.cos(turn) + (pose[:, 2] - middle[2]) * np.sin(turn)
-        xs = (i + 0.5) * _FIGURE + scale * flat
-        ys = _TALL - 3 - scale * (pose[:, 1] - places[..., 1].min())
+        heading = np.arctan2(across[2], across[0]) + 0.5
+        root = pose[0]
+        side = (pose[:, 0] - root[0]) * np.cos(heading) + (pose[:, 2] - root[2]) * np.sin(heading)
+        xs = (i + 0.5) * _FIGURE_WIDTH + scale * side
+        ys = _FIGURE_HEIGHT - 3 - scale * (pose[:, 1] - positions[..., 1].min())
         for joint, parent in enumerate(parents):
             if parent >= 0:
                 bones.append(f"M{xs[parent]:.1f} {ys[parent]:.1f}L{xs[joint]:.1f} {ys[joint]:.1f}")
-    width = _FIGURE * len(_MOMENTS)
+    width = _FIGURE_WIDTH * len(_FIGURE_TIMES)
     return (
-        f'<svg width="{width}" height="{_TALL}"><path d="{"".join(bones)}" fill="none" stroke="#333"'
+        f'<svg width="{width}" height="{_FIGURE_HEIGHT}"><path d="{"".join(bones)}" fill="none" stroke="#333"'
         ' stroke-width="2.2" stroke-linecap="round"/></svg>'
     )
 

@@ -1,4 +1,4 @@
-"""``pyanticip teach record``: a take from the suit, without a show around it."""
+"""``pyanticip teach record``: record a take from the suit, without a show."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ __all__ = ["record_take", "store_or_keep"]
 
 Say = Callable[[str], None]
 
-_PATIENCE_S = 30.0
-_HINT_S = 3.0
-# A body is refused in its first second; a take that is longer began with another one, and is kept.
-_JUDGED_S = 2.0
+_TIMEOUT_S = 30.0
+"""Longest wait for the suit's first frame."""
+_HINT_DELAY_S = 3.0
+"""Wait after which the reason for the silence is reported."""
+_REFUSED_TAKE_S = 2.0
+"""A body is refused within its first second: a longer take began with another body, and is kept."""
 
 
 def record_take(
@@ -42,21 +44,21 @@ def record_take(
     countdown: float = 3.0,
     say: Say = lambda line: None,
 ) -> TakeEntry:
-    """Record one take with constant values and labels and store it; Ctrl-C ends it as ``seconds`` would.
+    """Record one take with constant values and labels and store it; Ctrl-C ends it like ``seconds``.
 
-    The countdown begins with the first frame that the suit sends; what it sends then leads in.
+    The countdown (seconds) begins with the suit's first frame; the frames during it lead in.
 
     Raises:
-        DeviceError: the port is taken, nothing comes for half a minute, or a body that cannot be played.
-        OptionError: values outside their ranges, a name that is there already, a take too short.
+        DeviceError: the port is in use, no frame for half a minute, or a body that cannot be played.
+        OptionError: values outside their ranges, a name in use, a take too short.
     """
 
-    async def obeying() -> TakeEntry:
+    async def record() -> TakeEntry:
         done = asyncio.Event()
         with obey_signals(done.set, done.set):
             return await _record(project, source, name, values, labels, seconds, countdown, say, done)
 
-    return run_loop(obeying())
+    return run_loop(record())
 
 
 async def _record(
@@ -72,11 +74,11 @@ async def _record(
 ) -> TakeEntry:
     loop = asyncio.get_running_loop()
     begun = asyncio.Event()
-    # What is taught stands as still as what plays.
+    # Steadied as a performance is, so that taught and played motion are alike.
     front = LiveFront(source.wire, steady=True)
-    take_recorder = TakeRecorder(project, body=front, source=source.kind, full=done.set)
-    take_recorder.want(values)
-    take_recorder.show(labels)
+    take_recorder = TakeRecorder(project, body=front, source=source.kind, on_full=done.set)
+    take_recorder.set_targets(values)
+    take_recorder.set_labels(labels)
 
     def receive(datagram: bytes, arrival: int, sender: str) -> None:
         out = front.feed(datagram, arrival, sender)
@@ -84,14 +86,14 @@ async def _record(
             take_recorder.frame(out)
             begun.set()
         elif front.refusal and begun.is_set():
-            # A body is judged by its first second.
+            # The body was refused after its first second.
             done.set()
 
-    def why_none(seconds: float) -> str:
+    def silence_reason(seconds: float) -> str:
         refusal = why_refused(source.kind, front.refusal or udp.trouble)
         return refusal or why_silent(source.kind, udp.address, seconds, front.counters(), udp.newest)
 
-    # Refused now rather than after the countdown.
+    # Invalid arguments are refused now rather than after the countdown.
     take_recorder.start(name, seconds)
     take_recorder.cancel()
     udp = UdpSource(source.kind, *source.listen, say=say, **source.opened())
@@ -100,33 +102,33 @@ async def _record(
         say(f"listening for {source.kind} at {host_and_port(*udp.address)}")
         try:
             try:
-                await asyncio.wait_for(_either(begun, done), _HINT_S)
+                await asyncio.wait_for(_either(begun, done), _HINT_DELAY_S)
             except TimeoutError:
-                say(why_none(_HINT_S))
-                await asyncio.wait_for(_either(begun, done), _PATIENCE_S - _HINT_S)
+                say(silence_reason(_HINT_DELAY_S))
+                await asyncio.wait_for(_either(begun, done), _TIMEOUT_S - _HINT_DELAY_S)
         except TimeoutError:
-            raise DeviceError(why_none(_PATIENCE_S)) from None
-        for left in range(int(countdown), 0, -1):
+            raise DeviceError(silence_reason(_TIMEOUT_S)) from None
+        for remaining in range(int(countdown), 0, -1):
             if not done.is_set():
-                say(f"{left} ...")
+                say(f"{remaining} ...")
                 await asyncio.sleep(1.0)
         if front.refusal:
             raise DeviceError(why_refused(source.kind, front.refusal))
         if done.is_set():
-            # Ctrl-C before the take has begun.
+            # Ctrl-C before the take began.
             raise KeyboardInterrupt
         name = take_recorder.start(name, seconds)
         say(f"recording {name}" + (f" for {seconds:g} s" if seconds else "; Ctrl-C ends it"))
-        # A suit that falls silent must not keep us waiting for ever.
-        limit = None if seconds is None else seconds + 5.0
+        # A suit that falls silent must not block a take of fixed length forever.
+        timeout = None if seconds is None else seconds + 5.0
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(done.wait(), limit)
+            await asyncio.wait_for(done.wait(), timeout)
         if not done.is_set():
             say("the suit fell silent: the take ends there")
     finally:
         udp.close()
     refusal = why_refused(source.kind, front.refusal)
-    if refusal and take_recorder.seconds < _JUDGED_S:
+    if refusal and take_recorder.seconds < _REFUSED_TAKE_S:
         raise DeviceError(refusal)
     played = take_recorder.stop()
     if warning := played.warning:
@@ -135,28 +137,30 @@ async def _record(
 
 
 def store_or_keep(played: PlayedTake, project: Project) -> TakeEntry:
-    """Store a take; where that fails it is kept as a file, for nobody dances it the same way again.
+    """Store a take; if that fails, save it to a temporary file, since it cannot be danced again.
 
-    Raises a MotionError, which says where it is kept.
+    Raises:
+        MotionError: it was not stored; the message has the command that adds the saved file.
     """
     try:
         return played.store(project)
     except DeviceError as error:
         try:
-            kept = Path(tempfile.mkdtemp(prefix="pyanticip-")) / f"{played.name}.npz"
-            save_npz(played.clip, kept)
+            file = Path(tempfile.mkdtemp(prefix="pyanticip-")) / f"{played.name}.npz"
+            save_npz(played.clip, file)
         except OSError:
             raise error from None
-        command = ["pyanticip", "teach", "add", str(project.folder), str(kept), "--take", played.name]
+        command = ["pyanticip", "teach", "add", str(project.folder), str(file), "--take", played.name]
         if played.begin:
             command += ["--start", f"{played.begin / played.clip.rate:.2f}"]
-        for option, given in (("--values", played.values), ("--class", played.labels)):
-            if given:
-                command += [option, ",".join(f"{name}={value}" for name, value in given.items())]
+        for option, table in (("--values", played.values), ("--class", played.labels)):
+            if table:
+                command += [option, ",".join(f"{name}={value}" for name, value in table.items())]
         raise DeviceError(f"{error}; the take is kept: {shlex.join(command)}") from None
 
 
 async def _either(*events: asyncio.Event) -> None:
+    """Wait until any of the events is set."""
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -1,8 +1,8 @@
-"""Teaching without a keyboard: the commands under ``/anticip/control/teach/``.
+"""Teaching over OSC: the commands under ``/anticip/control/teach/`` and ``load``.
 
-The project is the one that the rig names: a datagram chooses names of takes, never where files go. Files are
-written on a thread of their own and fitting runs in a child process, so the show goes on; the reply comes
-when it is done.
+The project is the one that the rig names: a datagram chooses names of takes, never paths. Files are written
+on a thread and fitting runs in a child process, so the show is not blocked; the reply comes when the work is
+done.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ T = TypeVar("T")
 
 
 class Loader:
-    """Reads mapping files beside the loop and plays them from the next frame on.
+    """Loads mapping files on a thread and plays them from the next frame on.
 
-    ``file`` is the one that plays, or would: names are looked up beside it, and in ``mappings`` there; then
-    in ``folder``, that of the show.
+    ``file`` is the current mapping, whether it plays or not: names are looked up in its folder and the
+    ``mappings`` there, then in ``folder``, that of the show.
     """
 
     def __init__(self, pipeline: Pipeline, commands: Commands, file: Path | None, folder: Path) -> None:
@@ -52,7 +52,7 @@ class Loader:
         self.families: dict[str, Action] = {}
 
     def load(self, what: object = "mapping", name: object = "") -> Awaitable[str]:
-        """The ``load`` command: ``mapping`` and a plain file name; no name reads the current one anew."""
+        """The ``load`` command: ``mapping`` and a plain file name; without a name, reload the current one."""
         if what != "mapping":
             raise OptionError(f"load: a running show takes a mapping, got {what!r}")
         text = str(name)
@@ -61,28 +61,30 @@ class Loader:
         if not text and self.file is not None:
             return self.play(self.file)
         if self.file is not None and Path(text).name == text and not text.startswith("."):
-            beside = self.file.parent
-            for found in (beside / text, beside / "mappings" / text):
-                if found.is_file():
-                    return self.play(found)
+            parent = self.file.parent
+            for candidate in (parent / text, parent / "mappings" / text):
+                if candidate.is_file():
+                    return self.play(candidate)
         return self.play(inside(self._folder, text, "load mapping"))
 
     async def play(self, file: Path) -> str:
         """Play a mapping file from the next frame on."""
-        taught: LiveMapping = await self.beside(lambda: open_mapping(file, self._pipeline.backend))
-        return self._commands.play_mapping(taught, file)
+        live_mapping: LiveMapping = await self.run_in_thread(
+            lambda: open_mapping(file, self._pipeline.backend)
+        )
+        return self._commands.play_mapping(live_mapping, file)
 
-    async def beside(self, work: Callable[[], T]) -> T:
-        """Run on the thread for files, in turn; where the show ends meanwhile, :meth:`close` waits for it."""
+    async def run_in_thread(self, work: Callable[[], T]) -> T:
+        """Run on the file thread, in turn; if the show ends meanwhile, :meth:`close` waits for it."""
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
 
     def close(self) -> None:
-        """Finish what was begun."""
+        """Finish the work in progress."""
         self._thread.shutdown()
 
 
 class TeachRemote:
-    """See :class:`realtime.control.server.Remote`."""
+    """The teaching commands; implements :class:`realtime.control.server.Remote`."""
 
     def __init__(
         self,
@@ -103,7 +105,7 @@ class TeachRemote:
             project,
             body=pipeline.front,
             source=pipeline.kind,
-            full=self._full,
+            on_full=self._on_full,
         )
         pipeline.take_recorder = self.take_recorder
         self.actions: dict[str, Action] = {
@@ -123,7 +125,7 @@ class TeachRemote:
         self.families: dict[str, Action] = {"teach/param/": self._param}
 
     def close(self) -> None:
-        """Store what is being played, as ``stop`` would, and what could not be stored before."""
+        """Store the running take, as ``stop`` would, and takes that could not be stored before."""
         while self.take_recorder.has_take:
             try:
                 played = self.take_recorder.stop()
@@ -132,51 +134,51 @@ class TeachRemote:
                 self._say(str(error))
 
     def _values(self, *pairs: object) -> str:
-        """Pairs of a name and a number."""
+        """``teach/values``: pairs of a name and a number."""
         if len(pairs) % 2 or not pairs:
             raise OptionError("teach/values: expected pairs of a name and a number, as cutoff 800. mix .2")
-        self.take_recorder.want(
+        self.take_recorder.set_targets(
             {str(n): number(f"teach/values {n}", v) for n, v in zip(pairs[::2], pairs[1::2], strict=True)}
         )
-        return " ".join(f"{name}={value:g}" for name, value in self.take_recorder.wanted.items())
+        return " ".join(f"{name}={value:g}" for name, value in self.take_recorder.targets.items())
 
     def _param(self, name: str, value: object) -> str:
-        self.take_recorder.want({name: number(name, value)})
-        return f"{self.take_recorder.wanted[name]:g}"
+        self.take_recorder.set_targets({name: number(name, value)})
+        return f"{self.take_recorder.targets[name]:g}"
 
     def _class(self, *pairs: object) -> str:
-        """Pairs of a class and a label."""
+        """``teach/class``: pairs of a class and a label."""
         if len(pairs) % 2 or not pairs:
             raise OptionError("teach/class: expected pairs of a class and a label, as pose crouch")
-        self.take_recorder.show(
+        self.take_recorder.set_labels(
             {str(n): str(label) for n, label in zip(pairs[::2], pairs[1::2], strict=True)}
         )
         return " ".join(f"{name}={label}" for name, label in self.take_recorder.labels.items())
 
     async def _output(self, text: object) -> str:
-        """One more output, in the short form of the command line."""
+        """``teach/output``: add an output, in the short form of the command line."""
         output = parse_output(str(text))
-        await self._loader.beside(lambda: self._project.add_output(output))
+        await self._loader.run_in_thread(lambda: self._project.add_output(output))
         return output.describe()
 
     def _clear(self) -> str:
-        self.take_recorder.want_nothing()
+        self.take_recorder.clear_targets()
         return "nothing is wanted"
 
     def _start(self, name: object = "", seconds: object = None) -> str:
-        """A name (or none: numbered) and seconds after which it ends by itself."""
+        """``teach/start``: the take's name (by default numbered) and its length in seconds; both optional."""
         if isinstance(name, int | float) and not isinstance(name, bool) and seconds is None:
             name, seconds = "", name
         length = None if seconds is None else number("seconds", seconds)
         return self.take_recorder.start(str(name) or None, length)
 
-    def _full(self) -> None:
+    def _on_full(self) -> None:
         """The take has reached its length: store it, as ``stop`` would."""
         task = asyncio.ensure_future(self._stop())
         self._tasks.add(task)
-        task.add_done_callback(self._fitted)
+        task.add_done_callback(self._on_stored)
 
-    def _fitted(self, task: asyncio.Task[str]) -> None:
+    def _on_stored(self, task: asyncio.Task[str]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self._say(str(task.exception()))
@@ -184,11 +186,11 @@ class TeachRemote:
     async def _stop(self) -> str:
         played = self.take_recorder.stop()
         try:
-            take = await self._loader.beside(lambda: played.store(self._project))
+            take = await self._loader.run_in_thread(lambda: played.store(self._project))
         except (MotionError, OSError) as error:
-            self.take_recorder.keep(played)
-            again = "teach/stop tries again, teach/cancel throws it away"
-            raise DeviceError(f"take {played.name} is not stored ({error}): {again}") from None
+            self.take_recorder.add_unstored(played)
+            hint = "teach/stop tries again, teach/cancel throws it away"
+            raise DeviceError(f"take {played.name} is not stored ({error}): {hint}") from None
         line = _take_line(played, take)
         self._say(line)
         return line
@@ -204,32 +206,33 @@ class TeachRemote:
         return f"{takes}; {outputs}"
 
     async def _set(self, name: object, text: object) -> str:
-        """What a take wants or shows, in the short form of the command line."""
+        """``teach/set``: change values or labels of a take, in the short form of the command line."""
 
         def change() -> None:
             self._project.refresh()
             self._project.set_values(str(name), *parse_changes(self._project, str(text)))
 
-        await self._loader.beside(change)
+        await self._loader.run_in_thread(change)
         return f"{name}: {text}"
 
     async def _remove(self, name: object) -> str:
-        await self._loader.beside(lambda: self._project.remove_take(str(name)))
+        await self._loader.run_in_thread(lambda: self._project.remove_take(str(name)))
         return f"removed {name}; teach/undo brings it back"
 
     async def _undo(self) -> str:
-        return f"undone: {await self._loader.beside(self._project.undo)}"
+        return f"undone: {await self._loader.run_in_thread(self._project.undo)}"
 
     def _fit(self, kind: object = "auto", lead_ms: object = None) -> Awaitable[str]:
         if self._fitting:
             raise OptionError("teach/fit: a fit is running")
-        given = {} if lead_ms is None else {"lead_ms": round(number("lead_ms", lead_ms))}
-        return self._fit_and_play({"kind": str(kind), **given})
+        lead = {} if lead_ms is None else {"lead_ms": round(number("lead_ms", lead_ms))}
+        return self._fit_and_play({"kind": str(kind), **lead})
 
-    async def _fit_and_play(self, given: dict[str, Any]) -> str:
+    async def _fit_and_play(self, changed_options: dict[str, Any]) -> str:
         self._fitting, self.take_recorder.busy = True, "fitting"
         try:
-            options = await self._loader.beside(lambda: _as_before(self._project.folder / MAPPING)) | given
+            options = await self._loader.run_in_thread(lambda: _last_options(self._project.folder / MAPPING))
+            options |= changed_options
             model = self._pipeline.backend is not None
             report = await fit_beside(
                 self._project.folder, options, checkpoint=self._checkpoint(), model=model
@@ -241,17 +244,18 @@ class TeachRemote:
 
 
 def _take_line(played: PlayedTake, take: TakeEntry) -> str:
-    taught = [
+    """A stored take in one line."""
+    targets = [
         *(f"{n}={v:g}" for n, v in take.values.items()),
         *(f"{n}: curve" for n in take.columns),
         *(f"{n}={label}" for n, label in take.labels.items()),
     ]
     warning = played.warning and f"; {played.warning}"
-    return f"take {take.name}: {take.frames / RATE:.1f} s, {', '.join(taught)}{warning}"
+    return f"take {take.name}: {take.frames / RATE:.1f} s, {', '.join(targets)}{warning}"
 
 
-def _as_before(file: Path) -> dict[str, Any]:
-    """The options of the project's last fit; none where there is none that can be read."""
+def _last_options(file: Path) -> dict[str, Any]:
+    """The options of the project's last fit; empty if there is no readable mapping."""
     try:
         last = load_mapping(file)
     except MotionError:
@@ -260,19 +264,19 @@ def _as_before(file: Path) -> dict[str, Any]:
 
 
 def fit_line(report: dict[str, Any]) -> str:
-    """A fit in one line: kinds, cross-validated errors as shares of the range, time, warnings."""
-    said = []
+    """A fit's report in one line: kinds, cross-validated errors as shares of the range, time, warnings."""
+    results = []
     for part in report["parts"]:
         if "class" in part:
             right = "not judged" if part["accuracy"] is None else f"{100 * part['accuracy']:.0f} % right"
-            said.append(f"{part['class']}: {right}")
+            results.append(f"{part['class']}: {right}")
             continue
         errors = part["error"]
-        how = ", ".join(f"{name} {100 * e:.1f} %" for name, e in errors.items()) if errors else "not judged"
-        said.append(f"{part['kind']}: {how}")
-    said += [
-        f"{told['gesture']}: {len(told['found'])} of {len(told['takes'])} found"
-        for told in report["gestures"]
+        text = ", ".join(f"{name} {100 * e:.1f} %" for name, e in errors.items()) if errors else "not judged"
+        results.append(f"{part['kind']}: {text}")
+    results += [
+        f"{gesture['gesture']}: {len(gesture['found'])} of {len(gesture['takes'])} found"
+        for gesture in report["gestures"]
     ]
-    said.append(f"fit took {report['seconds']:.1f} s")
-    return "; ".join([*said, *(f"warning: {line}" for line in report["warnings"])])
+    results.append(f"fit took {report['seconds']:.1f} s")
+    return "; ".join([*results, *(f"warning: {line}" for line in report["warnings"])])

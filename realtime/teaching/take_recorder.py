@@ -1,7 +1,7 @@
-"""Takes from a performer who is playing: frames as they come, with what is wanted at each of them.
+"""Records takes from a running show: frames as they arrive, with the target values at each of them.
 
-The last seconds before a take are always kept: they lead in, so that the model has seen when the take is
-learnt what it will have seen live.
+The last seconds before a take are always buffered. They lead in, so that the model's state at the take's
+first frame is what it will be live.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pyanticip.errors import OptionError
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import Clip
 from pyanticip.teach.labels import check_labels
-from pyanticip.teach.outputs import Output, known_output
+from pyanticip.teach.outputs import Output, find_output
 from pyanticip.teach.project import Project
-from pyanticip.teach.state import LONGEST, TakeEntry, check_take_name
+from pyanticip.teach.state import MAX_TAKE_FRAMES, TakeEntry, check_take_name
 from pyanticip.vocabulary import RATE
-from realtime.teaching.adding import LEAD_IN, SHORTEST
+from realtime.teaching.adding import LEAD_IN, MIN_FRAMES
 
 __all__ = ["PlayedTake", "TakeRecorder"]
 
@@ -33,7 +33,7 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PlayedTake:
-    """A take that has been played and is not stored yet."""
+    """A take that was recorded and is not stored yet."""
 
     name: str
     clip: Clip
@@ -41,26 +41,27 @@ class PlayedTake:
     values: Mapping[str, float]
     columns: Mapping[str, F64]
     source: str
+    #: Whether it ended early, because the signal was lost or the skeleton changed.
     cut: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
-    #: Whether the suit had told its skeleton; until it does a standard body stands in.
+    #: Whether the suit had sent its skeleton; until then a standard body is used.
     has_skeleton: bool = True
 
     @property
     def warning(self) -> str:
-        """What its performer should know of it; empty: nothing."""
-        said = []
+        """A warning for the performer; ``""``: none."""
+        warnings = []
         if self.cut:
-            said.append("the signal was lost or the skeleton changed: the take ends there")
+            warnings.append("the signal was lost or the skeleton changed: the take ends there")
         if not self.has_skeleton:
-            said.append(
+            warnings.append(
                 "the suit had not told its skeleton: the take is of a standard body, "
                 "play it again once it has (mocopi: after some seconds)"
             )
-        return "; ".join(said)
+        return "; ".join(warnings)
 
     def store(self, project: Project) -> TakeEntry:
-        """Add it to the project; the first take of one without outputs makes them."""
+        """Add it to the project; in a project without outputs this creates them."""
         return project.add_take(
             self.name,
             self.clip,
@@ -72,30 +73,35 @@ class PlayedTake:
         )
 
 
-_Kept = tuple[F32, F32, dict[str, float]]
+_Frame = tuple[F32, F32, dict[str, float]]
+"""Rotations (22, 4), root (3,), target values."""
 
 
 class Body(Protocol):
-    """Whose frames they are; a :class:`pyanticip._core.LiveFront` is one."""
+    """The body that frames come from; :class:`pyanticip._core.LiveFront` implements it."""
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """Which canonical joints there are, (22,)."""
+        """Which canonical joints the source has, (22,)."""
         ...
 
     @property
     def has_skeleton(self) -> bool:
-        """Whether the suit has told its skeleton."""
+        """Whether the suit has sent its skeleton."""
         ...
 
 
 class TakeRecorder:
-    """Listens to a performer and takes down takes.
+    """Records takes of a performer.
 
-    ``project`` is read for its outputs alone; ``body`` tells which joints the source has, and whether it has
-    told its skeleton (none: all, and it has); ``full`` is called when a take has reached its length. What is
-    wanted (:meth:`want`) may change while a take runs: then it becomes a curve. One that could not be stored
-    is given back (:meth:`keep`).
+    Targets (:meth:`set_targets`) that change during a take become curves. A take that could not be stored is
+    kept by :meth:`add_unstored`.
+
+    Args:
+        project: read for its outputs and the names of its takes.
+        body: the source's joints and skeleton; None: all joints, and a skeleton.
+        source: noted in the takes.
+        on_full: called when a take has reached its length, or has to end.
     """
 
     def __init__(
@@ -104,29 +110,29 @@ class TakeRecorder:
         *,
         body: Body | None = None,
         source: str = "live",
-        full: Callable[[], None] = lambda: None,
+        on_full: Callable[[], None] = lambda: None,
     ) -> None:
         self.project = project
-        self.wanted: dict[str, float] = {}
+        self.targets: dict[str, float] = {}
         self.labels: dict[str, str] = {}
+        #: Shown as the state while no take runs, such as ``fitting``.
         self.busy = ""
         self._body = body
-        # As it was in the newest frame of the take.
+        # As of the newest frame of the take.
         self._mask, self._has_skeleton = np.ones(0, np.bool_), True
         self._source = source
-        self._full = full
-        self._past: deque[_Kept] = deque(maxlen=LEAD_IN)
-        self._take: list[_Kept] | None = None
+        self._on_full = on_full
+        self._recent: deque[_Frame] = deque(maxlen=LEAD_IN)
+        self._take: list[_Frame] | None = None
         self._unstored: list[PlayedTake] = []
-        self._led: list[_Kept] = []
+        self._lead_in: list[_Frame] = []
         self._name = ""
-        self._frames = LONGEST
+        self._max_frames = MAX_TAKE_FRAMES
         self._cut = False
 
     @property
     def state(self) -> str:
-        """idle, what it is busy with, the take that is being played and its seconds so far, or one that could
-        not be stored."""
+        """``recording NAME SECONDS``, ``not stored: NAME``, :attr:`busy`, or ``idle``."""
         if self._take is not None:
             return f"recording {self._name} {self.seconds:.1f}s"
         if self._unstored:
@@ -135,86 +141,108 @@ class TakeRecorder:
 
     @property
     def has_take(self) -> bool:
-        """Whether a take is being played, or one could not be stored: :meth:`stop` gives it."""
+        """Whether a take is running, or one could not be stored; :meth:`stop` returns it."""
         return self._take is not None or bool(self._unstored)
 
     @property
     def seconds(self) -> float:
-        """Length so far of the take that is being played."""
+        """Length of the running take so far."""
         return len(self._take or ()) / RATE
 
-    def want(self, values: Mapping[str, float]) -> None:
-        """From the next frame on these values are wanted; outputs not named keep theirs. In a project without
-        outputs any name will do, and is 0..1. Raises OptionError."""
+    def set_targets(self, values: Mapping[str, float]) -> None:
+        """Set target values from the next frame on; outputs not named keep theirs.
+
+        In a project without outputs any name is accepted, with a range of 0..1.
+
+        Raises:
+            OptionError: an unknown output, or a value outside its range.
+        """
         self.project.refresh()
         outputs = self.project.state.outputs
         for name, value in values.items():
-            output = known_output(outputs, name) if outputs else Output(name)
+            output = find_output(outputs, name) if outputs else Output(name)
             if not output.contains(value):
                 raise OptionError(f"{name}: expected {output.low:g} to {output.high:g}, got {value:g}")
-        self.wanted = {**self.wanted, **values}
+        self.targets = {**self.targets, **values}
 
-    def show(self, labels: Mapping[str, str]) -> None:
-        """Takes that end from now on show these labels; classes not named keep theirs. Raises OptionError."""
+    def set_labels(self, labels: Mapping[str, str]) -> None:
+        """Set the labels of takes that end from now on; classes not named keep theirs.
+
+        Raises:
+            OptionError: an invalid name.
+        """
         self.labels = {**self.labels, **check_labels(dict(labels))}
 
-    def want_nothing(self) -> None:
-        """Forget what is wanted, and the labels."""
-        self.wanted, self.labels = {}, {}
+    def clear_targets(self) -> None:
+        """Forget all targets and labels."""
+        self.targets, self.labels = {}, {}
 
     def start(self, name: str | None = None, seconds: float | None = None) -> str:
-        """Begin a take with the next frame; its name. ``seconds``: it ends by itself."""
+        """Begin a take with the next frame, and return its name.
+
+        Args:
+            name: None: the next free ``take-001``.
+            seconds: length after which it ends by itself; None: :meth:`stop` ends it.
+
+        Raises:
+            OptionError: a take is running or not stored, no targets, an unknown output, a name in use, or
+                an invalid length.
+        """
         if self._take is not None:
             raise OptionError(f"take {self._name} is being played; stop it first")
         if self._unstored:
-            kept = self._unstored[0].name
-            raise OptionError(f"take {kept} is not stored yet: stop tries again, cancel throws it away")
-        if not (self.wanted or self.labels):
+            unstored = self._unstored[0].name
+            raise OptionError(f"take {unstored} is not stored yet: stop tries again, cancel throws it away")
+        if not (self.targets or self.labels):
             raise OptionError("nothing is wanted yet: give values first, as brightness=.8, or a class")
         try:
-            self.want(self.wanted)  # the outputs may be others by now
+            self.set_targets(self.targets)  # checked again: the outputs may have changed
         except OptionError as error:
             raise OptionError(f"{error}: teach/output NAME or teach/clear") from None
-        taken = {take.name for take in self.project.state.takes}
-        number = len(taken) + 1
+        used_names = {take.name for take in self.project.state.takes}
+        number = len(used_names) + 1
         while name is None:
-            name = None if f"take-{number:03d}" in taken else f"take-{number:03d}"
+            name = None if f"take-{number:03d}" in used_names else f"take-{number:03d}"
             number += 1
         check_take_name(name)
-        if name in taken:
+        if name in used_names:
             raise OptionError(f"take {name!r} is there already: choose another name, or remove it first")
-        if seconds is not None and not 0.5 <= seconds <= LONGEST / RATE:
-            raise OptionError(f"seconds: expected 0.5 to {LONGEST / RATE:g}, got {seconds:g}")
-        self._frames = LONGEST - LEAD_IN if seconds is None else round(seconds * 50)
-        self._name, self._take, self._led, self._cut = name, [], list(self._past), False
+        if seconds is not None and not 0.5 <= seconds <= MAX_TAKE_FRAMES / RATE:
+            raise OptionError(f"seconds: expected 0.5 to {MAX_TAKE_FRAMES / RATE:g}, got {seconds:g}")
+        self._max_frames = MAX_TAKE_FRAMES - LEAD_IN if seconds is None else round(seconds * 50)
+        self._name, self._take, self._lead_in, self._cut = name, [], list(self._recent), False
         return name
 
     def frame(self, out: _core.FrontOutput) -> None:
-        """A frame that was played."""
+        """Take a frame of the performer."""
         if out.reset:
-            self._past.clear()
+            self._recent.clear()
             if self._take:
-                # What comes after a long gap is another movement: the take ends here.
+                # After a long gap another movement begins: the take ends here.
                 self._cut = True
-                self._full()
+                self._on_full()
             else:
-                self._led = []
-        # All that it completed: frames that were lost are filled, those that were left out had been heard.
+                self._lead_in = []
+        # All poses that this frame completed; lost frames in between are interpolated.
         poses, root = out.poses, out.root
-        before = self._past[-1][1] if self._past else root
-        roots = np.linspace(before, root, len(poses) + 1, dtype=np.float32)[1:]
-        for pose, place in zip(poses, roots, strict=True):
-            kept = (pose, place, self.wanted)
-            self._past.append(kept)
-            if self._take is not None and not self._cut and len(self._take) < self._frames:
-                self._take.append(kept)
+        last_root = self._recent[-1][1] if self._recent else root
+        roots = np.linspace(last_root, root, len(poses) + 1, dtype=np.float32)[1:]
+        for pose, pose_root in zip(poses, roots, strict=True):
+            frame = (pose, pose_root, self.targets)
+            self._recent.append(frame)
+            if self._take is not None and not self._cut and len(self._take) < self._max_frames:
+                self._take.append(frame)
                 if self._body is not None:
                     self._mask, self._has_skeleton = self._body.mask, self._body.has_skeleton
-                if len(self._take) == self._frames:
-                    self._full()
+                if len(self._take) == self._max_frames:
+                    self._on_full()
 
     def cancel(self) -> str:
-        """Throw the running take away, or else one that could not be stored; its name."""
+        """Discard the running take, or else one that could not be stored, and return its name.
+
+        Raises:
+            OptionError: there is neither.
+        """
         if self._take is None and self._unstored:
             return self._unstored.pop(0).name
         if self._take is None:
@@ -222,12 +250,12 @@ class TakeRecorder:
         self._take = None
         return self._name
 
-    def keep(self, played: PlayedTake) -> None:
-        """It could not be stored: the next :meth:`stop` gives it once more."""
+    def add_unstored(self, played: PlayedTake) -> None:
+        """Keep a take that could not be stored: the next :meth:`stop` returns it again."""
         self._unstored.append(played)
 
     def stop(self) -> PlayedTake:
-        """End the running take; what was played. Where none runs, one that could not be stored.
+        """End the running take and return it; if none runs, one that could not be stored.
 
         Raises:
             OptionError: no take, or one of less than half a second.
@@ -236,30 +264,40 @@ class TakeRecorder:
             return self._unstored.pop(0)
         frames = self._take
         name = self.cancel()
-        if frames is None or len(frames) < SHORTEST:
+        if frames is None or len(frames) < MIN_FRAMES:
             raise OptionError(
                 f"take {name}: {len(frames or ()) / RATE:.2f} s are too short; expected at least 0.5 s"
             )
-        kept = [*self._led, *frames]
-        quats, root = np.stack([k[0] for k in kept]), np.stack([k[1] for k in kept])
-        begin = len(self._led)
-        clip = Clip(quats, root, RATE, canonical_skeleton(), name=name, mask=self._mask)
-        values, columns = _wanted(frames)
-        told = values, columns, self._source, self._cut, dict(self.labels), self._has_skeleton
-        return PlayedTake(name, clip, begin, *told)
+        motion = [*self._lead_in, *frames]
+        quats, root = np.stack([frame[0] for frame in motion]), np.stack([frame[1] for frame in motion])
+        values, columns = _constants_and_curves(frames)
+        return PlayedTake(
+            name,
+            Clip(quats, root, RATE, canonical_skeleton(), name=name, mask=self._mask),
+            len(self._lead_in),
+            values,
+            columns,
+            self._source,
+            self._cut,
+            dict(self.labels),
+            self._has_skeleton,
+        )
 
 
-def _wanted(frames: list[_Kept]) -> tuple[dict[str, float], dict[str, F64]]:
-    """Constants, and curves for what changed; an output wanted later than the first frame holds backwards."""
-    names = list(dict.fromkeys(name for *_, wanted in frames for name in wanted))
+def _constants_and_curves(frames: list[_Frame]) -> tuple[dict[str, float], dict[str, F64]]:
+    """Targets of a take: constants, and curves (frames,) of the outputs that changed.
+
+    An output without a target in the first frames has its first value there.
+    """
+    names = list(dict.fromkeys(name for *_, targets in frames for name in targets))
     values: dict[str, float] = {}
     columns: dict[str, F64] = {}
     for name in names:
-        given = [(t, wanted[name]) for t, (*_, wanted) in enumerate(frames) if name in wanted]
-        level = {value for _, value in given}
-        if len(level) == 1:
-            values[name] = level.pop()
+        points = [(t, targets[name]) for t, (*_, targets) in enumerate(frames) if name in targets]
+        distinct = {value for _, value in points}
+        if len(distinct) == 1:
+            values[name] = distinct.pop()
         else:
-            t, v = zip(*given, strict=True)
+            t, v = zip(*points, strict=True)
             columns[name] = np.interp(np.arange(len(frames)), t, v)
     return values, columns

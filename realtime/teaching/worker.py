@@ -1,9 +1,9 @@
-"""Fitting in a process of its own: beside a running show, and on one thread per numerical library.
+"""Fitting in a child process, beside a running show.
 
-``python -P -m realtime.teaching.worker`` reads one JSON object (folder, options, checkpoint, model) from
-standard input and writes one line of JSON: ``{"report": ...}`` or ``{"error": text, "kind": class}``. A pool
-of BLAS threads makes these small problems slower, on a busy machine a hundred times; it can be told so only
-before NumPy is imported.
+``python -P -m realtime.teaching.worker`` reads one JSON object (folder, options, checkpoint, model, nice)
+from standard input and writes one line of JSON: ``{"report": ...}`` or ``{"error": text, "kind": class}``.
+Progress lines go to standard error. It uses one BLAS thread, as :mod:`realtime` sets before NumPy is
+imported: a thread pool makes these small problems slower, on a busy machine a hundred times.
 """
 
 from __future__ import annotations
@@ -21,34 +21,39 @@ from pyanticip.system import ALONE, lower_priority
 __all__ = ["fit_beside", "fit_in_child"]
 
 _COMMAND = (sys.executable, "-P", "-m", "realtime.teaching.worker")
-# The show goes first.
+# Niceness of a fit during a show: the show has priority.
 _NICE = 5
 
 
-def _order(
+def _request(
     folder: Path, options: dict[str, Any], checkpoint: Path | str | None, model: bool, nice: int = 0
 ) -> bytes:
-    order = {
+    request = {
         "folder": str(folder),
         "options": options,
         "checkpoint": None if checkpoint is None else str(checkpoint),
         "model": model,
         "nice": nice,
     }
-    return json.dumps(order).encode()
+    return json.dumps(request).encode()
 
 
-def _answer(data: bytes, code: int | None) -> dict[str, Any]:
-    """The report; raises the error that the child met."""
+def _parse_response(data: bytes, code: int | None) -> dict[str, Any]:
+    """The report in the child's output.
+
+    Raises:
+        MotionError: the error that the child reported.
+        DeviceError: it reported nothing; the message has its exit code.
+    """
     from pyanticip import errors
 
     try:
-        found = json.loads(data.splitlines()[-1])
-        if "report" in found:
-            report: dict[str, Any] = found["report"]
+        response = json.loads(data.splitlines()[-1])
+        if "report" in response:
+            report: dict[str, Any] = response["report"]
             return report
-        kind = vars(errors).get(found["kind"], errors.MotionError)
-        raise kind(found["error"])
+        kind = vars(errors).get(response["kind"], errors.MotionError)
+        raise kind(response["error"])
     except (IndexError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, errors.MotionError):
             raise
@@ -63,7 +68,7 @@ def fit_in_child(
     model: bool = True,
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Fit a project and wait for it; the report of :func:`realtime.teaching.fitting.fit_project`."""
+    """Run :func:`realtime.teaching.fitting.fit_project` in a child process, and return its report."""
     with subprocess.Popen(
         _COMMAND,
         stdin=subprocess.PIPE,
@@ -73,33 +78,33 @@ def fit_in_child(
         assert child.stdin is not None
         assert child.stderr is not None
         assert child.stdout is not None
-        child.stdin.write(_order(folder, options, checkpoint, model))
+        child.stdin.write(_request(folder, options, checkpoint, model))
         child.stdin.close()
         for line in child.stderr:
             say(line.decode(errors="replace").rstrip())
         out = child.stdout.read()
         code = child.wait()
-    return _answer(out, code)
+    return _parse_response(out, code)
 
 
 async def fit_beside(
     folder: Path, options: dict[str, Any], *, checkpoint: Path | str | None = None, model: bool = True
 ) -> dict[str, Any]:
-    """Fit a project beside a running loop, at a lower priority; the report."""
+    """As :func:`fit_in_child`, at a lower priority and without blocking the event loop."""
     pipe = subprocess.PIPE
     child = subprocess.Popen(_COMMAND, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, **ALONE)
-    talk = asyncio.to_thread(child.communicate, _order(folder, options, checkpoint, model, _NICE))
+    communicate = asyncio.to_thread(child.communicate, _request(folder, options, checkpoint, model, _NICE))
     try:
-        out, _ = await talk
+        out, _ = await communicate
     except asyncio.CancelledError:
-        child.kill()  # which ends the thread as well
+        child.kill()  # ends the thread as well
         raise
-    return _answer(out, child.returncode)
+    return _parse_response(out, child.returncode)
 
 
 def main() -> None:
-    """The child."""
-    order = json.loads(sys.stdin.buffer.read())
+    """Entry point of the child process."""
+    request = json.loads(sys.stdin.buffer.read())
     from pyanticip.errors import MotionError
     from pyanticip.teach.options import FitOptions
     from realtime.teaching.fitting import fit_project
@@ -108,11 +113,11 @@ def main() -> None:
         print(line, file=sys.stderr, flush=True)
 
     try:
-        if order.get("nice"):
-            lower_priority(int(order["nice"]))
-        options = FitOptions(**order["options"])
+        if request.get("nice"):
+            lower_priority(int(request["nice"]))
+        options = FitOptions(**request["options"])
         report = fit_project(
-            order["folder"], options, checkpoint=order["checkpoint"], model=order["model"], say=say
+            request["folder"], options, checkpoint=request["checkpoint"], model=request["model"], say=say
         )
         print(json.dumps({"report": report}))
     except MotionError as error:

@@ -157,7 +157,7 @@ def test_a_take_that_is_taught_has_the_movement_of_what_is_left_out(tmp_path: Pa
     for held in (HELD, set()):
         pipeline = assemble(RIG, OfflineClock())
         pipeline.take_recorder = recorder = TakeRecorder(Project.create(tmp_path / str(len(held))))
-        recorder.want({"glow": 0.5})
+        recorder.set_targets({"glow": 0.5})
         pipeline.feed(SKELETON, 0, SUIT)
         for n in range(8):
             pipeline.clock.advance_to(n * NS)

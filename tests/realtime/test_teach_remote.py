@@ -63,9 +63,9 @@ def synth() -> Iterator[socket.socket]:
 
 
 class Files:
-    """Does at once what a show does beside its loop."""
+    """Does at once what a show does run_in_thread its loop."""
 
-    async def beside(self, work: Any) -> Any:
+    async def run_in_thread(self, work: Any) -> Any:
         return work()
 
     async def play(self, file: Path) -> str:
@@ -179,7 +179,7 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
     assert (set(bent.columns), set(bent.values)) == ({"mix"}, {"cutoff"})
     # Two seconds; a busy machine sends fewer frames.
     assert 50 < bent.frames <= 100
-    wanted = project.wanted(bent)["mix"]
+    wanted = project.targets(bent)["mix"]
     assert wanted[0] == pytest.approx(0.2)
     assert wanted[-1] == pytest.approx(0.8)
     assert (folder / MAPPING).exists()
@@ -263,7 +263,7 @@ def test_a_take_before_the_suit_has_told_its_skeleton_is_told_of(tmp_path: Path,
     said: list[str] = []
     project, files = Project.create(tmp_path / "mine"), Files()
     teacher = remote.TeachRemote(project, pipeline, files, lambda: None, said.append)
-    teacher.take_recorder.want({"mix": 0.5})
+    teacher.take_recorder.set_targets({"mix": 0.5})
     for n, datagram in enumerate(frames):
         pipeline.clock.advance_to(n * 20_000_000)
         if n == 100:
@@ -284,7 +284,7 @@ def test_a_take_before_the_suit_has_told_its_skeleton_is_told_of(tmp_path: Path,
 def test_a_take_that_another_body_ends_is_of_the_one_that_it_began_with(tmp_path: Path) -> None:
     body = SimpleNamespace(mask=np.arange(22) < 20, has_skeleton=False)
     recorder = TakeRecorder(Project.create(tmp_path / "mine"), body=body)
-    recorder.want({"mix": 0.5})
+    recorder.set_targets({"mix": 0.5})
     recorder.start("one")
     for n in range(40):
         if n == 30:

@@ -30,7 +30,7 @@ from realtime.programs.render import render
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.outlet import Outlet
-from realtime.teaching.fitting import fit_project, observe
+from realtime.teaching.fitting import fit_project, input_blocks
 from realtime.teaching.take_recorder import TakeRecorder
 
 RIGHT = {"speed": 0.7}
@@ -95,7 +95,7 @@ def test_what_differs_where_the_takes_do_not_is_new_as_well(fitted: Path) -> Non
     clip = swing(2, seed=7, **RIGHT)  # type: ignore[arg-type]
     quats = clip.quats.copy()
     quats[:, LEFT_ARM + 1] = swing(2, joint=LEFT_ARM + 1, level=1.2, speed=0.01).quats[:, LEFT_ARM + 1]
-    told = load_mapping(fitted).apply_batch(observe(replace(clip, quats=quats).features(), None))
+    told = load_mapping(fitted).apply_batch(input_blocks(replace(clip, quats=quats).features(), None))
     assert told[30:, -1].mean() > 0.5, "the right arm as it was shown, the left elbow bent as never"
 
 
@@ -120,7 +120,7 @@ def test_what_is_unfinished_does_not_stop_the_rest(tmp_path: Path) -> None:
 def test_live_says_what_the_take_says_offline_and_a_replay_the_same_bits(project, fitted):
     clip = project.motion(project.state.take("left 1"))
     mapping = load_mapping(fitted)
-    offline = mapping.apply_batch(observe(clip.features(), None))
+    offline = mapping.apply_batch(input_blocks(clip.features(), None))
     first, again = (play(fitted, clip)[0] for _ in range(2))
     live = np.array([frame.extras[1:] for frame in first.frames])
     assert live[25:] == pytest.approx(offline[25:, 1:], abs=2e-3)
@@ -246,7 +246,7 @@ def test_a_label_taught_as_none_is_none(tmp_path: Path) -> None:
     fit_project(made.folder, FitOptions(), model=False)
     mapping = load_mapping(made.folder / MAPPING)
     assert mapping.names == ("class/arm/right", "class/arm/none")
-    told = mapping.apply_batch(observe(made.motion(made.state.take("left 0")).features(), None))
+    told = mapping.apply_batch(input_blocks(made.motion(made.state.take("left 0")).features(), None))
     assert told[30:, 1].min() > 0.6
 
 
@@ -298,16 +298,16 @@ def shown(take_recorder: TakeRecorder, project: Project, name: str | None = None
 def test_a_recorder_keeps_the_label(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
     take_recorder = TakeRecorder(made)
-    take_recorder.show({"pose": "up"})
+    take_recorder.set_labels({"pose": "up"})
     shown(take_recorder, made, "one")
     assert made.state.take("one").labels == {"pose": "up"}
     made.set_values("one", {}, {"pose": "down"})
     assert made.state.classes == {"pose": ("down",)}
     made.set_values("one", {"pose": None}, {"way": "walk"})
-    assert made.history()[-1].did == "set pose=,way=walk in take one"
+    assert made.history()[-1].description == "set pose=,way=walk in take one"
     with pytest.raises(OptionError, match="teaches nothing"):
         made.set_values("one", {"way": None})
-    take_recorder.want_nothing()
+    take_recorder.clear_targets()
     with pytest.raises(OptionError, match="nothing is wanted yet"):
         take_recorder.start("two")
 
@@ -316,21 +316,21 @@ def test_the_first_take_that_is_played_makes_the_outputs(tmp_path: Path) -> None
     made = Project.create(tmp_path / "mine")
     take_recorder = TakeRecorder(made)
     with pytest.raises(OptionError, match="mix: expected 0 to 1, got 2"):
-        take_recorder.want({"mix": 2.0})
-    take_recorder.want({"mix": 0.3})
+        take_recorder.set_targets({"mix": 2.0})
+    take_recorder.set_targets({"mix": 0.3})
     assert made.state.outputs == ()
     shown(take_recorder, made, "one")
     assert [output.describe() for output in made.state.outputs] == ["mix"]
     with pytest.raises(OptionError, match="no output 'miks'"):
-        take_recorder.want({"miks": 0.3})
+        take_recorder.set_targets({"miks": 0.3})
 
 
 def test_what_is_wanted_and_no_output_is_refused_before_the_take(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
     take_recorder = TakeRecorder(made)
-    take_recorder.want({"glow": 0.2})
+    take_recorder.set_targets({"glow": 0.2})
     made.add_output(Output("cutoff", 200, 8000))
-    take_recorder.want({"cutoff": 500})
+    take_recorder.set_targets({"cutoff": 500})
     with pytest.raises(OptionError, match=r"^no output 'glow'; .* cutoff: teach/output NAME or teach/clear$"):
         take_recorder.start("low")
     made.add_output(Output("glow"))
@@ -340,7 +340,7 @@ def test_what_is_wanted_and_no_output_is_refused_before_the_take(tmp_path: Path)
 def test_takes_are_numbered_past_names_that_are_taken(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
     take_recorder = TakeRecorder(made)
-    take_recorder.show({"pose": "up"})
+    take_recorder.set_labels({"pose": "up"})
     assert take_recorder.start() == "take-001"
     assert take_recorder.cancel() == "take-001"
     names = [shown(take_recorder, made, name) for name in (None, None, "take-004", None, None)]

@@ -4,7 +4,7 @@ import pytest
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
 from pyanticip.teach.fit import fit_parts
-from pyanticip.teach.folds import EMBARGO, alone, folds, moments, together
+from pyanticip.teach.folds import EMBARGO_FRAMES, folds, frame_ids, group_same_motion, unmatched_takes
 from pyanticip.teach.frames import BODY, TakeData, nearest
 from pyanticip.teach.options import KINDS, FitOptions, check_blocks
 from pyanticip.teach.outputs import Output
@@ -32,22 +32,24 @@ def test_whole_takes_are_left_out_where_another_one_wants_the_same() -> None:
     assert [fold.left_out for fold in made] == [(0,), (1,), (2,), (3,)]
     for i, fold in enumerate(made):
         assert fold.whole
-        assert set(fold.judge) == set(range(100 * i, 100 * i + 100))
-        assert not set(fold.judge) & set(fold.learn)
-        assert len(fold.learn) == 300
+        assert set(fold.test) == set(range(100 * i, 100 * i + 100))
+        assert not set(fold.test) & set(fold.train)
+        assert len(fold.train) == 300
 
 
 def test_a_take_that_stands_alone_is_judged_in_blocks_with_a_gap_beside_them() -> None:
     y = [np.full((250, 1), 0.1), np.full((250, 1), 0.9)]
-    assert alone(y) == [0, 1]
+    assert unmatched_takes(y) == [0, 1]
     made = folds(y)
     assert len(made) == 5
     for fold in made:
         assert not fold.whole
-        for judged in (fold.judge[fold.judge < 250], fold.judge[fold.judge >= 250]):
-            learn = fold.learn[(fold.learn < 250) == (judged[0] < 250)]
-            assert np.abs(judged[:, None] - learn).min() == EMBARGO + 1, "neighbours must not be learnt"
-    assert sorted(np.concatenate([fold.judge for fold in made])) == list(range(500))
+        for judged in (fold.test[fold.test < 250], fold.test[fold.test >= 250]):
+            learn = fold.train[(fold.train < 250) == (judged[0] < 250)]
+            assert np.abs(judged[:, None] - learn).min() == EMBARGO_FRAMES + 1, (
+                "neighbours must not be learnt"
+            )
+    assert sorted(np.concatenate([fold.test for fold in made])) == list(range(500))
 
 
 def test_short_and_many_takes() -> None:
@@ -63,14 +65,14 @@ def test_short_and_many_takes() -> None:
 def test_takes_of_one_recording_count_as_one_take() -> None:
     quats = np.random.default_rng(0).normal(size=(600, 22, 4)).astype(np.float32)
     other = np.random.default_rng(1).normal(size=(300, 22, 4)).astype(np.float32)
-    overlapping = [moments(quats[:300]), moments(quats[50:350]), moments(other)]
-    assert together(overlapping) == [(0, 1), (2,)]
+    overlapping = [frame_ids(quats[:300]), frame_ids(quats[50:350]), frame_ids(other)]
+    assert group_same_motion(overlapping) == [(0, 1), (2,)]
     ramp = np.linspace(0.0, 1.0, 600)[:, None]
     # Nobody else wants it: blocks, and the moment that is left out is learnt from in neither take.
     for fold in folds([ramp[:300], ramp[50:350]], overlapping[:2]):
         assert (fold.whole, fold.left_out) == (False, (0, 1))
-        judged, learnt = (np.where(at < 300, at, at - 250) for at in (fold.judge, fold.learn))
-        assert np.abs(judged[:, None] - learnt).min() > EMBARGO
+        judged, learnt = (np.where(at < 300, at, at - 250) for at in (fold.test, fold.train))
+        assert np.abs(judged[:, None] - learnt).min() > EMBARGO_FRAMES
     # The third take wants it too: whole, and both at once.
     assert [fold.left_out for fold in folds([ramp[:300]] * 3, overlapping)] == [(0, 1), (2,)]
 
@@ -78,8 +80,8 @@ def test_takes_of_one_recording_count_as_one_take() -> None:
 def test_a_pose_that_is_held_is_in_any_number_of_recordings() -> None:
     held = np.random.default_rng(0).normal(size=(1, 22, 4)).astype(np.float32).repeat(200, 0)
     moved = np.random.default_rng(1).normal(size=(2, 20, 22, 4)).astype(np.float32)
-    takes = [moments(np.concatenate([part, held])) for part in moved]
-    assert together(takes) == [(0,), (1,)]
+    takes = [frame_ids(np.concatenate([part, held])) for part in moved]
+    assert group_same_motion(takes) == [(0,), (1,)]
 
 
 @pytest.mark.parametrize("kind", ["ridge", "knn", "mlp"])
@@ -210,15 +212,15 @@ def test_one_short_take_is_fitted_without_a_judgement() -> None:
 
 def test_thinning_keeps_short_takes() -> None:
     weight = np.concatenate([np.full(10_000, 10_000**-0.5), np.full(100, 0.1)])
-    kept = heads.thinned(weight, 500)
+    kept = heads.subsample(weight, 500)
     assert len(kept) <= 500
     assert (kept >= 10_000).sum() > 20, "1 % of the frames, a tenth of the weight"
-    np.testing.assert_array_equal(heads.normal(weight, 500), np.full(len(kept), 1.0 / len(kept)))
+    np.testing.assert_array_equal(heads.subsample_weights(weight, 500), np.full(len(kept), 1.0 / len(kept)))
     heavy = np.append(np.ones(1000), 1000.0)
-    assert heads.normal(heavy, 500)[-1] == 0.5, "it is met time and again, and kept once"
+    assert heads.subsample_weights(heavy, 500)[-1] == 0.5, "it is met time and again, and kept once"
     short = np.array([1.0, 2.0, 5.0])
-    assert heads.thinned(short, 3).tolist() == [0, 1, 2]
-    assert heads.normal(short, 3).tolist() == [0.125, 0.25, 0.625]
+    assert heads.subsample(short, 3).tolist() == [0, 1, 2]
+    assert heads.subsample_weights(short, 3).tolist() == [0.125, 0.25, 0.625]
 
 
 def test_what_is_new_is_far_from_all_places() -> None:

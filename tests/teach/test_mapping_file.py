@@ -58,7 +58,7 @@ def test_a_mapping_comes_back_and_plays_as_it_was_fitted(tmp_path: Path, kind: s
     assert mapping.reports[0]["kind"] == kind
     for take in takes():
         together = mapping.apply_batch(take.blocks)
-        wanted = np.stack([take.wanted[o.name] for o in mapping.outputs], 1)
+        wanted = np.stack([take.targets[o.name] for o in mapping.outputs], 1)
         assert np.abs(together[25:] - wanted[25:]).mean() < 0.1
         for t in (0, 60, 119):
             values, novelty = mapping.apply({name: block[t] for name, block in take.blocks.items()})

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyanticip.errors import OptionError
-from pyanticip.teach.outputs import Output, known_output, parse_output, parse_values, unique_names
+from pyanticip.teach.outputs import Output, find_output, parse_output, parse_values, unique_names
 from pyanticip.vocabulary import PARAMETERS
 
 
@@ -74,7 +74,7 @@ def test_values_and_names() -> None:
         with pytest.raises(OptionError, match="values"):
             parse_values(bad)
     with pytest.raises(OptionError, match="did you mean brightness"):
-        known_output([Output("brightness")], "brigthness")
+        find_output([Output("brightness")], "brigthness")
     with pytest.raises(OptionError, match="twice"):
         unique_names([Output("a"), Output("a")])
     with pytest.raises(OptionError, match="address '/x' is given twice"):

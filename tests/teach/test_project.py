@@ -15,7 +15,7 @@ from pyanticip.motion.load import load_motion
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import Project
-from pyanticip.teach.state import MOST_TAKES
+from pyanticip.teach.state import MAX_TAKES
 from realtime.teaching.checking import check_project
 from realtime.teaching.fitting import fit_project
 
@@ -28,7 +28,7 @@ def test_a_take_comes_back_as_it_was(project: Project) -> None:
     take = again.state.take("bent")
     assert (take.frames, take.begin) == (50, 10)
     assert np.array_equal(again.motion(take).quats, clip.quats)
-    wanted = again.wanted(take)
+    wanted = again.targets(take)
     assert np.array_equal(wanted["cutoff"], curve)
     assert np.array_equal(wanted["brightness"], np.full(50, 0.5))
     assert load_motion(again.motion_path(take)).frames == 60, "a take is a motion file"
@@ -88,7 +88,7 @@ def test_names_and_lengths(project: Project) -> None:
         project.add_output(Output("cutoff"))
     with pytest.raises(OptionError, match="50 Hz"):
         project.add_take("slow", swing(2).resample(25), values={"brightness": 0.5})
-    assert MOST_TAKES > 100
+    assert MAX_TAKES > 100
 
 
 def test_a_damaged_file_is_found(project: Project) -> None:
@@ -163,7 +163,7 @@ def test_two_writers_take_turns(project: Project) -> None:
     try:
         assert child.stdout.readline() == b"held\n"
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("pyanticip.teach.project._PATIENCE_S", 0.1)
+            patch.setattr("pyanticip.teach.project._LOCK_TIMEOUT_S", 0.1)
             with pytest.raises(DeviceError, match="another program"):
                 project.remove_take("left 0")
     finally:
@@ -203,7 +203,7 @@ def test_an_output_goes_nowhere_where_the_instrument_sends(project: Project) -> 
     assert line == "output a: /anticip/frame is the instrument's own; expected another address, as /synth/x"
     assert line in fit_project(project.folder, FitOptions(kind="ridge"), model=False)["warnings"]
     stored.change_output("a", address="/synth/a")
-    assert not any(output.misplaced for output in stored.state.outputs)
+    assert not any(output.address_problem for output in stored.state.outputs)
     with pytest.raises(CheckpointError, match=r"model\.json: no such file"):
         check_project(project.folder, checkpoint=project.folder)
 

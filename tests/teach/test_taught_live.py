@@ -36,7 +36,7 @@ from realtime.stage import assemble, recording_header
 from realtime.step.base import StepResult
 from realtime.step.open import open_backend, open_processor
 from realtime.teaching.checking import check_project
-from realtime.teaching.fitting import fit_project, observe
+from realtime.teaching.fitting import fit_project, input_blocks
 
 
 def shown(pairs: Iterable[tuple[int, bytes]]) -> Iterator[Datagram]:
@@ -67,7 +67,7 @@ def test_live_says_what_the_take_says_offline(taught_project: Project, fitted: P
     take = taught_project.state.take("left 1")
     clip = taught_project.motion(take)
     mapping = load_mapping(fitted)
-    offline = mapping.apply_batch(observe(clip.features(), open_processor()))
+    offline = mapping.apply_batch(input_blocks(clip.features(), open_processor()))
 
     ear, clock = Ear(), OfflineClock()
     pipeline = assemble(

@@ -130,7 +130,7 @@ def test_a_first_take_that_is_refused_makes_no_output(run: Run) -> None:
         with pytest.raises(MotionError):
             run("teach", "add", "mine", "a0.npz", *wrong)
     run("teach", "add", "mine", "a0.npz", "--values", "cutoff=.5")
-    assert [state.did for state in Project.open("mine").history()] == ["begin", "add take a0"]
+    assert [state.description for state in Project.open("mine").history()] == ["begin", "add take a0"]
     assert [output.name for output in Project.open("mine").state.outputs] == ["cutoff"]
 
 
