@@ -1,1 +1,1 @@
-"""What the library costs, measured: the scalars, the bridge to tensors, training."""
+"""Benchmarks of the library: the scalars, the bridge to tensors, training."""

@@ -1,9 +1,9 @@
-"""``pyanticip bench bridge``: the scalars of a batch of embeddings, every implementation side by side.
+"""``pyanticip bench bridge``: the scalars of a batch of embeddings, all implementations compared.
 
-Batches of shape (8, L, 128), float32, scalar defaults. All implementations take turns, call by call, so that
-all see the same machine; what would take longer than there is time for is left out, and a line says so. Each
-one's largest difference from the Rust core is printed beside its time. Outputs stay where they are computed;
-a device is waited for.
+Batches of shape (8, L, 128), float32, scalar defaults. The implementations alternate call by call, so that
+all see the same machine; those that would take too long are left out and listed. The largest difference of
+each from the Rust core is printed beside its time. Outputs stay on their device; the timing waits for the
+device.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ __all__ = ["LENGTHS", "run", "table"]
 
 BATCH, DIM = 8, 128
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
-#: Seconds a compilation may take on a slow machine, per block of 256 queries; corrected by the first one.
-COMPILATION = 15.0
-#: Rounds are enough after this many, and time is better spent on the next length.
-ROUNDS = 200
-
-#: Seconds before each call: thread pools go on spinning for a while, at the cost of whoever comes next.
-PAUSE = 0.03
+#: Estimated compilation time per block of 256 queries, seconds; the first compilation corrects it.
+COMPILE_BLOCK_S = 15.0
+#: Most rounds for a length.
+MAX_ROUNDS = 200
+#: Pause before each call: the last call's thread pools spin for a while, and would slow the next one down.
+PAUSE_S = 0.03
 
 Single = npt.NDArray[np.float32]
-Way = Callable[[], Any]
+Implementation = Callable[[], Any]
 
 
 def run(
@@ -47,13 +46,13 @@ def run(
     data: str = "noise",
     compiled: bool = True,
 ) -> dict[str, Any]:
-    """Measure for about ``seconds``; each length takes its share of what is left.
+    """Measure for about ``seconds``; each length gets its share of the remaining time.
 
     Args:
         seconds: 1 to 3600.
         lengths: lengths of the sequences, 1 to 65536 each.
-        data: ``"noise"`` (independent normal vectors: nothing can be left out), ``"tokens"`` (rows of a
-            table of 1,000, common ones often, as in text) or ``"walk"`` (a random walk).
+        data: ``"noise"`` (independent normal vectors: nothing can be skipped), ``"tokens"`` (rows of a
+            table of 1,000 with the frequencies of text) or ``"walk"`` (a random walk).
         compiled: measure ``torch.compile`` as well.
 
     Returns:
@@ -64,12 +63,12 @@ def run(
     end = time.monotonic() + seconds
     rows: list[dict[str, Any]] = []
     last: dict[str, tuple[int, float]] = {}
-    patience = [COMPILATION]
+    compile_block_s = [COMPILE_BLOCK_S]
     lengths = sorted(set(lengths))
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     for i, length in enumerate(lengths):
         share = max((end - time.monotonic()) / (len(lengths) - i), 0.0)
-        rows += _length(make(data, length), share, last, compiled, patience)
+        rows += _length(make(data, length), share, last, compiled, compile_block_s)
     return {
         "batch": BATCH,
         "dim": DIM,
@@ -96,48 +95,50 @@ def make(data: str, length: int) -> Single:
 
 
 def _length(
-    x: Single, share: float, last: dict[str, tuple[int, float]], compiled: bool, patience: list[float]
+    x: Single, share: float, last: dict[str, tuple[int, float]], compiled: bool, compile_block_s: list[float]
 ) -> list[dict[str, Any]]:
-    """One length: the ways that there is time for, in turn."""
+    """Measure the implementations for one length; ``compile_block_s`` holds the estimate, and is updated."""
     length = x.shape[1]
     end = time.monotonic() + share
     expected = vector_scalars(x)
     left_out: dict[str, str] = {}
-    ways: dict[str, Way] = {}
+    implementations: dict[str, Implementation] = {}
     differences: dict[str, float] = {}
-    for name, way in _ways(x, compiled, share, patience, left_out):
-        costs = _predicted(last.get(name), length)
-        if costs > share / 4:
-            left_out[name] = f"one call would take about {costs:.2g} s, and there are {share:.2g} s for all"
+    for name, call in _implementations(x, compiled, share, compile_block_s, left_out):
+        estimate = _predicted_seconds(last.get(name), length)
+        if estimate > share / 4:
+            left_out[name] = (
+                f"one call would take about {estimate:.2g} s, and there are {share:.2g} s for all"
+            )
             continue
         begin = time.perf_counter()
-        with _quiet():
-            found = way()
-        taken = time.perf_counter() - begin
+        with _without_warnings():
+            scalars = call()
+        elapsed = time.perf_counter() - begin
         if name.startswith("torch.compile"):
-            patience[0] = taken / _blocks(length)
-        ways[name] = way
-        differences[name] = float(np.abs(_array(found) - expected).max())
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    names = list(ways)
-    for turn in range(ROUNDS):
+            compile_block_s[0] = elapsed / _blocks(length)
+        implementations[name] = call
+        differences[name] = float(np.abs(_array(scalars) - expected).max())
+    times: dict[str, list[float]] = {name: [] for name in implementations}
+    names = list(implementations)
+    for turn in range(MAX_ROUNDS):
         if turn and time.monotonic() > end:
             break
-        # Every other round backwards: nobody always follows the same neighbour.
+        # Every other round in reverse, so that none always follows the same one.
         for name in names if turn % 2 else names[::-1]:
-            time.sleep(PAUSE)
+            time.sleep(PAUSE_S)
             begin = time.perf_counter()
-            ways[name]()
+            implementations[name]()
             times[name].append(time.perf_counter() - begin)
     rows: list[dict[str, Any]] = []
-    for name, taken_all in times.items():
-        last[name] = (length, float(np.median(taken_all)))
-        ms = percentiles(taken_all, (0, 10, 50, 90), 1e3)
+    for name, durations in times.items():
+        last[name] = (length, float(np.median(durations)))
+        ms = percentiles(durations, (0, 10, 50, 90), 1e3)
         rows.append(
             {
                 "length": length,
                 "way": name,
-                "rounds": len(taken_all),
+                "rounds": len(durations),
                 "min": ms["p0"],
                 **{p: ms[p] for p in ("p10", "p50", "p90")},
                 "difference": differences[name],
@@ -146,34 +147,36 @@ def _length(
     return rows + [{"length": length, "way": name, "left_out": why} for name, why in left_out.items()]
 
 
-def _ways(
-    x: Single, compiled: bool, share: float, patience: list[float], left_out: dict[str, str]
-) -> Iterator[tuple[str, Way]]:
-    """Every implementation by name, bound to the batch; those that cannot run go to ``left_out``."""
+def _implementations(
+    x: Single, compiled: bool, share: float, compile_block_s: list[float], left_out: dict[str, str]
+) -> Iterator[tuple[str, Implementation]]:
+    """Every implementation by name, bound to the batch; those that cannot run are added to ``left_out``."""
     import torch
 
     from pyanticip.bridge import torch_scalars
 
     yield "rust", lambda: vector_scalars(x)
     for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
-        where = "" if device == "cpu" else ", GPU"
-        there = torch.from_numpy(x).to(device)
-        yield f"torch{where}", _waited(torch_scalars, there)
-        name = f"torch.compile{where}"
-        costs = patience[0] * _blocks(x.shape[1])
+        suffix = "" if device == "cpu" else ", GPU"
+        batch = torch.from_numpy(x).to(device)
+        yield f"torch{suffix}", _synchronized(torch_scalars, batch)
+        name = f"torch.compile{suffix}"
+        estimate = compile_block_s[0] * _blocks(x.shape[1])
         if not compiled:
             left_out[name] = "not asked for"
         elif device == "cpu" and not (sys.platform == "linux" and shutil.which("g++")):
             left_out[name] = "no C++ compiler"
-        elif costs > share / 2:
-            left_out[name] = f"to compile would take about {costs:.2g} s, and there are {share:.2g} s for all"
+        elif estimate > share / 2:
+            left_out[name] = (
+                f"to compile would take about {estimate:.2g} s, and there are {share:.2g} s for all"
+            )
         else:
             torch.compiler.reset()
-            yield name, _waited(torch.compile(torch_scalars, fullgraph=True, dynamic=False), there)
+            yield name, _synchronized(torch.compile(torch_scalars, fullgraph=True, dynamic=False), batch)
 
 
-def _waited(scalars: Callable[[Any], Any], x: Any) -> Way:
-    """A call that returns when the device is done."""
+def _synchronized(scalars: Callable[[Any], Any], x: Any) -> Implementation:
+    """A call that returns when the device has finished."""
     import torch
 
     def call() -> Any:
@@ -186,22 +189,22 @@ def _waited(scalars: Callable[[Any], Any], x: Any) -> Way:
 
 
 def _blocks(length: int) -> int:
-    """What a compilation grows with: blocks of queries."""
+    """Number of blocks of queries, with which the compilation time grows."""
     return -(-length // 256)
 
 
-def _predicted(known: tuple[int, float] | None, length: int) -> float:
-    """Seconds of a call from those of a shorter one: quadratic up to the window, linear from there on."""
-    if known is None:
+def _predicted_seconds(measured: tuple[int, float] | None, length: int) -> float:
+    """Time of a call from the length and time of a shorter one: quadratic up to the window, then linear."""
+    if measured is None:
         return 0.0
-    shorter, seconds = known
+    shorter, seconds = measured
     growth = length / shorter
     return seconds * growth * min(max(256 / shorter, 1.0), growth)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the warnings a compiler gives about itself."""
+def _without_warnings() -> Iterator[None]:
+    """Suppress the compiler's warnings."""
     import warnings
 
     with warnings.catch_warnings():
@@ -209,12 +212,12 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _array(found: Any) -> npt.NDArray[Any]:
-    return found if isinstance(found, np.ndarray) else np.asarray(found.cpu())
+def _array(values: Any) -> npt.NDArray[Any]:
+    return values if isinstance(values, np.ndarray) else np.asarray(values.cpu())
 
 
 def table(result: dict[str, Any]) -> Group:
-    """The result as a table for people."""
+    """The result as a table."""
     from rich.console import Group
     from rich.table import Table
 
@@ -230,6 +233,6 @@ def table(result: dict[str, Any]) -> Group:
             continue
         times = (f"{row[p]:.2f}" for p in ("p50", "min", "p10", "p90"))
         shown.add_row(str(row["length"]), row["way"], *times, str(row["rounds"]), f"{row['difference']:.0e}")
-    where = f"{result['cpu']}, {result['cores']} cores, load {result['load']} at the start"
+    host = f"{result['cpu']}, {result['cores']} cores, load {result['load']} at the start"
     gpu = f", {result['gpu']}" if result["gpu"] else ""
-    return Group(shown, *lines, f"{where}{gpu}, torch {result['torch']}, commit {result['commit']}")
+    return Group(shown, *lines, f"{host}{gpu}, torch {result['torch']}, commit {result['commit']}")

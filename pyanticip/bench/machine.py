@@ -1,4 +1,4 @@
-"""Where a figure was made: every bench prints it beside its numbers."""
+"""Description of the machine, which every bench adds to its figures; percentiles."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def _cpu() -> str:
 
 
 def _commit() -> str | None:
-    here = Path(__file__).resolve().parents[2]
-    if not (here / ".git").exists():
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
         return None
     try:
         done = subprocess.run(
-            ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=10"],
+            ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=10"],
             capture_output=True,
             text=True,
             check=False,
@@ -56,7 +56,7 @@ def _commit() -> str | None:
 
 
 def percentiles(values: Values, points: Sequence[float], scale: float = 1.0) -> dict[str, float]:
-    """``{"p50": ..., "max": ...}`` of the values times ``scale``; empty where there are none."""
+    """``{"p50": ..., "p99": ...}`` of the values times ``scale``; empty where there are no values."""
     if not len(values):
         return {}
     array = np.asarray(values, dtype=np.float64) * scale

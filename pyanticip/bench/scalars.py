@@ -1,9 +1,9 @@
-"""``pyanticip bench scalars``: what one frame of the seven scalars costs, called from Python, on one core.
+"""``pyanticip bench scalars``: time of one frame of the seven scalars, called from Python, on one core.
 
-Hot: pushes follow each other, as they never do live (``bench latency`` measures the paced pipeline). Medians
-of 2,000 frames after warm-up. *Flat* compares frames around the 10,000th of a stream with frames around the
-1,000,000th of another one: blocks of 1,000 frames of the two take turns in one process, so that both see the
-same machine.
+Frames are pushed in a tight loop with warm caches, unlike live (``bench latency`` measures the paced
+pipeline). Medians of 2,000 frames after warm-up. *Flat* compares frames around the 10,000th of a stream with
+frames around the 1,000,000th of another one: blocks of 1,000 frames of the two alternate in one process, so
+that both see the same machine.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["run", "table"]
 JOINTS = len(CANONICAL_JOINTS)
 WINDOWS = (256, 1500)
 TIMED = 2_000
-#: Microseconds a frame may cost at the median, smooth motion.
+#: Budget for the median time of a frame of smooth motion, microseconds, by window.
 BUDGET_US = {256: 30.0, 1500: 120.0}
 EARLY, LATE, BLOCK = 10_000, 1_000_000, 1_000
-#: Length of the closed loop of smooth motion that the streams run through, frames.
+#: Length of the seamless loop of smooth motion that the streams run through, frames.
 PERIOD = 20_000
 
 Poses = npt.NDArray[np.float32]
@@ -39,8 +39,8 @@ def run(seconds: float = 30.0) -> dict[str, Any]:
     """Measure for about ``seconds`` (the part that compares early and late frames takes what is left).
 
     Args:
-        seconds: 1 to 3600; under about 15 the late stream does not get to its 1,000,000th frame, and
-            ``flat.late_frame`` says how far it got.
+        seconds: 1 to 3600; below about 15 the late stream does not reach its 1,000,000th frame, and
+            ``flat.late_frame`` is the frame that it reached.
 
     Returns:
         The object that ``--json`` prints; times in microseconds.
@@ -61,7 +61,7 @@ def run(seconds: float = 30.0) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> Group:
-    """The result as a table for people."""
+    """The result as a table."""
     from rich.console import Group
     from rich.table import Table
 
@@ -81,7 +81,7 @@ def table(result: dict[str, Any]) -> Group:
 
 
 def _smooth(frames: int) -> Poses:
-    """Swings of every joint at whole numbers of turns in :data:`PERIOD` frames: a loop without a seam."""
+    """Oscillations of every joint with whole numbers of periods in :data:`PERIOD` frames: a seamless loop."""
     rng = np.random.default_rng(0)
     t = np.arange(frames)[:, None] / PERIOD
     axis = rng.normal(size=(JOINTS, 3))
@@ -95,7 +95,7 @@ def _smooth(frames: int) -> Poses:
 
 
 def _motions(frames: int) -> dict[str, Poses]:
-    """The usual case and the worst ones: nothing that the bounds can leave out."""
+    """The usual case, and the worst ones, where the core's bounds can skip nothing."""
     rng = np.random.default_rng(1)
     smooth = _smooth(frames)
     shape = smooth.shape
@@ -120,12 +120,12 @@ def _time(window: int, poses: Poses) -> dict[str, float]:
 
 
 def _flat(seconds: float) -> dict[str, Any]:
-    """Early and late frames of two streams through the same loop, block by block in turn."""
+    """Compare early and late frames of two streams through the same loop, in alternating blocks."""
     end = time.monotonic() + seconds
     loop = _smooth(PERIOD)
     frames = list(loop)
     late = ScalarStream(JOINTS, window=256)
-    # Up to the late frame: whole loops, then as far into the loop as the early blocks begin.
+    # Up to the late frame in whole loops, then to the same place of the loop where the early blocks begin.
     while late.frames < LATE - EARLY and (late.frames == 0 or time.monotonic() < end - 0.3 * seconds):
         late.push_many(loop)
     late.push_many(loop[:EARLY])

@@ -1,10 +1,10 @@
-"""``pyanticip bench train``: what the token model costs beside a plain transformer of equal size.
+"""``pyanticip bench train``: cost of the token model compared with a plain transformer of equal size.
 
-Forward and backward of whole sequences, memory, and decoding token by token. The two models take turns, call
-by call, so that what disturbs the machine disturbs them alike; their ratio is the median over pairs, and
-beside it stands the ratio of the plain model to itself (A/A): a difference smaller than that spread is none.
-The scalars that steer the anticipatory model are computed outside the timed calls, as a data loader would;
-what that costs is shown apart.
+Forward and backward of whole sequences, memory, and decoding token by token. The two models alternate call by
+call, so that disturbances of the machine affect both. Their ratio is the median over pairs; beside it is the
+ratio of the plain model to itself (A/A): a difference within that spread is not significant. The scalars that
+steer the anticipatory model are computed outside the timed calls, as a data loader would do; their time is
+shown separately.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["peak_bytes", "run", "table"]
 
 
 def peak_bytes(call: Callable[[], object], device: torch.device) -> int | None:
-    """The peak of what torch's allocator holds during a call, less what it held before.
+    """Peak memory of torch's allocator during a call, less what was allocated before.
 
     Args:
         call: what to measure.
@@ -48,7 +48,7 @@ def peak_bytes(call: Callable[[], object], device: torch.device) -> int | None:
         call()
         torch.cuda.synchronize(device)
         return int(torch.cuda.max_memory_allocated(device)) - before
-    # Else it looks for a GPU aloud.
+    # Otherwise the profiler prints warnings about a missing GPU.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     from torch.profiler import ProfilerActivity, profile
 
@@ -69,20 +69,20 @@ LENGTHS = (256, 1024, 2048)
 TOKENS = 2048
 """Tokens of a batch, whatever the length."""
 PAIRS = 5
-"""Fewest pairs a ratio is the median of."""
+"""Fewest pairs of calls for a ratio."""
 POSITIONS = (16, 64, 256, 1024, 2040)
-"""Tokens generated before the step that is timed."""
+"""Numbers of tokens before the timed step of decoding."""
 STEPS = 6
-"""Steps of a turn in decoding, of which the first is left out."""
+"""Consecutive steps of decoding; the first is not counted."""
 
 Model = AnticipatoryTransformer | BaselineTransformer
 
 
-def chosen(device: str) -> torch.device:
-    """The device of ``auto``, ``cpu`` or ``cuda``; ``auto`` is a GPU where torch can use one.
+def select_device(device: str) -> torch.device:
+    """The device for ``auto``, ``cpu`` or ``cuda``; ``auto`` is a GPU where torch can use one.
 
     Raises:
-        DeviceError: ``cuda`` where torch can use none.
+        DeviceError: ``cuda`` where torch cannot use a GPU.
     """
     cuda = torch.cuda.is_available()
     if device == "cuda" and not cuda:
@@ -101,44 +101,44 @@ def run(
     On a CPU in float32, on a GPU under bfloat16 autocast.
 
     Args:
-        seconds: about how long, all in all. What is measured takes five pairs in any case; what the time does
-            not suffice for is left out, the longest sequences first, but never everything.
+        seconds: approximate total. Each measurement takes at least five pairs; if the time does not suffice,
+            the longest sequences are left out, but never everything.
         size: ``"small"`` or ``"default"``, a preset of :class:`~pyanticip.models.ModelConfig`.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
 
     Returns:
         ``train`` (a list: ``ratio`` of the anticipatory to the plain model with quartiles, both in
         milliseconds, ``bridge_ms``), ``memory`` (a list: peak MiB of a training step on one sequence, fused,
-        with the reference layout, and of the plain model), ``decode`` (microseconds per token after so
-        many tokens) and ``left_out`` (a list of lines: what there was no time for).
+        with the reference layout, and of the plain model), ``decode`` (microseconds per token by number of
+        tokens before it) and ``left_out`` (a list of lines: what there was no time for).
 
     Raises:
         DeviceError: no GPU.
     """
-    on = chosen(device)
-    counts = [1] if on.type == "cuda" else list(range(1, min(2, cores()) + 1))
+    torch_device = select_device(device)
+    counts = [1] if torch_device.type == "cuda" else list(range(1, min(2, cores()) + 1))
     before = torch.get_num_threads()
     left_out: list[str] = []
     end = time.perf_counter() + seconds
     try:
         torch.set_num_threads(1)
-        decode = _decoding(size, on, seconds * 0.1)
+        decode = _decoding(size, torch_device, seconds * 0.1)
         rows = [(length, count) for length in LENGTHS for count in counts]
         train: list[dict[str, Any]] = []
         memory: list[dict[str, Any]] = []
         for number, (length, count) in enumerate(rows):
-            rest = end - time.perf_counter()
-            if train and rest <= 0.0:
+            remaining = end - time.perf_counter()
+            if train and remaining <= 0.0:
                 left_out.append(f"length {length}, {count} thread{'s' if count > 1 else ''}")
                 continue
             torch.set_num_threads(count)
-            train.append(_training(size, length, count, on, 0.9 * rest / (len(rows) - number)))
+            train.append(_training(size, length, count, torch_device, 0.9 * remaining / (len(rows) - number)))
         torch.set_num_threads(1)
         for length in LENGTHS:
             if memory and time.perf_counter() > end:
                 left_out.append(f"memory at length {length}")
             else:
-                memory.append(_memory(size, length, on))
+                memory.append(_memory(size, length, torch_device))
     finally:
         torch.set_num_threads(before)
     train.sort(key=lambda row: (row["threads"], row["length"]))
@@ -149,28 +149,30 @@ def run(
         "decode": decode,
         "size": size,
         "tokens": TOKENS,
-        "device": torch.cuda.get_device_name(on) if on.type == "cuda" else "cpu",
-        "precision": "bfloat16 autocast" if on.type == "cuda" else "float32",
+        "device": torch.cuda.get_device_name(torch_device) if torch_device.type == "cuda" else "cpu",
+        "precision": "bfloat16 autocast" if torch_device.type == "cuda" else "float32",
         "torch": torch.__version__,
         **machine(),
     }
 
 
-def _pair(size: str, length: int, on: torch.device) -> tuple[AnticipatoryTransformer, BaselineTransformer]:
+def _pair(
+    size: str, length: int, device: torch.device
+) -> tuple[AnticipatoryTransformer, BaselineTransformer]:
     torch.manual_seed(0)
     preset = ModelConfig.small if size == "small" else ModelConfig.default
     cfg = preset(max_seq_len=length)
-    return AnticipatoryTransformer(cfg).to(on), BaselineTransformer(cfg).to(on)
+    return AnticipatoryTransformer(cfg).to(device), BaselineTransformer(cfg).to(device)
 
 
 def _batch(model: Model, rows: int, length: int) -> tuple[Tensor, Tensor]:
     ids = torch.randint(0, model.cfg.vocab, (rows, length + 1), generator=torch.Generator().manual_seed(1))
-    on = model.token.weight.device
-    return ids.to(on), torch.rand(rows, length, 7).to(on)
+    device = model.token.weight.device
+    return ids.to(device), torch.rand(rows, length, 7).to(device)
 
 
 def _step(model: Model, ids: Tensor, scalars: Tensor) -> None:
-    """Forward, the loss of training, and backward, into fresh gradients."""
+    """Forward, the training loss, and backward into fresh gradients."""
     model.zero_grad(set_to_none=True)
     half = ids.device.type == "cuda"
     with torch.autocast(ids.device.type, torch.bfloat16, enabled=half):
@@ -187,19 +189,19 @@ def _step(model: Model, ids: Tensor, scalars: Tensor) -> None:
     torch.autograd.backward(total)
 
 
-def _took(call: Callable[[], object], on: torch.device) -> tuple[float, float]:
+def _timed(call: Callable[[], object], device: torch.device) -> tuple[float, float]:
     """Wall and CPU seconds of a call."""
-    if on.type == "cuda":
-        torch.cuda.synchronize(on)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
     wall, cpu = time.perf_counter(), time.process_time()
     call()
-    if on.type == "cuda":
-        torch.cuda.synchronize(on)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def _training(size: str, length: int, threads: int, on: torch.device, seconds: float) -> dict[str, Any]:
-    ours, plain = _pair(size, length, on)
+def _training(size: str, length: int, threads: int, device: torch.device, seconds: float) -> dict[str, Any]:
+    ours, plain = _pair(size, length, device)
     rows = max(1, TOKENS // length)
     ids, scalars = _batch(ours, rows, length)
     calls: list[Callable[[], object]] = [
@@ -213,11 +215,11 @@ def _training(size: str, length: int, threads: int, on: torch.device, seconds: f
     while len(times[0]) < PAIRS or time.perf_counter() < end:
         first = len(times[0]) % 2
         for which in (first, 1 - first):
-            times[which].append(_took(calls[which], on))
+            times[which].append(_timed(calls[which], device))
     a, b = (np.array(t) for t in times)
     embedded = ours.embed(ids[:, :-1]).detach()
-    bridge = [_took(lambda: bridge_scalars(embedded), on)[0] for _ in range(PAIRS + 1)][1:]
-    # The plain model against itself: neighbours in time, as the two models of a pair are.
+    bridge = [_timed(lambda: bridge_scalars(embedded), device)[0] for _ in range(PAIRS + 1)][1:]
+    # The plain model against itself: consecutive calls, as the two models of a pair are.
     same = b[1:] / b[:-1]
     return {
         "threads": threads,
@@ -234,11 +236,11 @@ def _training(size: str, length: int, threads: int, on: torch.device, seconds: f
     }
 
 
-def _memory(size: str, length: int, on: torch.device) -> dict[str, Any]:
-    """Peak of a training step on one sequence, beside the parameters that lie there already."""
-    ours, plain = _pair(size, length, on)
+def _memory(size: str, length: int, device: torch.device) -> dict[str, Any]:
+    """Peak memory of a training step on one sequence, without the parameters; MiB."""
+    ours, plain = _pair(size, length, device)
     ids, scalars = _batch(ours, 1, length)
-    found: dict[str, Any] = {"length": length}
+    peaks: dict[str, Any] = {"length": length}
     for name, model, reference in (
         ("fused", ours, False),
         ("reference", ours, True),
@@ -248,36 +250,38 @@ def _memory(size: str, length: int, on: torch.device) -> dict[str, Any]:
             model.trunk.reference = reference
         _step(model, ids, scalars)
         model.zero_grad(set_to_none=True)
-        peak = peak_bytes(lambda model=model: _step(model, ids, scalars), on)  # type: ignore[misc]
+        peak = peak_bytes(lambda model=model: _step(model, ids, scalars), device)  # type: ignore[misc]
         model.zero_grad(set_to_none=True)
-        found[name] = None if peak is None else round(peak / 2**20, 2)
-    return found
+        peaks[name] = None if peak is None else round(peak / 2**20, 2)
+    return peaks
 
 
 @torch.no_grad()
-def _decoding(size: str, on: torch.device, seconds: float) -> dict[str, Any]:
-    """Time of a token after so many, one row: turns over the places, so that all see the same machine."""
+def _decoding(size: str, device: torch.device, seconds: float) -> dict[str, Any]:
+    """Time of a token after each number of tokens, one row; alternating, so that all see the same machine."""
     length = max(POSITIONS) + STEPS
-    ours, plain = _pair(size, length, on)
+    ours, plain = _pair(size, length, device)
     ids, scalars = _batch(ours, 1, length)
-    # The rings are written in place: every place keeps a state of its own.
+    # The state's rings are written in position: every position needs a state of its own.
     states: dict[tuple[str, int], Any] = {}
-    for place in POSITIONS:
-        _, states["anticipatory", place] = ours.eval()(
-            ids[:, :place], scalars[:, :place], state=ours.initial_state(1)
+    for position in POSITIONS:
+        _, states["anticipatory", position] = ours.eval()(
+            ids[:, :position], scalars[:, :position], state=ours.initial_state(1)
         )
-        _, states["plain", place] = plain.eval()(ids[:, :place], state=plain.initial_state(1))
+        _, states["plain", position] = plain.eval()(ids[:, :position], state=plain.initial_state(1))
     times: dict[tuple[str, int], list[float]] = {key: [] for key in states}
     end = time.perf_counter() + seconds
     turns = -2
     while turns < PAIRS or time.perf_counter() < end:
-        for (name, place), state in states.items():
-            took = _steps(ours if name == "anticipatory" else plain, ids, scalars, state, on)
+        for (name, position), state in states.items():
+            durations = _steps(ours if name == "anticipatory" else plain, ids, scalars, state, device)
             if turns >= 0:
-                times[name, place] += took[1:]
+                times[name, position] += durations[1:]
         turns += 1
     medians = {
-        name: {str(place): round(float(np.median(times[name, place])) * 1e6, 1) for place in POSITIONS}
+        name: {
+            str(position): round(float(np.median(times[name, position])) * 1e6, 1) for position in POSITIONS
+        }
         for name in ("anticipatory", "plain")
     }
     first, last = str(POSITIONS[0]), str(POSITIONS[-1])
@@ -289,9 +293,9 @@ def _decoding(size: str, on: torch.device, seconds: float) -> dict[str, Any]:
     }
 
 
-def _steps(model: Model, ids: Tensor, scalars: Tensor, state: Any, on: torch.device) -> list[float]:
-    """Seconds of each of a few steps that follow a state."""
-    took = []
+def _steps(model: Model, ids: Tensor, scalars: Tensor, state: Any, device: torch.device) -> list[float]:
+    """Seconds of each of a few steps from a state."""
+    durations = []
     for i in range(STEPS):
 
         def step(i: int = i) -> None:
@@ -301,8 +305,8 @@ def _steps(model: Model, ids: Tensor, scalars: Tensor, state: Any, on: torch.dev
             else:
                 _, state = model.step(ids[:, i], state, scalars[:, i])
 
-        took.append(_took(step, on)[0])
-    return took
+        durations.append(_timed(step, device)[0])
+    return durations
 
 
 def _ms(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
@@ -341,11 +345,11 @@ def table(result: dict[str, Any]) -> Group:
         memory.add_row(str(row["length"]), *cells)
     decode = Table(title="one token, one row, microseconds, after so many tokens")
     decode.add_column("model")
-    places = list(result["decode"]["us"]["plain"])
-    for place in places:
-        decode.add_column(place, justify="right")
+    positions = list(result["decode"]["us"]["plain"])
+    for position in positions:
+        decode.add_column(position, justify="right")
     for name, times in result["decode"]["us"].items():
-        decode.add_row(name, *(f"{times[place]:.0f}" for place in places))
+        decode.add_row(name, *(f"{times[position]:.0f}" for position in positions))
     words = (
         f"{result['device']}, {result['precision']}, {result['cpu']}, torch {result['torch']}, "
         f"commit {result['commit']}"

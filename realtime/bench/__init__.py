@@ -1,1 +1,1 @@
-"""What `pyanticip bench` measures of the live path; docs say what each figure means."""
+"""Benchmarks of the live path for `pyanticip bench`; the docs explain the figures."""

@@ -1,8 +1,8 @@
-"""``pyanticip bench latency``: the real pipeline over real sockets, a suit and a synth in other processes.
+"""``pyanticip bench latency``: the real pipeline over real sockets, with suit and synth in another process.
 
-Latency is the time from the kernel's receive stamp of the datagram that completes a frame to the return of
-the last ``sendto`` of that frame's bundle. A bare UDP echo in a third process, pinged half a frame after
-each datagram, shows in the same run what this machine's scheduler alone costs.
+Latency is the time from the kernel's receive timestamp of the datagram that completes a frame to the return
+of the last ``sendto`` of that frame's bundle. A UDP echo in a third process, pinged half a frame after each
+datagram, measures the share of this machine's scheduler in the same run.
 """
 
 from __future__ import annotations
@@ -32,12 +32,22 @@ from realtime.sockets import free_port
 if TYPE_CHECKING:
     from realtime.show import Show
 
-__all__ = ["SKELETON_EVERY", "WARM_UP_SECONDS", "answer", "close_peer", "go", "peer", "play", "run"]
+__all__ = [
+    "SKELETON_EVERY",
+    "WARM_UP_SECONDS",
+    "close_peer",
+    "read_reply",
+    "run",
+    "run_shows",
+    "send_plan",
+    "start_peer",
+]
 
-#: Left out at the start: sockets, caches and the adaptive timers are settling.
+#: Time at the start that is not evaluated, while sockets, caches and adaptive timers settle.
 WARM_UP_SECONDS = 2.0
+#: A frame with a longer latency counts as late.
 LATE_MS = 20.0
-#: A suit repeats its skeleton every few seconds.
+#: Frames from one skeleton datagram to the next.
 SKELETON_EVERY = 100
 
 
@@ -63,9 +73,9 @@ def run(
     frames = round((seconds + WARM_UP_SECONDS) * RATE)
     skeleton, datagrams = _datagrams(file, frames)
     source: UdpSource | None = None
-    suit, echo = peer("suit"), peer("echo", *([] if priority else ["ordinary"]))
+    suit, echo = start_peer("suit"), start_peer("echo", *([] if priority else ["ordinary"]))
     try:
-        receiver_port, echo_port = _port(suit), _port(echo)
+        receiver_port, echo_port = _read_port(suit), _read_port(echo)
         rig = load_rig(
             None,
             {
@@ -84,9 +94,9 @@ def run(
         source = UdpSource("mocopi", *rig.source.listen)
         pipeline = assemble(rig, MonotonicClock())
         show = stage(rig, pipeline, source, prewarm=prewarm)
-        seen = array("q")
-        pipeline.observer = lambda arrival, done, seq, stages: seen.extend((seq, done - arrival, *stages))
-        go(
+        observed = array("q")
+        pipeline.observer = lambda arrival, done, seq, stages: observed.extend((seq, done - arrival, *stages))
+        send_plan(
             suit,
             {
                 "port": source.address[1],
@@ -98,42 +108,42 @@ def run(
             [skeleton, *datagrams],
         )
         with tuning.realtime_mode():
-            # The echo does the same, so that both are judged alike.
+            # The echo process does the same, for a fair comparison.
             scheduling = tuning.raise_priority() if priority else "ordinary"
-            locked = priority and tuning.lock_memory()
-            begun, worked = time.perf_counter(), time.process_time()
-            play(show.run(frames / RATE + 1.2), show)
-            share = (time.process_time() - worked) / (time.perf_counter() - begun)
-            told, echoed = answer(suit), answer(echo)
+            is_locked = priority and tuning.lock_memory()
+            started, started_cpu = time.perf_counter(), time.process_time()
+            run_shows(show.run(frames / RATE + 1.2), show)
+            core_share = (time.process_time() - started_cpu) / (time.perf_counter() - started)
+            suit_reply, echo_reply = read_reply(suit), read_reply(echo)
     finally:
         if source is not None:
             source.close()
         for process in (suit, echo):
             close_peer(process)
-    rows = np.array(seen, dtype=np.int64).reshape(-1, 2 + len(STAGES))
-    warm = round(WARM_UP_SECONDS * RATE)
-    rows = rows[rows[:, 0] >= warm]
+    rows = np.array(observed, dtype=np.int64).reshape(-1, 2 + len(STAGES))
+    warm_up = round(WARM_UP_SECONDS * RATE)
+    rows = rows[rows[:, 0] >= warm_up]
     counters = pipeline.counters()
     sink = pipeline.sinks[0].counters()
     latency = rows[:, 1] / 1e6
-    echo_ms = echoed["times_ms"][warm:]
+    echo_ms = echo_reply["times_ms"][warm_up:]
     result: dict[str, Any] = {
         "latency_ms": {**percentiles(latency, (50, 90, 99)), "max": _max(latency)},
         "jitter_ms": round(float(np.abs(np.diff(latency)).mean()), 3) if len(latency) > 1 else 0.0,
         "frames": len(rows),
-        "missed": frames - warm - len(np.unique(rows[:, 0])),
-        "dropped": source.dropped + sink["dropped"] + sink["failed"] + told["sent"] - counters["packets"]
-        + len(range(0, frames, SKELETON_EVERY)),
+        "missed": frames - warm_up - len(np.unique(rows[:, 0])),
+        "dropped": source.dropped + sink["dropped"] + sink["failed"]
+        + suit_reply["sent"] - counters["packets"] + len(range(0, frames, SKELETON_EVERY)),
         "late": int((latency > LATE_MS).sum()),
         "echo_late": sum(t > LATE_MS for t in echo_ms),
         "echo_ms": {**percentiles(echo_ms, (50, 90, 99)), "max": _max(echo_ms)},
-        "bundles_received": told["bundles"],
-        "bundle_gaps": told["gaps"],
+        "bundles_received": suit_reply["bundles"],
+        "bundle_gaps": suit_reply["gaps"],
         "stages_us": {
             name: percentiles(rows[:, 2 + i] / 1e3, (50, 99)) for i, name in enumerate(STAGES)
         },
         **_model(pipeline.backend),
-        "core": round(share, 3),
+        "core": round(core_share, 3),
         "prewarm": prewarm,
         "spin": spin,
         "monitor": monitor,
@@ -142,7 +152,7 @@ def run(
         "source": str(file) if file else "mocopi, synthetic motion",
         "threads": 1,
         "scheduling": scheduling,
-        "memory_locked": locked,
+        "memory_locked": is_locked,
         **machine(),
     }  # fmt: skip
     return result
@@ -153,7 +163,7 @@ def _max(values: Values) -> float:
 
 
 def _model(backend: Any) -> dict[str, Any]:
-    """What steps: device, name, number of parameters."""
+    """Device, backend, name and number of parameters of the model."""
     if backend is None:
         return {"device": "cpu", "backend": None, "model": None, "parameters": 0}
     manifest = backend.manifest
@@ -166,7 +176,7 @@ def _model(backend: Any) -> dict[str, Any]:
 
 
 def _datagrams(file: Path | None, frames: int) -> tuple[bytes, list[bytes]]:
-    """The skeleton datagram and so many frame datagrams: of a motion file, looped, or made up."""
+    """The skeleton datagram and ``frames`` frame datagrams, of a looped motion file or synthetic motion."""
     if file is None:
         from realtime.bench.performer import mocopi_datagrams
 
@@ -176,12 +186,12 @@ def _datagrams(file: Path | None, frames: int) -> tuple[bytes, list[bytes]]:
 
     stream = (data for _, data in datagrams(load_motion(file), "mocopi", loop=True))
     skeleton = next(stream)
-    found = (data for data in stream if data != skeleton)
-    return skeleton, list(itertools.islice(found, frames))
+    frame_data = (data for data in stream if data != skeleton)
+    return skeleton, list(itertools.islice(frame_data, frames))
 
 
-def peer(*role: str) -> subprocess.Popen[bytes]:
-    """The other side, :mod:`realtime.bench.peer`, in a role."""
+def start_peer(*role: str) -> subprocess.Popen[bytes]:
+    """Start a child process :mod:`realtime.bench.peer` in a role."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "realtime.bench.peer", *role],
         stdin=subprocess.PIPE,
@@ -191,7 +201,7 @@ def peer(*role: str) -> subprocess.Popen[bytes]:
 
 
 def close_peer(process: subprocess.Popen[bytes]) -> None:
-    """End a peer that may have ended."""
+    """Kill a peer, which may have ended, and close its pipes."""
     process.kill()
     process.wait()
     for pipe in (process.stdin, process.stdout):
@@ -199,16 +209,21 @@ def close_peer(process: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
-def play(main: Coroutine[Any, Any, object], *shows: Show) -> None:
-    """Run shows to their end. Raises a KeyboardInterrupt where they were told to end before it."""
-    before = signal.getsignal(signal.SIGTERM)
+def run_shows(main: Coroutine[Any, Any, object], *shows: Show) -> None:
+    """Run shows to their end.
+
+    Raises:
+        KeyboardInterrupt: a signal ended them early.
+    """
+    old_handler = signal.getsignal(signal.SIGTERM)
     run_loop(main)
-    signal.signal(signal.SIGTERM, before)  # a loop that closes takes away what it obeyed
+    signal.signal(signal.SIGTERM, old_handler)  # the event loop removes its handlers when it closes
     if any(show.ended_early for show in shows):
         raise KeyboardInterrupt
 
 
-def _port(process: subprocess.Popen[bytes]) -> int:
+def _read_port(process: subprocess.Popen[bytes]) -> int:
+    """The port that a peer prints first."""
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
@@ -216,8 +231,8 @@ def _port(process: subprocess.Popen[bytes]) -> int:
     return int(line)
 
 
-def go(process: subprocess.Popen[bytes], plan: dict[str, Any], datagrams: list[bytes]) -> None:
-    """Tell a suit what to send, and how."""
+def send_plan(process: subprocess.Popen[bytes], plan: dict[str, Any], datagrams: list[bytes]) -> None:
+    """Write the plan and the datagrams to a suit's standard input, which starts it."""
     assert process.stdin is not None
     process.stdin.write(json.dumps(plan).encode() + b"\n")
     for datagram in datagrams:
@@ -225,11 +240,15 @@ def go(process: subprocess.Popen[bytes], plan: dict[str, Any], datagrams: list[b
     process.stdin.close()
 
 
-def answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """What a peer says next. Raises a DeviceError where it says nothing."""
+def read_reply(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """The next JSON line of a peer.
+
+    Raises:
+        DeviceError: it ended without one.
+    """
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
         raise DeviceError("bench latency: its second process ended early")
-    found: dict[str, Any] = json.loads(line)
-    return found
+    reply: dict[str, Any] = json.loads(line)
+    return reply

@@ -1,21 +1,21 @@
-"""``pyanticip bench network``: what rates and poor networks change, offline and the same every time.
+"""``pyanticip bench network``: effect of frame rates and poor networks, offline and deterministic.
 
-Motion files are sent as a suit sends them, but to no socket: the times at which datagrams arrive are made up.
-Everything behind is the pipeline of ``live`` on a clock that runs when told, as in ``render``. Three tables:
-frame rates of each protocol (jitter, 1 % loss, frame numbers that wrap) beside 50 Hz undisturbed; a body
-whose joints are a little off, undisturbed, which tells how sensitive the figures are; and two suits through
-poor networks beside themselves undisturbed.
+Motion files are encoded as a suit sends them, but the arrival times of their datagrams are simulated. The
+pipeline is that of ``live`` on an offline clock, as in ``render``. Three tables: frame rates of each protocol
+(with jitter, 1 % loss and frame numbers that wrap) compared with 50 Hz undisturbed; a body whose joints are
+slightly off, undisturbed, which shows how sensitive the figures are; and two suits over poor networks
+compared with the same undisturbed.
 
-How two runs are compared. Both give bundles: when each was sent, and eight parameters. At every moment of the
-clip's own time (zero: its first frame is sent), from 2 s to its end, the newest bundle of either is what a
-synth has. Moments are not sampled: bundles lie on a grid, where a sample takes a nanosecond for 20 ms.
-Nothing is shifted or read ahead (a lead of 0): what comes late counts as wrong, for as long as it is late.
-*Error* is the root mean square of the difference over the standard deviation of the undisturbed run, for each
-parameter whose deviation there is above 0.01, the mean over these, then over clips. *Beats* are the
-undisturbed run's onsets (sent + seconds ahead, from 2 s on) of which the other has one within 50 ms, one to
-one, over all clips; *false* are the other's left over, as a share of the undisturbed run's. *Per second* are
-bundles, *SD* is the standard deviation of the intervals between them, *most* the largest number of bundles
-within 100 ms.
+Comparison of two runs: each consists of bundles, with their send times and eight parameters. At every moment
+of the clip's own time (zero: its first frame is sent), from 2 s to its end, the newest bundle of each is what
+a synth has. Time is not sampled, but integrated exactly: bundles lie on a grid, where a sample could take a
+delay of a nanosecond for 20 ms. Nothing is shifted and the lead is 0: a late value counts as wrong for as
+long as it is late. *Error* is the root mean square of the difference over the standard deviation of the
+undisturbed run, for each parameter whose deviation there is above 0.01; the mean over these, then over clips.
+*Beats* is the share of the undisturbed run's onsets (sent + seconds ahead, from 2 s on) for which the other
+run has one within 50 ms, one to one, over all clips; *false* is the number of the other's unmatched ones, as
+a share of the undisturbed run's. *Per second* is the rate of bundles, *SD* the standard deviation of the
+intervals between them, *most* the largest number of bundles within 100 ms.
 """
 
 from __future__ import annotations
@@ -53,23 +53,26 @@ Times = npt.NDArray[np.int64]
 Pairs = list[tuple[int, bytes]]
 
 RATES = (24.0, 30.0, 50.0, 60.0, 90.0, 120.0, 240.0)
-#: Of the table of rates: standard deviation of delays, share lost, frames before the 32-bit number wraps.
+#: For the table of rates: standard deviation of delays, share lost, frames before the 32-bit number wraps.
 JITTER_MS, LOSS, BEFORE_WRAP = 2.0, 0.01, 100
-#: Of the table of bodies that are off: degrees rms about each axis of each joint, other in every frame.
+#: For the table of bodies that are off: degrees rms about each axis of each joint, independent per frame.
 OFF_DEGREES = (0.01, 0.05, 0.2)
+#: Start of the evaluation.
 WARM_UP_SECONDS = 2.0
-_STILL = 0.01
+# Parameters with a smaller standard deviation are not compared.
+_MIN_DEVIATION = 0.01
+# Largest distance of matching beats.
 _NEAR_SECONDS = 0.05
 _MS = 1_000_000
-#: What is held back arrives so far apart, as recorded from a real network.
-_APART_NS = 2_000
+# Interval of datagrams that are delivered together, as recorded from a real network.
+_BURST_INTERVAL_NS = 2_000
 
-# Departures (ns) and a generator of chance -> arrivals (ns), -1 for what is lost.
+#: From departure times (ns) and a random generator to arrival times (ns), -1 for lost datagrams.
 Network = Callable[[Times, np.random.Generator], Times]
 
 
 def late(sd_ms: float) -> Network:
-    """Half normal delays of this standard deviation; the order stays."""
+    """Half normal delays of this standard deviation; the order is preserved."""
     scale = sd_ms * _MS / np.sqrt(1.0 - 2.0 / np.pi)
 
     return lambda sent, chance: np.maximum.accumulate(
@@ -78,29 +81,29 @@ def late(sd_ms: float) -> Network:
 
 
 def lossy(share: float) -> Network:
-    """Each datagram is lost with this chance."""
+    """Each datagram is lost with this probability."""
     return lambda sent, chance: np.where(chance.random(len(sent)) < share, -1, sent)
 
 
 def away(every_ms: int, last_ms: int, *, lost: bool) -> Network:
-    """The last so many of every so many milliseconds are held back and delivered together, or lost."""
+    """In every period of ``every_ms``, the last ``last_ms`` are delivered together at its end, or lost."""
 
     def network(sent: Times, chance: np.random.Generator) -> Times:
-        begun = sent - sent % (every_ms * _MS)
-        after = -1 if lost else begun + every_ms * _MS
-        return np.where(sent - begun >= (every_ms - last_ms) * _MS, after, sent)
+        period_start = sent - sent % (every_ms * _MS)
+        arrival = -1 if lost else period_start + every_ms * _MS
+        return np.where(sent - period_start >= (every_ms - last_ms) * _MS, arrival, sent)
 
     return network
 
 
 def stall(sent: Times, chance: np.random.Generator) -> Times:
-    """What is sent from 4 to 12 s is held back and delivered together."""
+    """Datagrams sent from 4 to 12 s are delivered together."""
     return np.where(sent < 12_000 * _MS, away(12_000, 8_000, lost=False)(sent, chance), sent)
 
 
-#: Who sends through them: a mocopi of today, and a file at the rate that most have.
+#: Protocols and rates of the suits: a current mocopi, and the most common rate of motion files.
 SUITS = (("mocopi", 60.0), ("msgpack", 120.0))
-#: Name of the row -> network, and the source's jitter buffer where one is wanted.
+#: By name of the row: the network, and the source's jitter buffer in ms, "auto" or None.
 NETWORKS: dict[str, tuple[Network, float | str | None]] = {
     "burst of 150 ms every second": (away(1000, 150, lost=False), None),
     "gap of 300 ms every 2 s": (away(2000, 300, lost=True), None),
@@ -115,22 +118,25 @@ NETWORKS: dict[str, tuple[Network, float | str | None]] = {
 
 
 def arrive(pairs: Pairs, networks: Sequence[Network], seed: str) -> Pairs:
-    """(departure, datagram) pairs as they arrive; the first always does at once, so that time has a zero."""
+    """Pairs of arrival time (ns) and datagram, from pairs of departure time and datagram.
+
+    The first arrives at once in any network, so that time has a zero.
+    """
     chance = np.random.default_rng(zlib.crc32(seed.encode()))
-    sent = np.array([t_ns for t_ns, _ in pairs[1:]], np.int64)
-    kept = np.arange(len(sent))
+    times = np.array([t_ns for t_ns, _ in pairs[1:]], np.int64)
+    indices = np.arange(len(times))
     for network in networks:
-        arrived = network(sent, chance)
-        kept, sent = kept[arrived >= 0], arrived[arrived >= 0]
-    out, last = [pairs[0]], -_APART_NS
-    for i, t_ns in zip(kept.tolist(), sent.tolist(), strict=True):
-        last = t_ns if t_ns > last else last + _APART_NS
+        arrivals = network(times, chance)
+        indices, times = indices[arrivals >= 0], arrivals[arrivals >= 0]
+    out, last = [pairs[0]], -_BURST_INTERVAL_NS
+    for i, t_ns in zip(indices.tolist(), times.tolist(), strict=True):
+        last = t_ns if t_ns > last else last + _BURST_INTERVAL_NS
         out.append((last, pairs[i + 1][1]))
     return out
 
 
 class Played(NamedTuple):
-    """What left: times (T,) in seconds, parameters (T, 8), due times of onsets (E,)."""
+    """The output of a run: send times (T,) in seconds, parameters (T, 8), due times of onsets (E,)."""
 
     times: F64
     params: F64
@@ -138,20 +144,20 @@ class Played(NamedTuple):
 
 
 def play(pairs: Pairs, protocol: str, backend: StepBackend | None, rig: Rig | None = None) -> Played:
-    """A whole show, offline. The model stays open for the next."""
+    """Play a whole show offline; the backend stays open."""
     clock = OfflineClock()
-    roll = CaptureSink(clock)
+    capture = CaptureSink(clock)
     pipeline = assemble(
         (rig or Rig()).model_copy(update={"lead_ms": 0.0}),
         clock,
         kind=protocol,
-        sinks=[roll],
+        sinks=[capture],
         backend=backend,
     )
     play_offline((Datagram(*pair) for pair in pairs), clock, pipeline.feed)
     pipeline.run_until(clock.now_ns())
-    params = np.array(roll.params, np.float64).reshape(-1, len(PARAMETERS))
-    return Played(np.array(roll.times), params, np.array(roll.due("onset"), np.float64))
+    params = np.array(capture.params, np.float64).reshape(-1, len(PARAMETERS))
+    return Played(np.array(capture.times), params, np.array(capture.due("onset"), np.float64))
 
 
 def run(
@@ -165,15 +171,15 @@ def run(
 
     Args:
         files: motion files of 4 s or more; the bundled performance if empty.
-        seconds: of each file at most, 5 to 3600.
+        seconds: longest part of each file that is played, 5 to 3600.
 
     Returns:
         ``rates``, ``off`` and ``networks``, lists of rows: ``name``, ``error``, ``beats`` and ``false``
         (shares of ``of``, the beats of the undisturbed runs), ``per_second``, ``sd_ms``, ``most``. A figure
-        is None where there is nothing to make it of.
+        is None where it is undefined.
 
     Raises:
-        MotionError: a file that cannot be read or is too short.
+        MotionError: a file cannot be read or is too short.
     """
     from realtime.step.open import open_processor
 
@@ -186,8 +192,8 @@ def run(
         networks = [row for suit in SUITS for row in _networks(*suit, clips, backend, progress)]
     finally:
         backend.close()
-    told = {"files": [path.name for path in paths], "seconds": seconds, **machine()}
-    return {"rates": rates, "off": off, "networks": networks, **told}
+    context = {"files": [path.name for path in paths], "seconds": seconds, **machine()}
+    return {"rates": rates, "off": off, "networks": networks, **context}
 
 
 def _clip(path: Path, seconds: float) -> Clip:
@@ -239,9 +245,9 @@ def _networks(
 
 
 def compare(clean: Sequence[Played], runs: Sequence[Played]) -> dict[str, Any]:
-    """The figures of one row: a disturbed run of every clip beside the undisturbed one."""
+    """The figures of one row: a disturbed run of every clip compared with the undisturbed one."""
     errors, intervals, length = [], [], 0.0
-    bundles = found = false = of = most = 0
+    bundles = matches = false = of = most = 0
     for reference, other in zip(clean, runs, strict=True):
         end = reference.times[-1]
         errors += [error] if (error := _error(reference, other, end)) is not None else []
@@ -250,16 +256,16 @@ def compare(clean: Sequence[Played], runs: Sequence[Played]) -> dict[str, Any]:
         bundles, length = bundles + len(times), length + end - WARM_UP_SECONDS
         within = np.searchsorted(other.times, other.times + 0.1) - np.arange(len(other.times))
         most = max(most, int(within.max()))
-        true, said = reference.beats.tolist(), other.beats.tolist()
-        # Whose other half lies before 2 s has one all the same.
-        pairs = matched(true, said)
-        found += sum(true[i] >= WARM_UP_SECONDS for i, _ in pairs)
-        false += sum(beat >= WARM_UP_SECONDS for beat in said)
-        false -= sum(said[j] >= WARM_UP_SECONDS for _, j in pairs)
+        true, announced = reference.beats.tolist(), other.beats.tolist()
+        # A beat after the warm-up may be matched by one before it.
+        pairs = matched(true, announced)
+        matches += sum(true[i] >= WARM_UP_SECONDS for i, _ in pairs)
+        false += sum(beat >= WARM_UP_SECONDS for beat in announced)
+        false -= sum(announced[j] >= WARM_UP_SECONDS for _, j in pairs)
         of += sum(beat >= WARM_UP_SECONDS for beat in true)
     return {
         "error": round(float(np.mean(errors)), 4) if errors else None,
-        "beats": round(found / of, 4) if of else None,
+        "beats": round(matches / of, 4) if of else None,
         "false": round(false / of, 4) if of else None,
         "of": of,
         "per_second": round(bundles / float(length), 2),
@@ -269,27 +275,27 @@ def compare(clean: Sequence[Played], runs: Sequence[Played]) -> dict[str, Any]:
 
 
 def _error(clean: Played, other: Played, end: float) -> float | None:
-    """Root mean square over standard deviation, the mean over the parameters that move; None if none does."""
+    """RMS difference over standard deviation, the mean over the parameters that vary; None if none does."""
     edges = np.unique(np.clip([WARM_UP_SECONDS, *clean.times, *other.times], WARM_UP_SECONDS, end))
-    part = np.diff(edges) / (end - WARM_UP_SECONDS)
-    held = [
+    weights = np.diff(edges) / (end - WARM_UP_SECONDS)
+    reference, values = (
         run.params[np.maximum(np.searchsorted(run.times, edges[:-1], "right") - 1, 0)]
         for run in (clean, other)
-    ]
-    deviation = np.sqrt(part @ (held[0] - part @ held[0]) ** 2)
-    moves = deviation > _STILL
-    difference = np.sqrt(part @ (held[0] - held[1]) ** 2)
-    return float(np.mean(difference[moves] / deviation[moves])) if moves.any() else None
+    )
+    deviation = np.sqrt(weights @ (reference - weights @ reference) ** 2)
+    varies = deviation > _MIN_DEVIATION
+    difference = np.sqrt(weights @ (reference - values) ** 2)
+    return float(np.mean(difference[varies] / deviation[varies])) if varies.any() else None
 
 
-def matched(true: Sequence[float], said: Sequence[float]) -> list[tuple[int, int]]:
-    """The places of those of two rising sequences of times that pair up within 50 ms, one to one."""
+def matched(true: Sequence[float], announced: Sequence[float]) -> list[tuple[int, int]]:
+    """Indices of the elements of two ascending sequences of times that match within 50 ms, one to one."""
     i, j, pairs = 0, 0, list[tuple[int, int]]()
-    while i < len(true) and j < len(said):
-        if abs(true[i] - said[j]) <= _NEAR_SECONDS:
+    while i < len(true) and j < len(announced):
+        if abs(true[i] - announced[j]) <= _NEAR_SECONDS:
             pairs.append((i, j))
             i, j = i + 1, j + 1
-        elif true[i] < said[j]:
+        elif true[i] < announced[j]:
             i += 1
         else:
             j += 1
@@ -315,18 +321,18 @@ _TITLES = {
 
 
 def table(result: dict[str, Any]) -> Group:
-    """The tables for people."""
+    """The result as tables for the terminal."""
     tables = [Table(title=title) for title in _TITLES.values()]
-    for part, shown in zip(_TITLES, tables, strict=True):
+    for part, one in zip(_TITLES, tables, strict=True):
         for column in _COLUMNS:
-            shown.add_column(column, justify="right" if column else "left")
+            one.add_column(column, justify="right" if column else "left")
         for row in result[part]:
-            shown.add_row(*_cells(row))
+            one.add_row(*_cells(row))
     return Group(*tables)
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The tables for a page."""
+    """The result as Markdown tables."""
     lines = []
     for part, title in _TITLES.items():
         lines += [f"{title}:", "", f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|"]

@@ -1,4 +1,4 @@
-"""A roll of what was sent that hears a voice play it, and how loud that is: LUFS by ITU-R BS.1770-4."""
+"""An offline sink that plays frames on a voice, and the loudness of sound in LUFS (ITU-R BS.1770-4)."""
 
 from __future__ import annotations
 
@@ -14,33 +14,36 @@ from realtime.voice.strokes import Strokes
 
 __all__ = ["RATE", "SILENCE", "OfflineListener", "integrated"]
 
-#: The filters below are given for this sample rate.
+#: Sample rate of the filters below, Hz.
 RATE = 48_000
-#: What a sound without a block above the absolute gate is said to have.
+#: Loudness of a sound without any block above the absolute gate, LUFS.
 SILENCE = -70.0
 
 # Numerator and denominator of the two stages of the K weighting.
 _SHELF = (1.53512485958697, -2.69169618940638, 1.19839281085285), (1.0, -1.69065929318241, 0.73248077421585)
 _HIGH_PASS = (1.0, -2.0, 1.0), (1.0, -1.99004745483398, 0.99007225036621)
 _STEP = RATE // 10
-_SIZE = 1 << 18
+_FFT_SIZE = 1 << 18
 
 
 def integrated(sound: npt.NDArray[np.floating]) -> float:
-    """The integrated loudness in LUFS of ``sound`` (n, 2), at :data:`RATE`: blocks of 400 ms, gated at
-    -70 LUFS and at 10 LU below the mean of the rest; :data:`SILENCE` where nothing passes."""
-    z = np.exp(-2j * np.pi * np.arange(_SIZE // 2 + 1) / _SIZE)
+    """Integrated loudness of ``sound`` (n, 2) at :data:`RATE`, in LUFS.
+
+    Blocks of 400 ms, gated at -70 LUFS and at 10 LU below the mean of the rest; :data:`SILENCE` if none
+    passes.
+    """
+    z = np.exp(-2j * np.pi * np.arange(_FFT_SIZE // 2 + 1) / _FFT_SIZE)
     response = np.ones((len(z), 1), np.complex128)
     for above, below in (_SHELF, _HIGH_PASS):
         response[:, 0] *= np.polyval(above[::-1], z) / np.polyval(below[::-1], z)
     weighted = np.zeros(sound.shape)
-    # Part after part, each with a second of zeros: the filters' response has died away before the ends meet.
-    for at in range(0, len(sound), _SIZE - RATE):
-        part = np.fft.rfft(sound[at : at + _SIZE - RATE], _SIZE, axis=0) * response
-        weighted[at : at + _SIZE] += np.fft.irfft(part, _SIZE, axis=0)[: len(sound) - at]
+    # Overlap-add, each part padded with a second of zeros, in which the filters' response decays.
+    for start in range(0, len(sound), _FFT_SIZE - RATE):
+        part = np.fft.rfft(sound[start : start + _FFT_SIZE - RATE], _FFT_SIZE, axis=0) * response
+        weighted[start : start + _FFT_SIZE] += np.fft.irfft(part, _FFT_SIZE, axis=0)[: len(sound) - start]
     energy = np.concatenate([[0.0], np.cumsum((weighted**2).sum(1))])
-    begins = np.arange(0, len(sound) - 4 * _STEP + 1, _STEP)
-    power = (energy[begins + 4 * _STEP] - energy[begins]) / (4 * _STEP)
+    starts = np.arange(0, len(sound) - 4 * _STEP + 1, _STEP)
+    power = (energy[starts + 4 * _STEP] - energy[starts]) / (4 * _STEP)
     loud = power[_lufs(power) > SILENCE]
     if not len(loud):
         return SILENCE
@@ -52,14 +55,15 @@ def _lufs(power: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return np.asarray(-0.691 + 10.0 * np.log10(np.maximum(power, 1e-12)))
 
 
+# Parameters whose sound follows a clock of the voice rather than the body.
 _CLOCKED = [PARAMETERS.index("density"), PARAMETERS.index("pulse")]
 
 
 class OfflineListener(CaptureSink):
-    """Writes every frame down and plays it on ``voice``; events are struck when they are due.
+    """Stores every frame and plays it on ``voice``; events are struck when they are due.
 
-    ``bare`` leaves out what does not sound as long as the body moves, nor as loud: events, and the bells and
-    the rhythm that go by a clock of their own (density and pulse are 0).
+    ``bare`` omits what does not follow the body's movement in time and level: events, and the bells and the
+    rhythm, which follow a clock of their own (density and pulse are set to 0).
     """
 
     def __init__(self, clock: OfflineClock, voice: Voice, *, bare: bool = False) -> None:
@@ -69,7 +73,7 @@ class OfflineListener(CaptureSink):
         self._blocks: list[npt.NDArray[np.float32]] = []
 
     def send(self, frame: ControlFrame) -> None:
-        """Write the frame down and play it."""
+        """Store the frame and play it."""
         super().send(frame)
         if frame.seq < 0:
             return
@@ -87,5 +91,5 @@ class OfflineListener(CaptureSink):
 
     @property
     def sound(self) -> npt.NDArray[np.float32]:
-        """All that was heard, (samples, 2)."""
+        """The sound so far, (samples, 2)."""
         return np.concatenate(self._blocks) if self._blocks else np.zeros((0, 2), np.float32)

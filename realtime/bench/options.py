@@ -1,4 +1,4 @@
-"""What each bench and the soak can be told."""
+"""Options of the commands ``pyanticip bench`` and ``pyanticip soak``."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Length = Annotated[int, Field(ge=1, le=65536)]
 
 
 def numbers(name: str, text: str, most: int) -> list[int]:
-    """The numbers from 1 to ``most`` of an option that lists some.
+    """The comma-separated numbers, from 1 to ``most``, in the value of option ``name``.
 
     Raises:
-        OptionError: other words, or none.
+        OptionError: the value has another form.
     """
     try:
-        found = [int(word) for word in text.split(",")]
+        values = [int(word) for word in text.split(",")]
     except ValueError:
-        found = []
-    if not found or not all(1 <= n <= most for n in found):
+        values = []
+    if not values or not all(1 <= n <= most for n in values):
         raise OptionError(f"{name}: expected numbers from 1 to {most}, as 1,2,4, got {text!r}")
-    return found
+    return values
 
 
 class LatencyOptions(ModelOptions, JsonOption):
-    """Of ``bench latency``."""
+    """Options of ``bench latency``."""
 
     seconds: float = option("Seconds to measure.", 60.0, ge=1, le=3600)
     file: Path | None = option("Motion file to send; synthetic motion by default.", None, exists=True)
@@ -43,7 +43,7 @@ class LatencyOptions(ModelOptions, JsonOption):
 
 
 class PerformersOptions(JsonOption):
-    """Of ``bench performers``."""
+    """Options of ``bench performers``."""
 
     count: str = option("Numbers of performers to measure.", "1,2,4,8,16,32", metavar="N,N...")
     seconds: float = option("Seconds to measure each.", 20.0, ge=1, le=3600)
@@ -56,7 +56,7 @@ class PerformersOptions(JsonOption):
 
 
 class NetworkOptions(CheckpointOption, JsonOption):
-    """Of ``bench network``."""
+    """Options of ``bench network``."""
 
     files: tuple[Path, ...] = option("Motion files to send.", (), argument=True, exists=True)
     seconds: float = option("Seconds of each file at most.", 20.0, ge=5, le=3600)
@@ -64,13 +64,13 @@ class NetworkOptions(CheckpointOption, JsonOption):
 
 
 class ScalarsOptions(JsonOption):
-    """Of ``bench scalars``."""
+    """Options of ``bench scalars``."""
 
     seconds: float = option("Total seconds, approximately.", 60.0, ge=1, le=3600)
 
 
 class BridgeOptions(JsonOption):
-    """Of ``bench bridge``."""
+    """Options of ``bench bridge``."""
 
     seconds: float = option("Total seconds, approximately.", 120.0, ge=1, le=3600)
     lengths: tuple[Length, ...] = option("Measure only this one; repeatable.", (), flag="--length")
@@ -79,7 +79,7 @@ class BridgeOptions(JsonOption):
 
 
 class StepOptions(CheckpointOption, JsonOption):
-    """Of ``bench step``."""
+    """Options of ``bench step``."""
 
     seconds: float = option("Total seconds.", 20.0, ge=1, le=3600)
     backends: tuple[Literal["rust", "torch", "cuda-graph"], ...] = option(
@@ -89,7 +89,7 @@ class StepOptions(CheckpointOption, JsonOption):
 
 
 class TrainOptions(JsonOption):
-    """Of ``bench train``."""
+    """Options of ``bench train``."""
 
     seconds: float = option("Total seconds, approximately.", 120.0, ge=1, le=3600)
     size: Literal["small", "default"] = option("Model preset.", "small")
@@ -97,14 +97,14 @@ class TrainOptions(JsonOption):
 
 
 class PerformerOptions(JsonOption):
-    """Of ``bench performer``."""
+    """Options of ``bench performer``."""
 
     data: Path = option("The takes (a folder with cmu/ and more/).", exists=True, variable="PYANTICIP_DATA")
     seeds: int = option("Draws of noise for each held pose.", 1, ge=1)
 
 
 class SoundOptions(CheckpointOption, JsonOption):
-    """Of ``bench sound``."""
+    """Options of ``bench sound``."""
 
     files: tuple[Path, ...] = option("Motion files to play.", argument=True, exists=True)
     seconds: float = option("Seconds of each file at most.", 25.0, ge=5, le=3600)
@@ -113,7 +113,7 @@ class SoundOptions(CheckpointOption, JsonOption):
 
 
 class SoakOptions(JsonOption):
-    """Of ``soak``."""
+    """Options of ``soak``."""
 
     hours: float = option("Hours to play.", 1.0, gt=0, le=168)
     kills: int = option("Instead, run this many short shows and kill each.", 0, ge=0, le=10_000, metavar="N")

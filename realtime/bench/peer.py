@@ -1,9 +1,9 @@
-"""The other side of ``bench latency``, in a process of its own: a suit and a synth, or a bare echo.
+"""Child process of ``bench latency`` and ``bench performers``: a suit and a synth, or an echo server.
 
 ``python -P -m realtime.bench.peer suit``: reads a line of JSON and datagrams from standard input, sends them
-at a steady pace, pings the echo half a frame later, counts the bundles that come back.
-``... suits N``: the same of so many suits, each from a port of its own and at its own part of the period.
-``... echo``: returns every datagram at once and remembers how long that took from the kernel's stamp.
+at a steady rate, pings the echo half a frame later, and counts the bundles that it receives.
+``... suits N``: the same with N suits, each with its own port and phase within the period, without pings.
+``... echo``: returns every datagram at once, and measures the time since the kernel's timestamp.
 """
 
 from __future__ import annotations
@@ -21,42 +21,45 @@ from typing import Any
 
 from realtime import tuning
 
-_SPIN = 0.0003
-_TIMESTAMPNS = 35
+# Time before a deadline that is spun rather than slept.
+_SPIN_S = 0.0003
+# SO_TIMESTAMPNS of Linux; in Python's socket module from 3.12 on.
+_SO_TIMESTAMPNS = 35
 
 
 def _wait_until(when: float) -> None:
-    """Sleep most of the way, spin the rest: sleeps alone are late by up to a millisecond."""
-    rest = when - time.perf_counter() - _SPIN
-    if rest > 0:
-        time.sleep(rest)
+    """Sleep until shortly before, then spin: sleeps alone are late by up to a millisecond."""
+    sleep_s = when - time.perf_counter() - _SPIN_S
+    if sleep_s > 0:
+        time.sleep(sleep_s)
     while time.perf_counter() < when:
         pass
 
 
 def _drain(sock: socket.socket, into: list[bytes]) -> None:
+    """Append all waiting datagrams of a non-blocking socket."""
     with contextlib.suppress(BlockingIOError):
         while True:
             into.append(sock.recv(65536))
 
 
 def _numbers(bundles: list[bytes]) -> list[int]:
-    """The frame numbers of bundles: of their first element, `/anticip/frame ,if`."""
+    """The frame numbers of bundles, from their first element, `/anticip/frame ,if`."""
     return [int.from_bytes(b[40:44], "big") for b in bundles if b[20:40] == b"/anticip/frame\0\0,if\0"]
 
 
 def _datagrams(data: bytes) -> list[bytes]:
-    """Each has its length before it, u32 little-endian."""
-    out, at = [], 0
-    while at < len(data):
-        (size,) = struct.unpack_from("<I", data, at)
-        out.append(data[at + 4 : at + 4 + size])
-        at += 4 + size
+    """Split data into datagrams, each preceded by its length, u32 little-endian."""
+    out, offset = [], 0
+    while offset < len(data):
+        (size,) = struct.unpack_from("<I", data, offset)
+        out.append(data[offset + 4 : offset + 4 + size])
+        offset += 4 + size
     return out
 
 
-def _plan() -> dict[str, Any]:
-    """What the bench says is to be sent; without a bench there is nothing to do."""
+def _read_plan() -> dict[str, Any]:
+    """The bench's plan from standard input; exits if the bench has ended."""
     line = sys.stdin.buffer.readline()
     if not line:
         sys.exit()
@@ -64,10 +67,11 @@ def _plan() -> dict[str, Any]:
     return plan
 
 
-def _end_with_the_bench() -> None:
-    """Standard input is open as long as the bench lives.
+def _exit_with_parent() -> None:
+    """Exit when standard input is closed, which the bench keeps open while it runs.
 
-    Read past Python's buffer: its lock, held by this thread when the peer ends first, would be a fatal error.
+    Reads the descriptor directly: if this thread held the lock of Python's buffer when the process ends, that
+    would be a fatal error.
     """
     while os.read(sys.stdin.fileno(), 1):
         pass
@@ -75,7 +79,7 @@ def _end_with_the_bench() -> None:
 
 
 def suit() -> dict[str, Any]:
-    """Send, ping and count as standard input says; its first datagram is the skeleton."""
+    """Send, ping and count according to standard input, whose first datagram is the skeleton."""
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     receiver.bind(("127.0.0.1", 0))
@@ -83,20 +87,20 @@ def suit() -> dict[str, Any]:
     pinger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     pinger.setblocking(False)
     print(receiver.getsockname()[1], flush=True)
-    plan = _plan()
+    plan = _read_plan()
     skeleton, *frames = _datagrams(sys.stdin.buffer.read())
     to, echo = ("127.0.0.1", plan["port"]), ("127.0.0.1", plan["echo"])
     period, every = 1.0 / plan["rate"], plan["skeleton_every"]
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     time.sleep(plan["pause"])
-    begun = time.perf_counter() + 0.01
+    start = time.perf_counter() + 0.01
     sent = 0
     bundles: list[bytes] = []
     pongs: list[bytes] = []
     for k, datagram in enumerate(frames):
-        when = begun + k * period
+        when = start + k * period
         if skeleton and k % every == 0:
-            # Well before the frame, as a suit sends it between two frames.
+            # A quarter of a period before the frame, since a suit sends it between two frames.
             _wait_until(when - period / 4)
             sender.sendto(skeleton, to)
         _wait_until(when)
@@ -116,7 +120,7 @@ def suit() -> dict[str, Any]:
 
 
 def suits() -> dict[str, Any]:
-    """Send the same frames from each of so many suits, and count the bundles that come back."""
+    """Send the same frames from each of N suits, and count the bundles received."""
     receiver, *senders = (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(int(sys.argv[2]) + 1)
     )
@@ -125,15 +129,15 @@ def suits() -> dict[str, Any]:
     for sock in (receiver, *senders):
         sock.bind(("127.0.0.1", 0))
     print(json.dumps({"ports": [sock.getsockname()[1] for sock in (receiver, *senders)]}), flush=True)
-    plan = _plan()
+    plan = _read_plan()
     skeleton, *frames = _datagrams(sys.stdin.buffer.read())
     to, period = ("127.0.0.1", plan["port"]), 1.0 / plan["rate"]
     time.sleep(plan["pause"])
-    begun, count = time.perf_counter() + 0.01, 0
+    start, count = time.perf_counter() + 0.01, 0
     bundles: list[bytes] = []
     for k, datagram in enumerate(frames):
         for sender, phase in zip(senders, plan["phases"], strict=True):
-            _wait_until(begun + (k + phase) * period)
+            _wait_until(start + (k + phase) * period)
             if k % plan["skeleton_every"] == 0:
                 sender.sendto(skeleton, to)
             sender.sendto(datagram, to)
@@ -146,18 +150,18 @@ def suits() -> dict[str, Any]:
 
 
 def echo() -> dict[str, Any]:
-    """Return datagrams until one says end; with the pipeline's own priority unless told otherwise."""
+    """Return datagrams until one is ``end``; with the pipeline's priority unless the role is ``ordinary``."""
     if "ordinary" not in sys.argv:
         tuning.raise_priority()
         tuning.lock_memory()
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(("127.0.0.1", 0))
-    stamped = False
+    has_timestamps = False
     if sys.platform == "linux":
-        sock.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
-        stamped = True
+        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        has_timestamps = True
     print(sock.getsockname()[1], flush=True)
-    threading.Thread(target=_end_with_the_bench, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     times: list[float] = []
     ancillary: list[tuple[int, int, bytes]] = []
     while True:
@@ -167,12 +171,12 @@ def echo() -> dict[str, Any]:
             data, ancillary, _, peer = sock.recvmsg(2048, 128)
         if data == b"end":
             return {"times_ms": times}
-        begun = time.time_ns()
-        if stamped and ancillary:
+        received_ns = time.time_ns()
+        if has_timestamps and ancillary:
             seconds, nanos = struct.unpack_from("@qq", ancillary[0][2])
-            begun = seconds * 1_000_000_000 + nanos
+            received_ns = seconds * 1_000_000_000 + nanos
         sock.sendto(data, peer)
-        times.append((time.time_ns() - begun) / 1e6)
+        times.append((time.time_ns() - received_ns) / 1e6)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A synthetic performer for the benches: smooth, never twice the same, no file needed."""
+"""A synthetic performer for the benches: smooth, non-repeating, without a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _offsets() -> npt.NDArray[np.float32]:
 
 
 def sway(frames: int, joints: int, rate: float = RATE, seed: int = 0) -> npt.NDArray[np.float32]:
-    """(frames, joints, 4) unit quaternions wxyz: every joint swings about its own axis, .2 to 1.5 Hz."""
+    """Unit quaternions wxyz (frames, joints, 4); every joint oscillates about its own axis, .05 to 1.5 Hz."""
     rng = np.random.default_rng(seed)
     t = np.arange(frames)[:, None] / rate
     axis = rng.standard_normal((joints, 3))

@@ -1,7 +1,7 @@
-"""``pyanticip bench performers``: one process plays so many suits, which a second process sends at 50 Hz.
+"""``pyanticip bench performers``: one process plays several suits, which a second process sends at 50 Hz.
 
-Latency is the time from the kernel's receive stamp of the datagram that completes a frame to the return of
-the last send of that frame's bundle, of every performer's frames together.
+Latency is the time from the kernel's receive timestamp of the datagram that completes a frame to the return
+of the last send of that frame's bundle, over the frames of all performers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from pyanticip.errors import DeviceError
 from pyanticip.motion.atomic import check_out
 from pyanticip.vocabulary import RATE
 from realtime import tuning
-from realtime.bench.latency import SKELETON_EVERY, WARM_UP_SECONDS, answer, close_peer, go, peer, play
+from realtime.bench.latency import (
+    SKELETON_EVERY,
+    WARM_UP_SECONDS,
+    close_peer,
+    read_reply,
+    run_shows,
+    send_plan,
+    start_peer,
+)
 from realtime.bench.options import numbers
 from realtime.bench.performer import mocopi_datagrams
 from realtime.sockets import free_port
@@ -29,11 +37,11 @@ from realtime.sockets import free_port
 __all__ = ["Phases", "draw", "run", "table"]
 
 Phases = Literal["random", "even", "together"]
-_MOST = 64
-# The processes beside each show begin meanwhile.
-_PAUSE_EACH = 0.3
-# Seconds between two readings of the process's own clock, which is a call of the system.
-_SAMPLED_EVERY = 0.25
+_MAX_PERFORMERS = 64
+# Time for the child processes of each show to start, seconds per performer.
+_START_S = 0.3
+# Interval of the samples of the process's CPU time, each of which is a system call.
+_SAMPLE_INTERVAL_S = 0.25
 
 
 def run(
@@ -45,16 +53,20 @@ def run(
     model: bool = True,
     picture: Path | None = None,
 ) -> dict[str, Any]:
-    """Measure each of the numbers in ``count`` for so long after the warm-up; what ``--json`` prints.
+    """Measure each of the numbers in ``count`` for ``seconds`` after the warm-up; what ``--json`` prints.
 
-    ``phases`` is when within the 20 ms the suits send: each at a moment of its own, evenly, or all at once.
-    ``picture`` is where the curve is drawn, a PNG; a DeviceError where matplotlib or the folder is missing.
+    Args:
+        phases: when the suits send within the 20 ms: at random times, evenly spaced, or all at once.
+        picture: PNG file for the curve.
+
+    Raises:
+        DeviceError: matplotlib or the picture's folder is missing.
     """
     if picture is not None:
         check_out(picture, (".png",))
         if find_spec("matplotlib") is None:
             raise DeviceError("--picture needs matplotlib: pip install 'pyanticip[train]'")
-    counts = numbers("count", count, _MOST)
+    counts = numbers("count", count, _MAX_PERFORMERS)
     rows = [_measure(n, seconds, phases, prewarm, model) for n in counts]
     if picture is not None:
         draw(rows, picture)
@@ -62,7 +74,7 @@ def run(
 
 
 def _phases(n: int, phases: Phases) -> list[float]:
-    """Parts of the 20 ms, in order."""
+    """The times at which the suits send, as ascending shares of the 20 ms."""
     if phases == "random":
         return sorted(np.random.default_rng(n).random(n).tolist())
     return [i / n if phases == "even" else 0.0 for i in range(n)]
@@ -73,11 +85,11 @@ def _measure(n: int, seconds: float, phases: Phases, prewarm: bool, model: bool)
     from realtime.multi_show import open_multi_show
     from realtime.rig import load_rig
 
-    frames, warm = round((seconds + WARM_UP_SECONDS) * RATE), round(WARM_UP_SECONDS * RATE)
+    frames, warm_up = round((seconds + WARM_UP_SECONDS) * RATE), round(WARM_UP_SECONDS * RATE)
     skeleton, datagrams = mocopi_datagrams(frames, RATE)
-    suits = peer("suits", str(n))
+    suits = start_peer("suits", str(n))
     try:
-        receiver, *senders = answer(suits)["ports"]
+        receiver, *senders = read_reply(suits)["ports"]
         port = free_port()
         rig = load_rig(
             None,
@@ -92,38 +104,38 @@ def _measure(n: int, seconds: float, phases: Phases, prewarm: bool, model: bool)
             },
         )
         multi_show = open_multi_show(rig, MonotonicClock(), lambda line: None, prewarm=prewarm)
-        seen, used = array("q"), array("d")
+        observed, cpu_samples = array("q"), array("d")
 
         def observe(arrival: int, done: int, seq: int, stages: Sequence[int]) -> None:
-            seen.extend((seq, arrival, done - arrival, stages[3]))
+            observed.extend((seq, arrival, done - arrival, stages[3]))
 
-        async def watched() -> None:
+        async def run_sampled() -> None:
             show = asyncio.ensure_future(multi_show.run(pause + frames / RATE + 1.0))
             while not show.done():
-                used.extend((time.monotonic_ns(), time.process_time()))
-                await asyncio.wait({show}, timeout=_SAMPLED_EVERY)
+                cpu_samples.extend((time.monotonic_ns(), time.process_time()))
+                await asyncio.wait({show}, timeout=_SAMPLE_INTERVAL_S)
             await show
 
         for show in multi_show.shows.values():
             show.pipeline.observer = observe
-        pause = 1.0 + _PAUSE_EACH * n
+        pause = 1.0 + _START_S * n
         plan = {
             "port": port, "rate": RATE, "skeleton_every": SKELETON_EVERY, "pause": pause,
             "phases": _phases(n, phases),
         }  # fmt: skip
-        go(suits, plan, [skeleton, *datagrams])
+        send_plan(suits, plan, [skeleton, *datagrams])
         with tuning.realtime_mode():
             scheduling = tuning.raise_priority()
             tuning.lock_memory()
-            play(watched(), *multi_show.shows.values())
-            told = answer(suits)
+            run_shows(run_sampled(), *multi_show.shows.values())
+            reply = read_reply(suits)
     finally:
         close_peer(suits)
-    rows = np.array(seen, np.int64).reshape(-1, 4)
-    rows = rows[rows[:, 0] >= warm]
-    # Between the samples around: a loop that is behind takes few.
-    wall = np.array([rows[:, 1].min(), rows[:, 1].max()] if len(rows) else used[:3:2], float)
-    cpu = np.interp(wall, used[::2], used[1::2])
+    rows = np.array(observed, np.int64).reshape(-1, 4)
+    rows = rows[rows[:, 0] >= warm_up]
+    # CPU time is interpolated between samples: an event loop that is behind takes few.
+    wall = np.array([rows[:, 1].min(), rows[:, 1].max()] if len(rows) else cpu_samples[:3:2], float)
+    cpu = np.interp(wall, cpu_samples[::2], cpu_samples[1::2])
     latency = rows[:, 2] / 1e6
     return {
         "performers": n,
@@ -134,14 +146,14 @@ def _measure(n: int, seconds: float, phases: Phases, prewarm: bool, model: bool)
         "step_us": percentiles(rows[:, 3] / 1e3, (50, 99)),
         "cpu": round(float(1e9 * np.ptp(cpu) / max(np.ptp(wall), 1.0)), 3),
         "frames": len(rows),
-        "missed": n * (frames - warm) - len(rows),
-        "bundles_received": told["bundles"],
+        "missed": n * (frames - warm_up) - len(rows),
+        "bundles_received": reply["bundles"],
         "scheduling": scheduling,
     }
 
 
 def table(result: dict[str, Any]) -> str:
-    """The curve as a page has it."""
+    """The result as a Markdown table."""
     lines = [
         "| performers | p50 | p90 | p99 | max, ms | a core | missed |",
         "|---:|---:|---:|---:|---:|---:|---:|",
@@ -155,9 +167,10 @@ def table(result: dict[str, Any]) -> str:
 
 
 def draw(rows: Sequence[dict[str, Any]], out: Path) -> None:
-    """Write a PNG of the curve: latency beside the 20 ms that a frame has, and the share of a core.
+    """Write a PNG of latency, with the 20 ms of a frame, and CPU time over the number of performers.
 
-    Raises OSError where it cannot be written.
+    Raises:
+        OSError: it cannot be written.
     """
     from matplotlib.figure import Figure
 

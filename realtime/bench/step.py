@@ -1,12 +1,12 @@
-"""``pyanticip bench step``: what one model step takes at the live pace, cold and prewarmed, per backend.
+"""``pyanticip bench step``: time of one model step at the live rate, cold and prewarmed, per backend.
 
-At 50 Hz caches and clocks go cold between two frames, so a hot loop says little: every step here comes 20 ms
-after the one before. ``warm`` does what the live pipeline does, the backend's dummy step shortly before;
-``cold`` sleeps. Backends and modes take turns in one run, so
-that what disturbs the machine disturbs them alike.
+At 50 Hz caches and clocks go cold between two frames, so a tight loop says little: here every step comes 20
+ms after the one before. ``warm`` prewarms as the live pipeline does, with the backend's dummy step shortly
+before; ``cold`` sleeps. Backends and modes alternate in one run, so that disturbances of the machine affect
+all of them.
 
-With ``performers``, what a step of so many at once takes, at the same pace and cold: of a batch with a state
-a row where torch steps it, of one stream after the other in the Rust core.
+With ``performers``, the time of a step of several performers, at the same rate and cold: a batch with a state
+per row in torch, one stream after the other in the Rust core.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from realtime.step.open import cuda_present, open_backend
 
 __all__ = ["run", "table"]
 
+#: Time before a step at which it is prewarmed.
 PREWARM_SECONDS = 0.0015
-#: Steps in a turn, of which the first are left out: the turn before had other weights in the caches.
+#: Steps in a turn, and those at its start that are not counted: the caches hold other weights then.
 TURN, SETTLING = 60, 10
 MODES = ("cold", "warm")
-MOST_PERFORMERS = 4096
+MAX_PERFORMERS = 4096
 
 
 def run(
@@ -51,22 +52,22 @@ def run(
     """Measure; the object that ``--json`` prints.
 
     Args:
-        seconds: how long to measure, all backends and modes together.
-        backends: names; by default every one that works here.
-        checkpoint: its folder; by default the one that comes with the package, or, where there is none, a
-            random one of the same size (``random`` says so).
+        seconds: total time for all backends and modes.
+        backends: names; by default all that work here.
+        checkpoint: its folder; by default the packaged one, or if there is none, a random one of the same
+            size (then ``random`` is true).
         performers: numbers of performers to step at once; by default one performer, cold and warm.
 
     Raises:
-        DeviceError: a backend that was named does not work here; of the others ``skipped`` tells why not.
+        DeviceError: a named backend does not work here; for the others, ``skipped`` has the reason.
 
     Returns:
         ``steps_us`` by backend and mode: ``fast`` (frames without the slow pathway), ``slow`` (frames that
         run it too) and ``all``, each with p50, p90, p99 in microseconds and the number of steps. With
-        ``performers`` instead ``batch_us`` by backend and number: p50, p90, p99 of a whole batch, p50 a
-        ``performer``, the number of steps and ``why`` it is not faster, where that is known.
+        ``performers`` instead ``batch_us`` by backend and number: p50, p90, p99 of a whole batch, p50 per
+        ``performer``, the number of steps, and ``why`` it is not faster, where that is known.
     """
-    counts = numbers("performers", performers, MOST_PERFORMERS) if performers else []
+    counts = numbers("performers", performers, MAX_PERFORMERS) if performers else []
     names = list(backends or ["rust"])
     if not backends and find_spec("torch") is not None:
         names += ["torch", *(["cuda-graph"] if cuda_present() else [])]
@@ -81,7 +82,7 @@ def run(
 
 
 def table(result: dict[str, Any]) -> Table:
-    """The result as a table for people."""
+    """The result as a table."""
     model = result["checkpoint"] + (" (random weights)" if result["random"] else "")
     shown = Table(title=f"model step at 50 Hz, microseconds: {model}, {result['parameters']:,} parameters")
     if "batch_us" in result:
@@ -111,7 +112,7 @@ def _random_checkpoint(folder: Path) -> Path:
     torch.manual_seed(0)
     model = MotionTransformer(ModelConfig())
     with torch.no_grad():
-        # Away from the start, where zero biases would drop out of the graph.
+        # Away from the initial values, whose zero biases would drop out of the graph.
         for parameter in model.parameters():
             parameter.add_(0.02 * torch.randn_like(parameter))
     return save_checkpoint(folder / "random", model)
@@ -128,21 +129,23 @@ def _measure(
 ) -> dict[str, Any]:
     skipped: dict[str, str] = {}
 
-    def opened(open_one: Callable[[str], Any]) -> dict[str, Any]:
-        found = {}
+    def open_all(open_one: Callable[[str], Any]) -> dict[str, Any]:
+        backends = {}
         for name in names:
             try:
-                found[name] = open_one(name)
+                backends[name] = open_one(name)
             except DeviceError as error:
                 if named:
                     raise
                 skipped[name] = str(error)
-        return found
+        return backends
 
     measured = (
-        {"batch_us": _batches(seconds, opened, manifest, counts)}
+        {"batch_us": _batches(seconds, open_all, manifest, counts)}
         if counts
-        else {"steps_us": _steps(seconds, opened(lambda name: open_backend(name, manifest.folder)), manifest)}
+        else {
+            "steps_us": _steps(seconds, open_all(lambda name: open_backend(name, manifest.folder)), manifest)
+        }
     )
     return {
         **measured,
@@ -159,7 +162,7 @@ def _measure(
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _without_gc() -> Iterator[None]:
     was_enabled = gc.isenabled()
     gc.collect()
     gc.disable()
@@ -170,69 +173,71 @@ def _undisturbed() -> Iterator[None]:
             gc.enable()
 
 
-def _steps(seconds: float, opened: dict[str, StepBackend], manifest: Manifest) -> dict[str, Any]:
-    """Single performers, cold and warm."""
+def _steps(seconds: float, backends: dict[str, StepBackend], manifest: Manifest) -> dict[str, Any]:
+    """Times of single performers, cold and warm."""
     stride = manifest.config.slow_stride
-    turns = max(1, round(seconds * RATE / TURN / max(1, len(opened) * len(MODES))))
-    took: dict[tuple[str, str], list[tuple[bool, float]]] = {}
+    turns = max(1, round(seconds * RATE / TURN / max(1, len(backends) * len(MODES))))
+    times: dict[tuple[str, str], list[tuple[bool, float]]] = {}
     rows = _performance(TURN + stride)
     try:
-        with _undisturbed():
+        with _without_gc():
             for _ in range(turns):
-                for name, backend in opened.items():
+                for name, backend in backends.items():
                     for mode in MODES:
-                        took.setdefault((name, mode), []).extend(_turn(backend, rows, stride, mode == "warm"))
+                        turn = _turn(backend, rows, stride, mode == "warm")
+                        times.setdefault((name, mode), []).extend(turn)
     finally:
-        for backend in opened.values():
+        for backend in backends.values():
             backend.close()
     return {
-        name: {mode: _summary(took[name, mode]) for mode in MODES if (name, mode) in took} for name in opened
+        name: {mode: _summary(times[name, mode]) for mode in MODES if (name, mode) in times}
+        for name in backends
     }
 
 
 def _batches(
     seconds: float,
-    opened: Callable[[Callable[[str], Any]], dict[str, Any]],
+    open_all: Callable[[Callable[[str], Any]], dict[str, Any]],
     manifest: Manifest,
     counts: Sequence[int],
 ) -> dict[str, Any]:
-    """Many performers at once, the backends in turns for each number of them."""
+    """Times of several performers at once; the backends alternate for each number of performers."""
     stride = manifest.config.slow_stride
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for count in counts:
-        batches = opened(partial(_batch, manifest=manifest, count=count))
+        batches = open_all(partial(_batch, manifest=manifest, count=count))
         turns = max(1, round(seconds * RATE / TURN / max(1, len(counts) * len(batches))))
-        took: dict[str, list[float]] = {name: [] for name in batches}
-        # Each performer has a movement of their own, and pools that close at a moment of their own.
+        durations: dict[str, list[float]] = {name: [] for name in batches}
+        # The performers move differently, and run the slow pathway in different frames.
         rows = np.stack([np.roll(_performance(TURN), 7 * i, 0) for i in range(count)], 1)
-        began = np.arange(count) % stride
+        first_frame = np.arange(count) % stride
         for batch in batches.values():
             for frame in range(8 * stride):
-                batch.step(rows[frame % TURN], began <= frame)
-        with _undisturbed():
+                batch.step(rows[frame % TURN], first_frame <= frame)
+        with _without_gc():
             for _ in range(turns):
                 for name, batch in batches.items():
-                    took[name] += _batch_turn(batch, rows)
-        for name, values in took.items():
+                    durations[name] += _batch_turn(batch, rows)
+        for name, values in durations.items():
             times = percentiles(values, (50, 90, 99), 1e6)
-            a_performer = round(times["p50"] / count, 3)
+            per_performer = round(times["p50"] / count, 3)
             why = getattr(batches[name], "why", "")
-            found.setdefault(name, {})[str(count)] = {
-                **times, "performer": a_performer, "steps": len(values), "why": why
+            results.setdefault(name, {})[str(count)] = {
+                **times, "performer": per_performer, "steps": len(values), "why": why
             }  # fmt: skip
-    return found
+    return results
 
 
 def _batch_turn(batch: _Batch, rows: Any) -> list[float]:
-    took = []
+    durations = []
     due = time.perf_counter()
     for row in rows:
         due += 1.0 / RATE
         time.sleep(max(0.0, due - time.perf_counter()))
         start = time.perf_counter()
         batch.step(row)
-        took.append(time.perf_counter() - start)
-    return took[SETTLING:]
+        durations.append(time.perf_counter() - start)
+    return durations[SETTLING:]
 
 
 class _Batch(Protocol):
@@ -240,7 +245,7 @@ class _Batch(Protocol):
 
 
 class _Streams:
-    """Performers of the Rust core, one after the other."""
+    """Several performers on the Rust backend, stepped one after the other."""
 
     def __init__(self, checkpoint: Path, count: int) -> None:
         self._streams = [open_backend("rust", checkpoint) for _ in range(count)]
@@ -268,11 +273,11 @@ def _batch(name: str, manifest: Manifest, count: int) -> _Batch:
 
 
 def _turn(backend: StepBackend, rows: Any, stride: int, warm: bool) -> list[tuple[bool, float]]:
-    """A turn of paced steps from a fresh state: whether each ran the slow pathway, and its seconds."""
+    """A turn of paced steps from a reset state: whether each ran the slow pathway, and its seconds."""
     backend.reset()
-    # Full rings: what is timed is the steady state.
+    # Fill the state's rings, so that the steady state is timed.
     backend.step(np.tile(rows[:stride], (8, 1)))
-    took = []
+    durations = []
     due = time.perf_counter()
     for i in range(TURN):
         row = rows[i : i + 1]
@@ -283,15 +288,15 @@ def _turn(backend: StepBackend, rows: Any, stride: int, warm: bool) -> list[tupl
         time.sleep(max(0.0, due - time.perf_counter()))
         start = time.perf_counter()
         backend.step(row)
-        took.append(((i + 1) % stride == 0, time.perf_counter() - start))
-    return took[SETTLING:]
+        durations.append(((i + 1) % stride == 0, time.perf_counter() - start))
+    return durations[SETTLING:]
 
 
-def _summary(took: Sequence[tuple[bool, float]]) -> dict[str, dict[str, float]]:
+def _summary(steps: Sequence[tuple[bool, float]]) -> dict[str, dict[str, float]]:
     kinds = {
-        "fast": [s for slow, s in took if not slow],
-        "slow": [s for slow, s in took if slow],
-        "all": [s for _, s in took],
+        "fast": [s for slow, s in steps if not slow],
+        "slow": [s for slow, s in steps if slow],
+        "all": [s for _, s in steps],
     }
     return {
         kind: {**percentiles(values, (50, 90, 99), 1e6), "steps": len(values)}
@@ -300,8 +305,7 @@ def _summary(took: Sequence[tuple[bool, float]]) -> dict[str, dict[str, float]]:
 
 
 def _performance(length: int) -> Any:
-    """Smooth made-up feature rows (length, 279) float32: what they say does not matter, that they vary
-    does."""
+    """Smooth synthetic feature rows (length, 279) float32; only that they vary matters."""
     t = np.arange(length)[:, None] / RATE
     rng = np.random.default_rng(0)
     frequency, phase = rng.uniform(0.2, 2.0, FEATURES), rng.uniform(0, 2 * np.pi, FEATURES)

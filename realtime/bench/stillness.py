@@ -1,6 +1,7 @@
-"""What the performer's noise gate and range do: stillness, levels, and movement that passes unchanged.
+"""``pyanticip bench performer``: effect of the performer's noise gate and range.
 
-The whole pipeline runs offline, as ``render`` runs it; the voice is heard in LUFS.
+Stillness of held poses, sound levels, and whether movement passes unchanged. The whole pipeline runs offline,
+as in ``render``; the voice's loudness is in LUFS.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = ["IDLE", "PAIRS", "POSES", "UNCHANGED", "jitter", "perform", "run", "t
 F64 = npt.NDArray[np.float64]
 Say = Callable[[str], None]
 
-#: Poses to hold: a clip of CMU or others, and a second of it.
+#: Held poses: a clip, and the time of the pose in it, seconds.
 POSES = (
     ("cmu/49_09.amc", 6.0),
     ("cmu/05_12.bvh", 4.0),
@@ -43,7 +44,7 @@ POSES = (
     ("cmu/14_24.amc", 10.0),
     ("more/reactidle/p001/001_acted.bvh", 20.0),
 )
-#: Ten clips and, for each, another take of the same person to be calibrated on.
+#: Clips, each with another take of the same person for calibration, and the kind of movement.
 PAIRS = (
     ("49_09.amc", "49_10.amc", "slow dance"),
     ("49_19.amc", "49_18.amc", "balance"),
@@ -56,9 +57,9 @@ PAIRS = (
     ("01_08.bvh", "01_10.bvh", "climb, sit"),
     ("35_02.amc", "35_05.amc", "walk"),
 )
-#: Standing about.
+#: Clips of people standing idly.
 IDLE = "more/reactidle"
-#: Movement that should pass as it came.
+#: Movement that should pass unchanged.
 UNCHANGED = {
     "walking": tuple(
         f"cmu/{n}" for n in ("02_01.bvh", "06_01.bvh", "35_02.amc", "39_01.amc", "16_15.amc", "49_01.amc")
@@ -70,30 +71,31 @@ UNCHANGED = {
     "other": tuple(f"cmu/{n}" for n in ("02_05.amc", "06_13.bvh", "14_11.amc", "16_05.amc", "01_08.bvh")),
 }
 _LOUDNESS = PARAMETERS.index("loudness")
-_SETTLED = 50
+# Frames after the gate's first opening that are not compared.
+_SETTLE_FRAMES = 50
 
 
 def perform(clip: Clip, rig: Rig, *, sound: bool = True) -> CaptureSink:
-    """Play a clip through the pipeline that ``rig`` describes, sent as it is on its own skeleton."""
+    """Play a clip, on its own skeleton, through the pipeline that ``rig`` describes."""
     clock = OfflineClock()
-    roll = OfflineListener(clock, open_voice("default", {}, SAMPLE_RATE)) if sound else CaptureSink(clock)
-    pipeline = assemble(rig, clock, kind="msgpack", sinks=[roll])
+    capture = OfflineListener(clock, open_voice("default", {}, SAMPLE_RATE)) if sound else CaptureSink(clock)
+    pipeline = assemble(rig, clock, kind="msgpack", sinks=[capture])
     try:
-        shown = (Datagram(*pair) for pair in datagrams(clip, "msgpack"))
-        play_offline(shown, clock, pipeline.feed)
+        stream = (Datagram(*pair) for pair in datagrams(clip, "msgpack"))
+        play_offline(stream, clock, pipeline.feed)
         pipeline.run_until(clock.now_ns())
     finally:
         pipeline.close()
-    return roll
+    return capture
 
 
 def with_performer(**keys: object) -> Rig:
-    """The built-in rig with these keys of ``[performer]``."""
+    """The built-in rig with these keys in ``[performer]``."""
     return load_rig(None, {"model": {"backend": "rust"}, "performer": keys})
 
 
 def turned(quats: npt.NDArray[np.float32], turns: F64) -> npt.NDArray[np.float32]:
-    """Rotations (..., 4), each turned by a rotation vector (..., 3), radians, in its own frame."""
+    """Rotations (..., 4), each rotated by a rotation vector (..., 3), radians, in its own frame."""
     half = turns / 2.0
     angle = np.linalg.norm(half, axis=-1, keepdims=True)
     turn = np.concatenate([np.cos(angle), np.sinc(angle / np.pi) * half], axis=-1)
@@ -101,9 +103,9 @@ def turned(quats: npt.NDArray[np.float32], turns: F64) -> npt.NDArray[np.float32
 
 
 def jitter(clip: Clip, second: float, degrees: float, slow: bool, seed: int, length: float = 60.0) -> Clip:
-    """A held pose of ``clip`` whose joints all tremble, at 60 frames a second.
+    """A held pose of ``clip`` with noise on all joints, at 60 frames a second for ``length`` seconds.
 
-    Normal noise of ``degrees`` rms about each axis, white or below 5 Hz.
+    The noise is normal, of ``degrees`` rms about each axis, white or (``slow``) below 5 Hz.
     """
     frame, count = min(round(second * clip.rate), len(clip) - 1), round(length * 60.0)
     noise = np.random.default_rng(seed).standard_normal((count, len(clip.skeleton), 3))
@@ -118,7 +120,16 @@ def jitter(clip: Clip, second: float, degrees: float, slow: bool, seed: int, len
 
 
 def run(data: Path, *, seeds: int = 1, say: Say = lambda line: None) -> dict[str, Any]:
-    """Every table; ``data`` holds ``cmu`` and ``more``, ``seeds`` are draws of noise for each pose."""
+    """Compute all tables.
+
+    Args:
+        data: folder with ``cmu`` and ``more``.
+        seeds: draws of noise for each pose.
+        say: receives each row.
+
+    Raises:
+        OptionError: the folder has no ``cmu``.
+    """
     if not (data / "cmu").is_dir():
         raise OptionError(f"{data}: expected a folder that holds cmu and more")
     calibrated = {clip: calibrate_from(data / "cmu" / take, with_performer()) for clip, take, _ in PAIRS}
@@ -137,18 +148,18 @@ def _reported(rows: Iterator[dict[str, Any]], say: Say) -> Iterator[dict[str, An
 
 
 def _still(data: Path, seeds: int, table: Table) -> Iterator[dict[str, Any]]:
-    """The loudest of all poses and draws."""
+    """Loudness of held poses, the loudest of all poses and draws."""
     rigs = {"off": with_performer(enabled=False, steady=False), "on": with_performer()}
     rigs["calibrated"] = with_performer(**table)
     for slow, degrees in itertools.product((False, True), (0.2, 0.5, 1.0)):
         row: dict[str, Any] = {"jitter": "below 5 Hz" if slow else "white", "degrees": degrees}
         for name, rig in rigs.items():
-            rolls = [
+            captures = [
                 perform(jitter(load_motion(data / path), second, degrees, slow, seed), rig)
                 for (path, second), seed in itertools.product(POSES, range(seeds))
             ]
-            row[f"lufs_{name}"] = round(max(_lufs(roll) for roll in rolls), 1)
-            row[f"events_{name}"] = max(len(roll.events) for roll in rolls)
+            row[f"lufs_{name}"] = round(max(_lufs(capture) for capture in captures), 1)
+            row[f"events_{name}"] = max(len(capture.events) for capture in captures)
         yield row
 
 
@@ -159,9 +170,9 @@ def _range(data: Path, tables: dict[str, Table]) -> Iterator[dict[str, Any]]:
         rigs = {"off": with_performer(enabled=False), "calibrated": with_performer(**tables[path])}
         rigs["running"] = with_performer()
         for name, rig in rigs.items():
-            roll = perform(clip, rig)
-            low, high = np.quantile(_loudness(roll), (0.05, 0.95))
-            row[f"lufs_{name}"], row[f"span_{name}"] = round(_lufs(roll), 1), round(float(high - low), 2)
+            capture = perform(clip, rig)
+            low, high = np.quantile(_loudness(capture), (0.05, 0.95))
+            row[f"lufs_{name}"], row[f"span_{name}"] = round(_lufs(capture), 1), round(float(high - low), 2)
         yield row
 
 
@@ -171,54 +182,57 @@ def _idle(data: Path) -> Iterator[dict[str, Any]]:
         clip = load_motion(path)
         row: dict[str, Any] = {"clip": path.name, "seconds": round(clip.duration)}
         for name, rig in rigs.items():
-            roll = perform(clip, rig)
-            row[f"lufs_{name}"], row[f"events_{name}"] = round(_lufs(roll), 1), len(roll.events)
-            row[f"median_{name}"] = round(float(np.median(_loudness(roll))), 2)
+            capture = perform(clip, rig)
+            row[f"lufs_{name}"], row[f"events_{name}"] = round(_lufs(capture), 1), len(capture.events)
+            row[f"median_{name}"] = round(float(np.median(_loudness(capture))), 2)
         yield row
 
 
 def _unchanged(data: Path) -> Iterator[dict[str, Any]]:
-    """Error of the eight parameters with the gate against without it, over their SD in a kind of movement."""
+    """Difference of the eight parameters with and without the gate, over their SD in a kind of movement."""
     off, on = (with_performer(enabled=False, steady=steady) for steady in (False, True))
     for kind, paths in UNCHANGED.items():
-        wrong, plain, moved, beats = [], [], [], []
+        errors, references, begins, beats = [], [], [], []
         for path in paths:
             clip = load_motion(data / path)
             without, gated = (perform(clip, rig, sound=False) for rig in (off, on))
             before, after = np.array(without.params), np.array(gated.params)
-            # From a second after the gate opened for the first time.
-            begin = next((i for i, p in enumerate(gated.params) if p[_LOUDNESS] > 0.0), len(after)) + _SETTLED
-            wrong.append(after - before)
-            plain.append(before)
-            moved.append(begin)
+            # From a second after the gate first opened.
+            begin = (
+                next((i for i, p in enumerate(gated.params) if p[_LOUDNESS] > 0.0), len(after))
+                + _SETTLE_FRAMES
+            )
+            errors.append(after - before)
+            references.append(before)
+            begins.append(begin)
             beats += _matched(without, gated, begin / RATE)
         yield {
             "kind": kind,
-            "error": _relative(wrong, plain, moved),
-            "error_with_beginnings": _relative(wrong, plain, [0] * len(wrong)),
-            "opens_after_s": round(float(np.median(moved)) / RATE - _SETTLED / RATE, 2),
+            "error": _relative_error(errors, references, begins),
+            "error_with_beginnings": _relative_error(errors, references, [0] * len(errors)),
+            "opens_after_s": round(float(np.median(begins)) / RATE - _SETTLE_FRAMES / RATE, 2),
             "beats": len(beats),
             "beats_within_20_ms": sum(beats),
         }
 
 
-def _relative(wrong: Sequence[F64], plain: Sequence[F64], begins: Sequence[int]) -> float:
-    error = np.concatenate([e[b:] for e, b in zip(wrong, begins, strict=True)])
-    usual = np.concatenate([p[b:] for p, b in zip(plain, begins, strict=True)])
-    return round(float(np.mean(np.sqrt((error**2).mean(0)) / usual.std(0))), 3)
+def _relative_error(errors: Sequence[F64], references: Sequence[F64], begins: Sequence[int]) -> float:
+    error = np.concatenate([e[b:] for e, b in zip(errors, begins, strict=True)])
+    reference = np.concatenate([r[b:] for r, b in zip(references, begins, strict=True)])
+    return round(float(np.mean(np.sqrt((error**2).mean(0)) / reference.std(0))), 3)
 
 
 def _matched(without: CaptureSink, gated: CaptureSink, since: float) -> list[bool]:
-    """Whether each beat without the gate has one with it within 20 ms, and the other way round."""
-    told = [[due for due in roll.due("onset") if due >= since] for roll in (without, gated)]
-    pairs = ((a, b) for a, b in (told, told[::-1]))
+    """For each beat without the gate, whether there is one with it within 20 ms, and vice versa."""
+    beats = [[due for due in capture.due("onset") if due >= since] for capture in (without, gated)]
+    pairs = ((a, b) for a, b in (beats, beats[::-1]))
     return [any(abs(t - u) <= 0.0205 for u in b) for a, b in pairs for t in a]
 
 
-def _lufs(roll: CaptureSink) -> float:
-    assert isinstance(roll, OfflineListener)
-    return integrated(roll.sound)
+def _lufs(capture: CaptureSink) -> float:
+    assert isinstance(capture, OfflineListener)
+    return integrated(capture.sound)
 
 
-def _loudness(roll: CaptureSink) -> F64:
-    return np.array(roll.params)[:, _LOUDNESS]
+def _loudness(capture: CaptureSink) -> F64:
+    return np.array(capture.params)[:, _LOUDNESS]

@@ -1,1 +1,1 @@
-"""What the commands of `pyanticip` that play, show and send do: one file each."""
+"""Implementations of the `pyanticip` commands that play, monitor, record and send, one module each."""

@@ -1,4 +1,4 @@
-"""What ``pyanticip info`` says of what was made of takes: a memory, a mapping, a checkpoint."""
+"""``pyanticip info`` for memories, mappings and checkpoints."""
 
 from __future__ import annotations
 
@@ -29,52 +29,56 @@ from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, HORIZONS_MS, PARAMETE
 
 __all__ = ["describe_artifact"]
 
-_LARGEST_HEADER = 8 << 20
+_MAX_HEADER_BYTES = 8 << 20
 
-_ELSEWHERE = (("set.json", "data set", "train data inspect"), ("project.json", "teach project", "teach list"))
-"""What a folder holds, what that makes it, the command that describes it."""
+_OTHER_FOLDERS = (
+    ("set.json", "data set", "train data inspect"),
+    ("project.json", "teach project", "teach list"),
+)
+"""Manifest of a folder, its kind, and the command that describes it."""
 
-Found = tuple[dict[str, Any], list[str]]
+Description = tuple[dict[str, Any], list[str]]
+"""The description as a dict (for --json), and as lines of text."""
 
 
-def describe_artifact(file: Path) -> Found | None:
-    """What a memory, a mapping or a checkpoint (its folder) holds, and that in lines; None: it is none.
+def describe_artifact(file: Path) -> Description | None:
+    """Describe a memory, a mapping or a checkpoint (its folder, or a file in it); None: it is none of these.
 
     Raises:
-        MotionError: it is one, and damaged or of another version.
+        MotionError: it is damaged or of another version.
         OptionError: another command describes it.
     """
     folder = file.parent if file.name in (MANIFEST, WEIGHTS) else file
-    if any((folder / inside / MANIFEST).is_file() for inside in ("", "checkpoint", "model")):
+    if any((folder / subfolder / MANIFEST).is_file() for subfolder in ("", "checkpoint", "model")):
         return _checkpoint(folder)
-    for inside, what, command in _ELSEWHERE:
-        if (file / inside).is_file():
-            raise OptionError(f"{file}: is a {what}; see it with: pyanticip {command} {file}")
+    for name, kind, command in _OTHER_FOLDERS:
+        if (file / name).is_file():
+            raise OptionError(f"{file}: is a {kind}; see it with: pyanticip {command} {file}")
     if file.suffix == ".toml":
         raise OptionError(f"{file}: is no motion; if it is a rig, see it with: pyanticip rig check {file}")
     if is_memory(file):
         return _memory(file)
-    return _mapping(file) if MAPPING in _about(file) else None
+    return _mapping(file) if MAPPING in _metadata(file) else None
 
 
-def _about(file: Path) -> dict[str, Any]:
-    """The metadata of a safetensors file; nothing of any other."""
+def _metadata(file: Path) -> dict[str, Any]:
+    """The metadata of a safetensors file; empty for any other file."""
     if not file.is_file():
         return {}
     with open_file(file) as opened:
         size = int.from_bytes(opened.read(8), "little")
-        header = opened.read(size) if 2 <= size <= _LARGEST_HEADER else b""
+        header = opened.read(size) if 2 <= size <= _MAX_HEADER_BYTES else b""
     try:
-        found = json.loads(header)["__metadata__"]
+        metadata = json.loads(header)["__metadata__"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
-def _memory(file: Path) -> Found:
-    memory, followed, _ = load_rehearsal(file)
+def _memory(file: Path) -> Description:
+    memory, poses, _ = load_rehearsal(file)
     names, _, _, origins = memory.moments()
-    lengths = {name: len(quats) / RATE for name, quats in followed.items()}
+    lengths = {name: len(quats) / RATE for name, quats in poses.items()}
     moments = Counter(origins[:, 0].tolist())
     takes: list[dict[str, Any]] = [
         {
@@ -86,17 +90,17 @@ def _memory(file: Path) -> Found:
     ]
     seconds = round(sum(lengths.values()), 2)
     found = {"file": str(file), "kind": "memory", "takes": takes, "seconds": seconds, "moments": len(memory)}
-    of = f"{counted(len(takes), 'take')}, {seconds:.2f} s, {counted(len(memory), 'moment')}"
-    lines = [f"{file}: a memory of {of}"]
+    content = f"{counted(len(takes), 'take')}, {seconds:.2f} s, {counted(len(memory), 'moment')}"
+    lines = [f"{file}: a memory of {content}"]
     for take in takes:
         length = "not followed" if take["seconds"] is None else f"{take['seconds']:.2f} s"
         lines.append(f"  {take['take']}: {length}, {counted(take['moments'], 'moment')}")
     return found, lines
 
 
-def _mapping(file: Path) -> Found:
+def _mapping(file: Path) -> Description:
     mapping = load_mapping(file)
-    lacking = [name for name, there in zip(CANONICAL_JOINTS, mapping.mask, strict=True) if not there]
+    missing = [name for name, present in zip(CANONICAL_JOINTS, mapping.mask, strict=True) if not present]
     found = {
         "file": str(file),
         "kind": "mapping",
@@ -106,7 +110,7 @@ def _mapping(file: Path) -> Found:
         "classes": {name: list(labels) for name, labels in mapping.classes.items()},
         "gestures": {gesture.name: len(gesture.takes) for gesture in mapping.gestures},
         "model": (mapping.model or {}).get("name") if mapping.needs_model else None,
-        "lacking": lacking,
+        "lacking": missing,
         "lead_ms": mapping.lead_ms,
         "beyond": mapping.beyond,
         "novelty": mapping.novelty_limit,
@@ -118,12 +122,12 @@ def _mapping(file: Path) -> Found:
         f"  gesture {gesture.name}: {counted(len(gesture.takes), 'take')}" for gesture in mapping.gestures
     ]
     lines.append(f"  plays with {found['model'] or 'every model, and without one'}")
-    lines.append(f"  taught without {', '.join(lacking)}" if lacking else "  taught with all joints")
+    lines.append(f"  taught without {', '.join(missing)}" if missing else "  taught with all joints")
     limit = "" if mapping.beyond == "play" else f" above a novelty of {mapping.novelty_limit:g}"
     return found, [*lines, f"  {mapping.lead_ms} ms ahead; far from all shown: {mapping.beyond}{limit}"]
 
 
-def _checkpoint(folder: Path) -> Found:
+def _checkpoint(folder: Path) -> Description:
     data = read_description(folder)
     manifest: Manifest | ForecastManifest
     if data.get("format") == LANGUAGE_FORMAT:
@@ -141,8 +145,8 @@ def _checkpoint(folder: Path) -> Found:
     if data["format"] == FORMAT:
         lines.append(f"  plays {', '.join(PARAMETERS)}; events {', '.join(EVENTS)}")
         lines.append(f"  {', '.join(map(str, HORIZONS_MS))} ms ahead")
-    held = manifest.training.get("held_out")
-    for side, people in held.items() if isinstance(held, dict) else ():
+    held_out = manifest.training.get("held_out")
+    for side, people in held_out.items() if isinstance(held_out, dict) else ():
         if isinstance(people, list):
             lines.append(f"  kept apart for {side}: {', '.join(map(str, people)) or 'nobody'}")
     return found, lines

@@ -1,4 +1,4 @@
-"""``pyanticip calibrate``: a pipeline that plays nowhere, watched while somebody stands and moves."""
+"""``pyanticip calibrate``: observe a pipeline without sinks while the performer stands still and moves."""
 
 from __future__ import annotations
 
@@ -24,18 +24,22 @@ from realtime.stage import assemble
 
 __all__ = ["calibrate_from", "calibrate_live"]
 
-_PATIENCE = 10.0
+_TIMEOUT_S = 10.0
+"""Longest wait for progress of a stage."""
 
 
 def calibrate_from(file: Path, rig: Rig, say: Callable[[str], None] | None = None) -> Table:
-    """The performer of a recording or a motion file: all of it counts as moving, less what stands still.
+    """Calibrate to the performer in a recording or a motion file; everything that is not still is moving.
 
-    Of a recording it is who was heard then. ``say`` is told what had to be decided in reading it. Raises a
-    MotionError, OSError.
+    In a recording with several senders it is the one that was heard then. ``say`` receives warnings about
+    the file.
+
+    Raises:
+        MotionError, OSError: the file cannot be read, or shows no performer to calibrate to.
     """
     kind, items = open_show(file, say=say, **rig.source.reading())
-    shown = list(items)
-    clock = OfflineClock(shown[0].t_ns if shown else 0)
+    datagrams = list(items)
+    clock = OfflineClock(datagrams[0].t_ns if datagrams else 0)
     source = rig.source.model_copy(update={"sender": recorded_sender(file)})
     rig = rig.model_copy(update={"source": source})
     pipeline = _pipeline(rig, clock, kind)
@@ -48,18 +52,20 @@ def calibrate_from(file: Path, rig: Rig, say: Callable[[str], None] | None = Non
     try:
         calibration = Calibration(pipeline)
         calibration.move()
-        play_offline(shown, clock, pipeline.feed, obey)
-        # What the gate has learned of the noise by the end.
-        noise = calibration.noise()
+        play_offline(datagrams, clock, pipeline.feed, obey)
+        noise = calibration.noise()  # as the gate has learned it by the end
         return {**calibration.table(), **({"noise": noise} if noise else {})}
     finally:
         pipeline.close()
 
 
 def calibrate_live(rig: Rig, still: float, move: float, say: Callable[[str], None]) -> Table:
-    """The performer in front of us: ``still`` seconds of standing, ``move`` seconds of moving.
+    """Calibrate to the live performer: ``still`` seconds of standing, then ``move`` seconds of moving.
 
-    Both are of the source's time. Raises a MotionError where nobody comes.
+    Both are measured in the source's time.
+
+    Raises:
+        MotionError: no performer, or no progress for ten seconds.
     """
     rig = rig.resolved()
     clock = MonotonicClock()
@@ -75,7 +81,7 @@ def calibrate_live(rig: Rig, still: float, move: float, say: Callable[[str], Non
 
 
 def _pipeline(rig: Rig, clock: MonotonicClock | OfflineClock, kind: str) -> Pipeline:
-    """A pipeline that plays nowhere and learns nothing from an earlier calibration."""
+    """A pipeline without sinks, mapping or an earlier calibration."""
     if not rig.model.enabled:
         raise OptionError("calibrate: the range is the model's; expected model.enabled = true")
     performer = rig.performer.model_copy(update={"enabled": True, "steady": True, "noise": None})
@@ -89,38 +95,39 @@ async def _stages(
     calibration = Calibration(pipeline)
 
     def receive(datagram: bytes, arrival: int, sender: str) -> None:
-        # A mistake in one frame must not end it.
+        # An error in one frame must not end the calibration.
         with contextlib.suppress(Exception):
             pipeline.feed(datagram, arrival, sender)
 
     host, port = source.address
     say(f"waiting for {source.kind} at {host_and_port(host, port)}")
     source.start(asyncio.get_running_loop(), receive)
-    # Who stands is told once they are there, who moves at once: standing on does not count.
-    for stage, long, begin, before in (
+    # Standing is counted down from the first frame on; moving at once, and time that the performer is still
+    # in does not count. `done` is the time counted so far, negative before the first frame of the suit.
+    for stage, length, begin, done in (
         ("still", still, calibration.still, -1.0),
         ("move", move, calibration.move, 0.0),
     ):
-        words = begin()
-        told, waited, quiet, frames = math.inf, 0.0, 0.0, 0
-        while (left := long - calibration.seconds(stage)) > 0.0:
-            if before >= 0.0 and math.ceil(left / 5.0) < told:
-                told = math.ceil(left / 5.0)
-                say(f"{words}: {left:.0f} s")
+        instruction = begin()
+        announced, waited, quiet, frames = math.inf, 0.0, 0.0, 0
+        while (remaining := length - calibration.seconds(stage)) > 0.0:
+            if done >= 0.0 and math.ceil(remaining / 5.0) < announced:
+                announced = math.ceil(remaining / 5.0)
+                say(f"{instruction}: {remaining:.0f} s")
             await asyncio.sleep(0.1)
             now = calibration.seconds(stage)
-            waited = waited + 0.1 if now == max(before, 0.0) else 0.0
-            before = now if now > 0.0 else before
-            # What the show plays on by itself in a gap is nobody's.
+            waited = waited + 0.1 if now == max(done, 0.0) else 0.0
+            done = now if now > 0.0 else done
+            # Only received frames count: in a gap the pipeline generates its own.
             counters = pipeline.counters()
             quiet = quiet + 0.1 if counters["heard"] == frames else 0.0
             frames = counters["heard"]
-            if waited > _PATIENCE:
+            if waited > _TIMEOUT_S:
                 if refusal := why_refused(source.kind, pipeline.front.refusal or source.trouble):
                     raise SkeletonError(refusal)
-                got = "got nothing" if quiet > 1.0 else "they stood still"
-                why = f"expected somebody to {words}, {got} for {waited:.0f} s"
+                observed = "got nothing" if quiet > 1.0 else "they stood still"
+                reason = f"expected somebody to {instruction}, {observed} for {waited:.0f} s"
                 if not counters["heard"]:
-                    why = why_silent(source.kind, source.address, waited, counters, source.newest)
-                raise DeviceError(f"calibrate: {why}")
+                    reason = why_silent(source.kind, source.address, waited, counters, source.newest)
+                raise DeviceError(f"calibrate: {reason}")
     return calibration.table()

@@ -1,4 +1,4 @@
-"""What ``pyanticip rig check`` looks for: what a live show of a rig would be refused for, or play without."""
+"""``pyanticip rig check``: find what ``live`` with this rig would refuse, or do without."""
 
 from __future__ import annotations
 
@@ -40,8 +40,12 @@ _NEEDS: dict[str, tuple[str, ...]] = {"control": ("",), "monitor": MONITOR_NEEDS
 
 
 def check_show(rig: Rig) -> None:
-    """Look at ports, hosts and files, but keep none open. Raises the MotionError that ``live`` would, or, of
-    recorded sounds and the folder for a full disk, would say or do without."""
+    """Check ports, hosts and files without keeping any open.
+
+    Raises:
+        MotionError: the error that ``live`` would raise; also for missing sounds and an unusable
+            ``record_spare`` folder, which ``live`` plays without.
+    """
     check_ports(rig)
     check_names(one.name for one in rig.performers)
     for key, server in (("control", rig.control), ("monitor", rig.monitor), ("oscquery", rig.oscquery)):
@@ -57,8 +61,8 @@ def check_show(rig: Rig) -> None:
         _check_source(own.source)
         for table in [own.midi] * (own.midi.port is not None) + [table.config() for table in own.sink]:
             _check_sink(table)
-        for told in own.sink:
-            check_installed(*getattr(SINKS.load(told.kind), "NEEDS", ("",)))
+        for table in own.sink:
+            check_installed(*getattr(SINKS.load(table.kind), "NEEDS", ("",)))
         if own.model.enabled and own.model.checkpoint is not None:
             read_manifest(own.model.checkpoint)
         if own.memory.enabled:
@@ -73,8 +77,10 @@ def check_show(rig: Rig) -> None:
 
 
 def _check_mapping(file: str, model: ModelRig) -> None:
-    """Whether it can be read, and was taught on the model that plays where it needs one; of somebody else's
-    backend it is not known which that is."""
+    """Check that a mapping can be read, and was taught on the rig's model if it needs one.
+
+    The model of a third-party backend is not known here.
+    """
     mapping = load_mapping(file)
     if not model.enabled:
         check_model(mapping, None, file)
@@ -84,20 +90,20 @@ def _check_mapping(file: str, model: ModelRig) -> None:
 
 
 def _check_project(folder: Path) -> None:
-    """Whether it is one, or a folder in which one can begin."""
+    """Check that the folder is a teaching project, missing, or empty."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         Project.open(folder)
 
 
 def _check_source(source: SourceRig) -> None:
-    """Whether its host is this machine's, and the help that a skeleton is given can be read."""
+    """Check that a source's host is this machine's, and that its joint map and skeleton options are valid."""
     bind_udp(source.host, 0, f"source {source.kind}").close()
-    told = {name: value for name, value in source.opened().items() if name != "server"}
-    opener("msgpack" if source.kind == "auto" else source.kind, told)
+    options = {name: value for name, value in source.opened().items() if name != "server"}
+    opener("msgpack" if source.kind == "auto" else source.kind, options)
 
 
 def _check_sink(table: BaseModel) -> None:
-    """Whether its host is known, or its port is there; of somebody else's kind nothing can be said."""
+    """Check that a sink's host resolves, or its MIDI port exists; third-party sinks are not checked."""
     if isinstance(table, OscConfig):
         resolve(table.host, table.port, f"OSC target {table.url}", SOCK_DGRAM)
     elif isinstance(table, MidiConfig):
@@ -109,11 +115,11 @@ def _is_writable(folder: str) -> bool:
 
 
 def _check_samples(synth: SynthRig) -> None:
-    """Whether there is a folder where the voice is to read sounds from."""
+    """Check that the voice's folder of sounds can be read and holds some."""
     try:
         config = synth.config()
     except ValueError as error:
-        # Of a performer's own preset, which the rig's options were not held against.
+        # A performer's own preset was not validated against the rig's voice options before.
         raise OptionError(f"synth.{error}") from None
     if not isinstance(config, Instrument):
         return

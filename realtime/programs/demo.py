@@ -1,7 +1,7 @@
-"""A bundled dance through the real pipeline: OSC out, sound where there is a device, meters to watch.
+"""``pyanticip demo``: a bundled dance through the real pipeline, with OSC, sound and meters.
 
-The same passage comes twice, first as it is and then with a lead. Its frames are encoded as datagrams and fed
-to the pipeline at their pace, so everything but the suit and its socket is the live path.
+The same passage is played twice, first without a lead and then with one. Its frames are encoded as datagrams
+and fed to the pipeline in real time, so everything but the suit and its socket is the live path.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
 from realtime.voice.process import SynthProcess
 
-__all__ = ["DANCE", "PERFORMANCE", "demo", "twice"]
+__all__ = ["DANCE", "PERFORMANCE", "demo", "two_passes"]
 
 PERFORMANCE = Path(__file__).parents[1] / "data" / "performance.bvh"
 DANCE = PERFORMANCE.with_name("dance.bvh")
-#: Silence between its two passes, seconds.
-PAUSE = 1.2
-_OSC = ("127.0.0.1", 9000)
-_WAV = Path("demo.wav")
+#: Silence between the two passes.
+PAUSE_S = 1.2
+_DEFAULT_OSC = ("127.0.0.1", 9000)
+_DEFAULT_WAV = Path("demo.wav")
 
 
-class _Announced:
-    """A sink that counts the events which were announced."""
+class _EventCounter:
+    """A sink that counts announced events."""
 
     name = "announced"
     trouble = ""
@@ -56,37 +56,37 @@ class _Announced:
         self.events = 0
 
     def send(self, frame: ControlFrame) -> None:
-        """Count those of a frame."""
+        """Count a frame's events, without cancellations."""
         self.events += sum(not name.endswith(CANCEL) for name, _, _ in frame.events)
 
     def announce(self, extras: Sequence[Extra]) -> None:
-        """Taught outputs are no events."""
+        """Ignore taught outputs."""
 
     def counters(self) -> dict[str, int]:
-        """As every sink: nothing is ever dropped here."""
+        """Counters of a sink; nothing is dropped here."""
         return {"sent": self.events, "dropped": 0, "refused": 0, "failed": 0}
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to release."""
 
 
-def twice(path: Path, lead_ms: float | str, seconds: float | None = None) -> tuple[str, list[Item]]:
-    """The wire format, and a file's datagrams twice: without a lead, then with one.
+def two_passes(path: Path, lead_ms: float | str, seconds: float | None = None) -> tuple[str, list[Item]]:
+    """The wire format, and a file's datagrams two_passes: without a lead, then with one.
 
-    Each pass is as long as two and the pause between them fill ``seconds``.
+    Both passes and the pause between them take ``seconds`` at most.
     """
     kind, show = open_show(path)
     items = [item for item in show if isinstance(item, Datagram)]
     begin, longest = items[0].t_ns, items[-1].t_ns - items[0].t_ns
-    length = longest if seconds is None else min(longest, max(round((seconds - PAUSE) * 5e8), 0))
+    length = longest if seconds is None else min(longest, max(round((seconds - PAUSE_S) * 5e8), 0))
     items = [item for item in items if item.t_ns - begin <= length]
-    later = length + round(PAUSE * 1e9)
-    again = [item._replace(t_ns=item.t_ns + later) for item in items]
+    offset = length + round(PAUSE_S * 1e9)
+    second_pass = [item._replace(t_ns=item.t_ns + offset) for item in items]
     return kind, [
         Command(begin, "lead_ms", (0.0,)),
         *items,
-        Command(begin + later, "lead_ms", (lead_ms,)),
-        *again,
+        Command(begin + offset, "lead_ms", (lead_ms,)),
+        *second_pass,
     ]
 
 
@@ -102,22 +102,33 @@ def demo(
     monitor: Mapping[str, Any] | str = MappingProxyType({}),
     voice: SynthProcess | None = None,
 ) -> dict[str, Any]:
-    """Play the bundled dance twice, without a lead and with ``lead_ms``; tell what to try next.
+    """Play the bundled dance twice, without a lead and with ``lead_ms``, and print what to try next.
 
-    ``seconds`` in all at most; ``out`` writes the sound to a WAV as well; ``osc`` is where the bundles go
-    (127.0.0.1:9000), ``midi`` a port for MIDI; without ``audio`` nothing is heard. Where no audio device
-    works, the sound is written to demo.wav. ``synth`` is a rig's table of what the voice plays, ``monitor``
-    that of the monitor, or its address; ``voice`` is one that has begun already.
-    In a terminal there are meters and keys as of ``live``. Returns what happened, in numbers.
+    In a terminal it shows the meters and takes the keys of ``live``. If no audio device works, the sound is
+    written to demo.wav.
+
+    Args:
+        seconds: longest duration of both passes.
+        out: also write the sound to this WAV file.
+        osc: receiver of the bundles; None: 127.0.0.1:9000.
+        midi: a MIDI port, as of ``live``.
+        audio: play the sound.
+        lead_ms: lead of the second pass, milliseconds or ``auto``.
+        synth: a rig's table ``synth``.
+        monitor: a rig's table ``monitor``, or its address.
+        voice: a voice process that was started already.
+
+    Returns:
+        The summary that ``--json`` prints.
     """
     if seconds is not None and not seconds > 0:
         raise OptionError(f"seconds: expected more than 0, got {seconds:g}")
     if out is not None:
         check_out(out, (".wav",))
-    host, port = osc or _OSC
+    host, port = osc or _DEFAULT_OSC
     tree = {"osc": [{"host": host, "port": port}], "synth": {**synth, "enabled": audio}}
     rig = Rig.model_validate({**tree, "midi": {"port": midi}, "monitor": monitor})
-    # What is pressed on the monitor's page is a command; a show that plays may have the usual port.
+    # The monitor's page sends commands. A running show may use the default port, so any free one is taken.
     control = ControlRig(enabled=rig.monitor.enabled, port=free_port())
     rig = rig.model_copy(update={"control": control})
     console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -127,7 +138,7 @@ def demo(
             voice = begin_voice(rig.synth, say)
         if voice is not None:
             stack.callback(voice.close)
-        kind, items = twice(DANCE, lead_ms, seconds)
+        kind, items = two_passes(DANCE, lead_ms, seconds)
         backend, trouble = _model(rig)
         terminal = Terminal("pyanticip demo", say) if can_draw() else None
         if terminal is not None:
@@ -147,23 +158,23 @@ def demo(
         )
         if midi is not None:
             say(f"MIDI notes and controllers to {pipeline.sinks[-1].name.removeprefix('midi ')}")
-        announced = _Announced()
-        pipeline.add(announced)
+        event_counter = _EventCounter()
+        pipeline.add(event_counter)
         source = ReplaySource(items, clock)
         show = stage(rig, pipeline, source, say=say, terminal=terminal, voice=voice)
         result = _play(show, source, seconds, say)
     device = None if voice is None else voice.device
-    result |= {"events": announced.events, "audio": device}
-    wav = out if out is not None else (_WAV if audio and device is None else None)
+    result |= {"events": event_counter.events, "audio": device}
+    wav = out if out is not None else (_DEFAULT_WAV if audio and device is None else None)
     if wav is not None and not (result["interrupted"] and out is None):
         rendered = render(DANCE, wav, rig=rig, seconds=seconds, show=(kind, items))
         result["wav"] = {k: rendered[k] for k in ("out", "sound_seconds", "times_real_time")}
-    _tell(result, host, port, console)
+    _print_summary(result, host, port, console)
     return result
 
 
 def _model(rig: Rig) -> tuple[StepBackend | None, str]:
-    """The model's backend, or why there is none."""
+    """The model's backend, or None and the reason why it cannot be loaded."""
     try:
         return open_backend(rig.model.backend, rig.model.checkpoint), ""
     except CheckpointError as error:
@@ -185,19 +196,19 @@ def _play(
         if not lead:
             say("first pass, lead 0: the sound follows the movement")
         else:
-            ahead = "automatic" if lead == "auto" else f"{lead:g} ms"
-            say(f"second pass, lead {ahead}: the same passage, predicted")
+            text = "automatic" if lead == "auto" else f"{lead:g} ms"
+            say(f"second pass, lead {text}: the same passage, predicted")
 
     pipeline.observer, source.obey = observe, obey
     with tuning.realtime_mode():
         report = run_loop(show.run(seconds))
-    own = next(counts for name, counts in report["sinks"].items() if name.startswith("osc"))
+    osc_counts = next(counts for name, counts in report["sinks"].items() if name.startswith("osc"))
     milliseconds = np.array(latencies[25:] or latencies or [0]) / 1e6
     return {
         "seconds": report["seconds"],
         "frames": report["counters"]["frames"],
-        "bundles": own["sent"],
-        "refused": own["refused"],
+        "bundles": osc_counts["sent"],
+        "refused": osc_counts["refused"],
         "model": pipeline.backend.name if pipeline.backend is not None else "none",
         "latency_ms": {
             name: round(float(np.percentile(milliseconds, q)), 3) for name, q in (("p50", 50), ("p99", 99))
@@ -206,12 +217,12 @@ def _play(
     }
 
 
-def _tell(result: dict[str, Any], host: str, port: int, console: Console) -> None:
+def _print_summary(result: dict[str, Any], host: str, port: int, console: Console) -> None:
     ms = result["latency_ms"]
-    nobody = " (nobody listened there)" if result["refused"] > result["bundles"] // 4 else ""
+    hint = " (nobody listened there)" if result["refused"] > result["bundles"] // 4 else ""
     console.print(
         f"{result['frames']} frames in {result['seconds']:.1f} s, {result['bundles']} OSC bundles to"
-        f" {host}:{port}{nobody}, {result['events']} events, model: {result['model']}"
+        f" {host}:{port}{hint}, {result['events']} events, model: {result['model']}"
     )
     console.print(f"from datagram to OSC: p50 {ms['p50']:.2f} ms, p99 {ms['p99']:.2f} ms")
     if "wav" in result:

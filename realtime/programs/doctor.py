@@ -1,4 +1,4 @@
-"""What works on this machine: each thing looked at gives one line, and a remedy where something is amiss."""
+"""``pyanticip doctor``: check what works on this machine; each check is a line, with a remedy if it fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from realtime.sources.arrivals import usual_ports
 
 __all__ = ["doctor", "lines"]
 
-#: What listens by default beside the sources, and what for.
+#: Ports that are listened on by default besides those of the sources, and their use.
 _PORTS = ((9010, "OSC control in"), (57140, "built-in voice in"))
 _PACKAGES = ("numpy", "python-osc", "sounddevice", "pydantic", "msgpack", "rich", "torch")
 
@@ -33,7 +33,7 @@ Check = dict[str, Any]
 
 
 def _check(name: str, status: str, found: str, remedy: str = "", **more: Any) -> Check:
-    """One line: status is ``ok``, ``warn`` (something will not work) or ``broken`` (nothing will)."""
+    """A check's result; ``status`` is ``ok``, ``warn`` (something fails) or ``broken`` (nothing works)."""
     return {"name": name, "status": status, "found": found, "remedy": remedy, **more}
 
 
@@ -60,11 +60,11 @@ def _core() -> Check:
     from pyanticip import _core
 
     version = _core.__version__
-    wide = _core.VECTOR_WIDTH
-    text = f"{version}, {Path(_core.__file__ or '').name}, vectors of {wide} floats"
-    if wide == 1:
-        slow = "this processor has neither AVX2 nor NEON: a step takes about five times as long"
-        return _check("core", "warn", text, slow)
+    width = _core.VECTOR_WIDTH
+    text = f"{version}, {Path(_core.__file__ or '').name}, vectors of {width} floats"
+    if width == 1:
+        remedy = "this processor has neither AVX2 nor NEON: a step takes about five times as long"
+        return _check("core", "warn", text, remedy)
     return _check("core", "ok", text)
 
 
@@ -74,15 +74,15 @@ def _packages() -> Check:
     home = Path(__file__).resolve().parents[2]
     for name in ("pyanticip", "realtime", "training"):
         spec = find_spec(name)
-        where = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
-        if where != home:
+        location = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
+        if location != home:
             return _check(
                 "packages",
                 "broken",
-                f"{name} is found in {where}, expected in {home}",
+                f"{name} is found in {location}, expected in {home}",
                 f"another project is called {name!r}: pip uninstall {name}, then install pyanticip again",
             )
-    # Two packages that were installed into one folder: some of its files are another's.
+    # Two projects may be installed into one folder, where some files then are the other project's.
     owners = importlib.metadata.packages_distributions()
     for name in ("realtime", "training"):
         if others := sorted(set(owners.get(name, ())) - {"pyanticip"}):
@@ -96,8 +96,8 @@ def _packages() -> Check:
 
 
 def _machine() -> Check:
-    if (seen := cores_and_load()) is not None:
-        cores, load = seen
+    if (usage := cores_and_load()) is not None:
+        cores, load = usage
         text = f"{cores} cores usable, load {load:.1f}"
         if cores < 2:
             return _check("processor", "warn", text, "two cores keep the voice and the model apart")
@@ -108,16 +108,16 @@ def _machine() -> Check:
 
 
 def _timer() -> Check:
-    late = []
+    late_ms = []
     for _ in range(100):
-        begun = time.monotonic()
+        started = time.monotonic()
         time.sleep(0.002)
-        late.append(1000 * (time.monotonic() - begun - 0.002))
-    late.sort()
-    text = f"sleeps end {statistics.median(late):.2f} ms late (99th percentile {late[98]:.1f} ms)"
+        late_ms.append(1000 * (time.monotonic() - started - 0.002))
+    late_ms.sort()
+    text = f"sleeps end {statistics.median(late_ms):.2f} ms late (99th percentile {late_ms[98]:.1f} ms)"
     resolution = time.get_clock_info("monotonic").resolution
     text += f", clock resolution {1e9 * resolution:.0f} ns"
-    if late[98] > 10.0:
+    if late_ms[98] > 10.0:
         return _check("timer", "warn", text, "a busy or virtual machine: expect late frames now and then")
     return _check("timer", "ok", text)
 
@@ -142,7 +142,7 @@ def _audio() -> Check:
 def _midi() -> Check:
     if importlib.util.find_spec("rtmidi") is None:
         return _check("midi", "ok", "no python-rtmidi: MIDI out needs the extra midi", ports=[])
-    # In a process of its own: a broken driver must not take the doctor along.
+    # In a child process: a broken driver must not crash the doctor.
     command = [sys.executable, "-P", "-m", "realtime.sinks.midi.port"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=20.0, check=True)
@@ -168,8 +168,8 @@ def _gpu() -> Check:
     return _check("gpu", "ok", "no CUDA: the model runs on the processor, which is enough")
 
 
-def _free(port: int) -> str:
-    """Why the UDP port cannot be taken, or nothing."""
+def _bind_error(port: int) -> str:
+    """Why a UDP port on the loopback interface cannot be bound; ``""``: it is free."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             sock.bind(("127.0.0.1", port))
@@ -184,39 +184,39 @@ def _sources() -> Check:
 
 
 def _plug_ins() -> Check:
-    looks: tuple[tuple[Registry[Any], Callable[[Any], object]], ...] = (
+    openers: tuple[tuple[Registry[Any], Callable[[Any], object]], ...] = (
         (SOURCES, lambda source: source()),
         (SINKS, lambda sink: sink.Config),
         (BACKENDS, lambda backend: backend),
         (VOICES, lambda voice: voice.Config),
     )
-    found, wrong = [], []
-    for registry, look in looks:
+    found, problems = [], []
+    for registry, open_plug_in in openers:
         for point in registry.shadowed():
-            at = f"{registry.what} {point.name!r}: {point.value}"
-            wrong.append(f"{at} is not used (what is built in has that name)")
+            entry = f"{registry.what} {point.name!r}: {point.value}"
+            problems.append(f"{entry} is not used (what is built in has that name)")
         for name in registry.names()[len(registry.built_in) :]:
             found.append(f"{registry.what} {name}")
             try:
-                opened = look(registry.load(name))
+                opened = open_plug_in(registry.load(name))
                 if registry is SOURCES and not hasattr(opened, "encode"):
-                    wrong.append(f"source {name!r} has no encode: pyanticip send cannot play it")
+                    problems.append(f"source {name!r} has no encode: pyanticip send cannot play it")
             except OptionError as error:
-                wrong.append(str(error))
-    if wrong:
+                problems.append(str(error))
+    if problems:
         remedy = "mend or uninstall the package that it comes from; all else works"
-        return _check("plug-ins", "warn", "; ".join(wrong), remedy)
+        return _check("plug-ins", "warn", "; ".join(problems), remedy)
     return _check("plug-ins", "ok", ", ".join(found) or "none of other packages")
 
 
 def _ports() -> Check:
     ports = ({port: f"{kind} in" for port, kind in usual_ports().items()} | dict(_PORTS)).items()
-    taken = [f"{port} ({what}): {why}" for port, what in ports if (why := _free(port))]
-    # Nobody has to listen where we send to; it is good to know whether somebody does.
-    somebody = "somebody" if _free(9000) else "nobody"
-    if taken:
+    in_use = [f"{port} ({what}): {error}" for port, what in ports if (error := _bind_error(port))]
+    # The default OSC target needs no listener, but users want to know whether there is one.
+    somebody = "somebody" if _bind_error(9000) else "nobody"
+    if in_use:
         remedy = "end the program that has it, or choose another: --source mocopi://:PORT, rig file"
-        return _check("ports", "warn", f"in use: {'; '.join(taken)}", remedy)
+        return _check("ports", "warn", f"in use: {'; '.join(in_use)}", remedy)
     free = ", ".join(f"{port} ({what})" for port, what in ports)
     return _check(
         "ports", "ok", f"UDP {free} are free; {somebody} listens at 9000, where OSC goes by default"
@@ -239,18 +239,18 @@ def _model() -> Check:
         row = np.zeros((1, FEATURES), np.float32)
         for _ in range(20):
             backend.step(row)
-        took = []
+        step_ms = []
         for _ in range(40):
             time.sleep(0.01)
             backend.prewarm()
-            begun = time.perf_counter()
+            started = time.perf_counter()
             backend.step(row)
-            took.append(1000 * (time.perf_counter() - begun))
-        median, worst = statistics.median(took), max(took)
+            step_ms.append(1000 * (time.perf_counter() - started))
+        median, worst = statistics.median(step_ms), max(step_ms)
     finally:
         backend.close()
     text = f"{manifest.name}, {manifest.parameters / 1e6:.2f} M parameters; on {backend.name} a step takes"
-    text += f" {median:.2f} ms (slowest of {len(took)}: {worst:.1f} ms)"
+    text += f" {median:.2f} ms (slowest of {len(step_ms)}: {worst:.1f} ms)"
     if median > 10.0:
         return _check(
             "model", "warn", text, "a frame is 20 ms: on this machine the scalars will often stand in"
@@ -259,7 +259,7 @@ def _model() -> Check:
 
 
 def _front() -> Check:
-    """The bundled performance's first second through the Rust front-end."""
+    """The first two seconds of the bundled performance through the Rust front-end."""
     from pyanticip._core import LiveFront
     from realtime.programs.demo import PERFORMANCE
     from realtime.sources.replay import Datagram, open_show
@@ -267,15 +267,15 @@ def _front() -> Check:
     kind, items = open_show(PERFORMANCE)
     front = LiveFront(kind)
     frames = 0
-    begun = time.perf_counter()
+    started = time.perf_counter()
     for item in items:
         if item.t_ns > 2_000_000_000 or not isinstance(item, Datagram):
             break
         frames += front.feed(item.data, item.t_ns) is not None
-    micros = 1e6 * (time.perf_counter() - begun) / max(frames, 1)
+    frame_us = 1e6 * (time.perf_counter() - started) / max(frames, 1)
     if frames < 95:
         return _check("front-end", "broken", f"{frames} frames of 100 came out", "reinstall pyanticip")
-    return _check("front-end", "ok", f"{frames} frames of the bundled performance, {micros:.0f} us each")
+    return _check("front-end", "ok", f"{frames} frames of the bundled performance, {frame_us:.0f} us each")
 
 
 def _voice() -> Check:
@@ -283,9 +283,9 @@ def _voice() -> Check:
 
     voice = Voice(48_000.0)
     voice.params(np.array([0.5, 0.9, 0.7, 0.4, 0.8, 0.6, 0.5, 0.4], np.float32))
-    begun = time.perf_counter()
+    started = time.perf_counter()
     sound = voice.render(48_000)
-    times = 1.0 / (time.perf_counter() - begun)
+    times = 1.0 / (time.perf_counter() - started)
     if not 0.01 < float(np.abs(sound).max()) < 0.9:
         return _check("voice", "broken", "the built-in voice is silent or too loud", "reinstall pyanticip")
     return _check("voice", "ok", f"renders {times:.0f} times as fast as it sounds")
@@ -310,13 +310,13 @@ _CHECKS: tuple[tuple[str, Callable[[], Check]], ...] = (
 
 
 def doctor() -> dict[str, Any]:
-    """Look at everything: ``checks`` (name, status, found, remedy), ``working`` (nothing is broken)."""
+    """Run all checks: ``checks`` (name, status, found, remedy), ``working`` (nothing is broken)."""
     checks = []
-    for name, look in _CHECKS:
+    for name, run in _CHECKS:
         try:
-            checks.append(look())
+            checks.append(run())
         except Exception as error:
-            # A doctor who faints helps nobody: whatever a check runs into is its finding.
+            # An unexpected error is the finding of its check; the others still run.
             text = f"{type(error).__name__}: {error}".splitlines()[0]
             checks.append(_check(name, "broken", text, "reinstall pyanticip, or report this line"))
     return {
@@ -327,7 +327,7 @@ def doctor() -> dict[str, Any]:
 
 
 def lines(report: dict[str, Any]) -> list[str]:
-    """The report for people: one line for each check, one more for a remedy."""
+    """The report as text: one line for each check, one more for a remedy."""
     out = []
     for check in report["checks"]:
         out.append(f"{check['status']:6} {check['name']:10} {check['found']}")

@@ -1,4 +1,4 @@
-"""What ``pyanticip live``, ``replay`` and ``record`` do: build the show that a rig describes and run it."""
+"""``pyanticip live``, ``replay``, ``record`` and ``monitor``: build and run the show that a rig describes."""
 
 from __future__ import annotations
 
@@ -37,17 +37,20 @@ Say = Callable[[str], None]
 
 
 def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = False) -> dict[str, Any]:
-    """Play a rig from its UDP source until Ctrl-C or for ``seconds``; what happened, in numbers.
+    """Play a rig from its UDP source until Ctrl-C or for ``seconds``.
 
-    With ``meters`` it is drawn in the terminal, and obeys keys there.
+    With ``meters`` it draws meters in the terminal, and takes keys there.
+
+    Returns:
+        The summary that ``--json`` prints.
 
     Raises:
-        MotionError: something is wrong with the rig, or an event loop runs in this thread.
+        MotionError: the rig cannot be played, or an event loop is running in this thread.
     """
     check_no_loop()
     with beside(say) as say:
         if rig.control.enabled:
-            # Whoever has it already is a show that plays: nothing is loaded beside it.
+            # If another show has the port, fail before anything is loaded.
             bind_udp(rig.control.host, rig.control.port, "control server ([control] port in a rig)").close()
         for line in rig_warnings(rig):
             say(line)
@@ -79,8 +82,9 @@ def replay(
 ) -> dict[str, Any]:
     """Play datagrams of wire format ``kind``, and the commands between them, through the live path.
 
-    ``speed`` times the recorded pace; None is as fast as it goes, without children, control and ``meters``.
-    ``seconds`` count from the first frame of motion on. Raises as :func:`live`.
+    ``speed`` is a factor on the recorded pace; None: as fast as possible, without child processes, control
+    server and ``meters``. ``seconds`` count from the first frame of motion. Returns and raises as
+    :func:`live`.
     """
     if rig.record is not None:
         check_new(Path(rig.record))
@@ -122,12 +126,12 @@ def replay(
     clock = ScaledClock(speed)
     clock.begin(begin)
     with beside(say) as say:
-        source = ReplaySource(_readable(items, say), clock, seconds=seconds)
+        source = ReplaySource(_until_unreadable(items, say), clock, seconds=seconds)
         return _run(rig, source, assemble(rig, clock, kind=kind), None, say, speed == 1.0, meters)
 
 
-def _readable(items: Iterable[Item], say: Say) -> Iterator[Item]:
-    """As long as they can be read: a show that plays ends there as shows do."""
+def _until_unreadable(items: Iterable[Item], say: Say) -> Iterator[Item]:
+    """The items up to the first read error, where the show then ends normally."""
     try:
         yield from items
     except (MotionError, OSError) as error:
@@ -135,12 +139,12 @@ def _readable(items: Iterable[Item], say: Say) -> Iterator[Item]:
 
 
 def _terminal(
-    stack: contextlib.ExitStack, say: Say, meters: bool, whose: str = ""
+    stack: contextlib.ExitStack, say: Say, meters: bool, performer: str = ""
 ) -> tuple[Terminal | None, Say]:
-    """The meters, where there are any, and who says a line then; ``whose`` of several performers they are."""
+    """The terminal with meters or None, and the function that prints a line beside them."""
     if not meters:
         return None, say
-    terminal = Terminal(f"pyanticip {whose}".strip(), say)
+    terminal = Terminal(f"pyanticip {performer}".strip(), say)
     stack.callback(terminal.close)
     return terminal, terminal.say
 
@@ -193,7 +197,11 @@ def _play(show: Show | MultiShow, seconds: float | None, realtime_priority: bool
 
 
 def check_new(path: Path) -> None:
-    """Refuse a recording now, with a MotionError, for what would fail when everything is running."""
+    """Check early that a recording can be created.
+
+    Raises:
+        MotionError: the file exists, or its folder cannot be written.
+    """
     if path.exists():
         raise OptionError(f"{path}: exists already; a recording is never overwritten")
     check_folder(path)

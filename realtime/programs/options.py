@@ -1,6 +1,6 @@
-"""What the commands that play, show and send can be told.
+"""Options of the commands that play, monitor, record and send.
 
-What a rig file can say as well is declared there, once: the command line's word for it stands here.
+Settings of a rig are declared in its tree, once; here are only the names of their command line options.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from realtime.rig import Rig, SentKind
 from realtime.seams import SOURCES
 
 STILL_S, MOVE_S = 8.0, 22.0
-"""How long a performer stands still, and then moves, to be known, seconds."""
+"""Default seconds of standing still and of moving in a calibration."""
 SOURCE = {"source": "source"}
 READING = {name: f"source.{name}" for name in ReadingOptions.model_fields}
 MODEL = {
@@ -39,44 +39,44 @@ SINKS = {
     "spin": "spin",
     **PRESET,
 }
-BESIDE = {"teach": "teach", "monitor": "monitor"}
+CHILDREN = {"teach": "teach", "monitor": "monitor"}
 
 
 class RigOptions(Options):
-    """A rig file, and what is said of the rig on the command line."""
+    """A rig file, and settings of the command line that override it (``over``)."""
 
     rig_file: Path | None = option("Rig file (TOML).", None, flag="--rig", metavar="PATH")
     over: dict[str, Any] = {}
 
 
 class LiveOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
-    """Of ``live``."""
+    """Options of ``live``."""
 
-    over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, **SINKS, **MODEL, **BESIDE})] = {}
+    over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, **SINKS, **MODEL, **CHILDREN})] = {}
 
 
 class MonitorOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
-    """Of ``monitor``."""
+    """Options of ``monitor``."""
 
     over: Annotated[dict[str, Any], Overrides(Rig, {**SOURCE, **MODEL, "at": "monitor"})] = {}
 
 
 class MotionSecondsOption(SecondsOption):
-    """Of what plays files: in a recording the suit may have come late."""
+    """``--seconds`` of commands that play files; counted from the first frame, which may come late."""
 
     seconds: float | None = option("Stop this many seconds after the first frame.", None, gt=0)
 
 
 class ReplayOptions(RigOptions, MotionSecondsOption, JsonOption):
-    """Of ``replay``."""
+    """Options of ``replay``."""
 
     file: Path = option("Motion file or recording to play.", argument=True, exists=True)
     speed: str = option("Playback speed; max: as fast as possible.", "1", metavar="X|max")
-    over: Annotated[dict[str, Any], Overrides(Rig, {**READING, **SINKS, **MODEL, **BESIDE})] = {}
+    over: Annotated[dict[str, Any], Overrides(Rig, {**READING, **SINKS, **MODEL, **CHILDREN})] = {}
 
 
 class RenderOptions(RigOptions, MotionSecondsOption, JsonOption):
-    """Of ``render``."""
+    """Options of ``render``."""
 
     file: Path = option("A file, or a folder of files.", argument=True, exists=True)
     out: Path = option("OUT.wav, OUT.npz or OUT.csv; for a folder, a folder.", written=True)
@@ -86,14 +86,14 @@ class RenderOptions(RigOptions, MotionSecondsOption, JsonOption):
 
 
 class RecordOptions(RigOptions, BodyOptions, SecondsOption, JsonOption):
-    """Of ``record``."""
+    """Options of ``record``."""
 
     out: Path = option("The new recording.", argument=True)
     over: Annotated[dict[str, Any], Overrides(Rig, SOURCE)] = {}
 
 
 class CalibrateOptions(RigOptions, ReadingOptions, JsonOption):
-    """Of ``calibrate``."""
+    """Options of ``calibrate``."""
 
     file: Path | None = option(
         "A recording or motion file instead of a suit.", None, argument=True, exists=True
@@ -104,7 +104,7 @@ class CalibrateOptions(RigOptions, ReadingOptions, JsonOption):
 
 
 class SetupOptions(JsonOption):
-    """Of ``setup``."""
+    """Options of ``setup``."""
 
     suit: str | None = option(
         "The suit's protocol, with an optional port; unknown: listen for all.",
@@ -125,7 +125,7 @@ class SetupOptions(JsonOption):
 
 
 class SendOptions(ReadingOptions, SecondsOption, JsonOption):
-    """Of ``send``."""
+    """Options of ``send``."""
 
     file: Path = option("Motion file to send.", argument=True, exists=True)
     protocol: SentKind = option(
@@ -144,13 +144,13 @@ class SendOptions(ReadingOptions, SecondsOption, JsonOption):
     speed: float = option("Playback speed.", 1.0, ge=0.01, le=100)
 
     def reading(self) -> dict[str, Any]:
-        """What was given of how the file is read; ``rate`` is what is sent."""
-        given = {name: value for name, value in super().reading().items() if name != "rate"}
-        return given if self.file_rate is None else {**given, "file_rate": self.file_rate}
+        """The reading options that were given; ``rate`` is not one here, but the rate of sending."""
+        options = {name: value for name, value in super().reading().items() if name != "rate"}
+        return options if self.file_rate is None else {**options, "file_rate": self.file_rate}
 
 
 class RehearseOptions(ReadingOptions, JsonOption):
-    """Of ``rehearse``."""
+    """Options of ``rehearse``."""
 
     files: tuple[Path, ...] = option(
         "Recordings or motion files.", argument=True, exists=True, metavar="TAKE..."
@@ -160,7 +160,7 @@ class RehearseOptions(ReadingOptions, JsonOption):
 
 
 class DemoOptions(SecondsOption, JsonOption):
-    """Of ``demo``."""
+    """Options of ``demo``."""
 
     out: Path | None = option("Also write the sound (WAV).", None, written=True)
     osc: HostPort | None = option("OSC receiver (127.0.0.1:9000).", None, metavar="HOST:PORT")
@@ -173,7 +173,7 @@ class DemoOptions(SecondsOption, JsonOption):
 
 
 class SynthOptions(RigOptions, SecondsOption, JsonOption):
-    """Of ``synth``."""
+    """Options of ``synth``."""
 
     port: int = option("UDP port to listen on.", 57140, ge=1, le=65535)
     host: str = option("Address to listen on.", "127.0.0.1")
@@ -184,14 +184,14 @@ class SynthOptions(RigOptions, SecondsOption, JsonOption):
 
 
 class ExportOptions(JsonOption):
-    """Of ``export``."""
+    """Options of ``export``."""
 
     file: Path = option("A recording.", argument=True, exists=True)
     out: Path = option("Output folder.")
 
 
 class InfoOptions(ReadingOptions, JsonOption):
-    """Of ``info``."""
+    """Options of ``info``."""
 
     file: Path = option(
         "A motion file, recording, memory, mapping or checkpoint.", argument=True, exists=True
@@ -207,18 +207,18 @@ class InfoOptions(ReadingOptions, JsonOption):
     )
 
     def reading(self) -> dict[str, Any]:
-        """What was given of how the file is read; a map that is written is none."""
+        """The reading options that were given; ``--joints`` without a map is none."""
         return {name: value for name, value in super().reading().items() if value != ""}
 
 
 class RigInitOptions(Options):
-    """Of ``rig init``."""
+    """Options of ``rig init``."""
 
     file: Path = option("The new rig file.", argument=True)
     force: bool = option("Overwrite an existing file.", False)
 
 
 class RigCheckOptions(JsonOption):
-    """Of ``rig check``."""
+    """Options of ``rig check``."""
 
     file: Path = option("The rig file.", argument=True, exists=True)

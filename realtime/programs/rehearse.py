@@ -1,4 +1,4 @@
-"""What ``pyanticip rehearse`` does: takes go through the live front end into a memory, and into a file."""
+"""``pyanticip rehearse``: play takes through the live front end into a memory, and save it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["rehearse"]
 
 Poses = npt.NDArray[np.float32]
 
-# Shorter pieces, as after a gap of the suit, are no takes.
-_SHORTEST = round(3 * RATE)
+# Fewest frames of a take: shorter pieces, as between gaps of the suit, are left out.
+_MIN_FRAMES = round(3 * RATE)
 
 
 def rehearse(
@@ -37,43 +37,55 @@ def rehearse(
     say: Callable[[str], None] = lambda line: None,
     **reading: Any,
 ) -> dict[str, Any]:
-    """Write a memory of these takes, recordings or motion files; what was done, in numbers.
+    """Write a memory of takes: recordings or motion files.
 
-    They are heard as they would be live, noise gate included; where a stream begins anew, so does a take.
-    Takes are named after their files, and numbered where a file has several; files of one name, after their
-    folders as well (``monday/take1``), and where these agree, by the whole file name. What is too short or
-    empty is left out, and told. ``reading`` are options of :func:`pyanticip.load_motion`. Raises a
-    MotionError for a file that cannot be read, where there is no take at all, and where ``out`` is there
-    already, unless it is a memory and by ``force``, or its folder is not.
+    They are processed as they would be live, noise gate included; a take ends where the stream restarts.
+    Takes are named after their files, and numbered where a file has several; files of the same name get
+    their folder's name too (``monday/take1``), and where that is also the same, the whole file name. Pieces
+    that are too short are left out, and reported.
+
+    Args:
+        force: overwrite an existing memory.
+        say: receives a line for each take and each piece left out.
+        reading: options of :func:`pyanticip.load_motion`.
+
+    Returns:
+        The summary that ``--json`` prints.
+
+    Raises:
+        MotionError: a file cannot be read, there is no take, ``out`` exists (unless it is a memory and
+            ``force`` is set), or its folder does not.
     """
     files = list(files)
     _check_out(out, files, force)
     check_folder(out)
     takes: dict[str, Poses] = {}
-    left: list[float] = []
+    left_out: list[float] = []
     titles = _titles(files)
     for file, title in zip(files, titles, strict=True):
         try:
-            shown = open_show(file, say=say, joined=True, **reading)
+            kind, items = open_show(file, say=say, joined=True, **reading)
         except NobodyCameError as error:
             say(f"{error}; it is left out")
             continue
-        pieces = list(_takes(*shown, recorded_sender(file)))
-        found = [poses for poses in pieces if len(poses) >= _SHORTEST]
+        pieces = list(_takes(kind, items, recorded_sender(file)))
+        long_pieces = [poses for poses in pieces if len(poses) >= _MIN_FRAMES]
         if not pieces:
             say(f"{file}: holds no motion and is left out")
-        short = [len(poses) / RATE for poses in pieces if len(poses) < _SHORTEST]
+        short = [len(poses) / RATE for poses in pieces if len(poses) < _MIN_FRAMES]
         if short:
-            several, length = len(short) > 1, f"{sum(short):.2f} s"
-            some = f"{len(short)} pieces, {length} in all, are" if several else f"a piece of {length} is"
-            say(f"{file}: {some} left out; a take has at least {_SHORTEST / RATE:g} s")
-        left += [round(each, 2) for each in short]
-        for poses in found:
-            name = title if len(found) == 1 else _numbered(title, 1, {*titles, *takes})
+            length = f"{sum(short):.2f} s"
+            text = (
+                f"{len(short)} pieces, {length} in all, are" if len(short) > 1 else f"a piece of {length} is"
+            )
+            say(f"{file}: {text} left out; a take has at least {_MIN_FRAMES / RATE:g} s")
+        left_out += [round(each, 2) for each in short]
+        for poses in long_pieces:
+            name = title if len(long_pieces) == 1 else _numbered(title, 1, {*titles, *takes})
             takes[name] = poses
             say(f"{name}: {len(poses) / RATE:.1f} s")
     if not takes:
-        expected = f"expected at least {_SHORTEST / RATE:g} s of motion without a gap"
+        expected = f"expected at least {_MIN_FRAMES / RATE:g} s of motion without a gap"
         raise FormatError(f"{', '.join(map(str, files))}: {expected}")
     memory = remember(takes.items())
     save_memory(memory, out, takes, new=not force)
@@ -81,39 +93,47 @@ def rehearse(
         "out": str(out),
         "takes": {name: round(len(poses) / RATE, 2) for name, poses in takes.items()},
         "seconds": round(sum(map(len, takes.values())) / RATE, 2),
-        "left_out": left,
+        "left_out": left_out,
         "moments": len(memory),
         "bytes": out.stat().st_size,
     }
 
 
 def _titles(files: Sequence[Path]) -> list[str]:
-    """A name of its own for each file: as short a one as no other has. Raises an OptionError: one twice."""
-    ways: list[Callable[[Path], str]] = [
+    """A unique name for each file, the shortest that no other file has.
+
+    Raises:
+        OptionError: a file is given twice.
+    """
+    namings: list[Callable[[Path], str]] = [
         lambda file: file.stem,
         lambda file: f"{file.absolute().parent.name}/{file.stem}",
         lambda file: f"{file.absolute().parent.name}/{file.name}",
     ]
-    counts = [Counter(utf8(way(file)) for file in files) for way in ways]
+    counts = [Counter(utf8(naming(file)) for file in files) for naming in namings]
     seen: set[Path] = set()
-    found: list[str] = []
+    titles: list[str] = []
     for file in files:
-        if (whole := file.resolve()) in seen:
+        if (resolved := file.resolve()) in seen:
             raise OptionError(f"{file}: is given twice")
-        seen.add(whole)
-        names = [utf8(way(file)) for way in ways]
+        seen.add(resolved)
+        names = [utf8(naming(file)) for naming in namings]
         title = next((name for name, n in zip(names, counts, strict=True) if n[name] == 1), names[-1])
-        found.append(_numbered(title, 2, found) if title in found else title)
-    return found
+        titles.append(_numbered(title, 2, titles) if title in titles else title)
+    return titles
 
 
-def _numbered(title: str, first: int, taken: Collection[str]) -> str:
-    """The title with the first number from this one on that gives a name of its own."""
-    return next(name for n in itertools.count(first) if (name := f"{title} {n}") not in taken)
+def _numbered(title: str, first: int, used: Collection[str]) -> str:
+    """The title with the first number, from ``first`` on, that gives an unused name."""
+    return next(name for n in itertools.count(first) if (name := f"{title} {n}") not in used)
 
 
 def _check_out(out: Path, files: Sequence[Path], force: bool) -> None:
-    """Nothing is overwritten but a memory. Raises an OptionError."""
+    """Check that ``out`` is free, or a memory that may be overwritten.
+
+    Raises:
+        OptionError: it is not.
+    """
     if not out.exists():
         return
     if any(file.exists() and file.samefile(out) for file in files):
@@ -125,34 +145,34 @@ def _check_out(out: Path, files: Sequence[Path], force: bool) -> None:
 
 
 def _takes(kind: str, items: Iterable[Item], sender: str | None) -> Iterator[Poses]:
-    """The poses (T, 22, 4) on the grid, each time from where the stream begins.
+    """The poses (T, 22, 4) on the grid of each piece between resets of the stream.
 
-    ``sender`` is the one that is heard, until another is commanded; None: whoever comes.
+    ``sender`` is the only one that is listened to, until a command chooses another; None: any.
     """
     front = LiveFront(kind, steady=True)
     front.listen_to(sender)
-    # Until when only who played first is heard; see `Pipeline.begin_with`.
-    alone_ns: int | None = None
-    heard: list[Poses] = []
+    # Time until which only the recorded player is listened to; see `Pipeline.begin_with`.
+    player_until_ns: int | None = None
+    piece: list[Poses] = []
     for item in items:
         if isinstance(item, Command):
-            who = str(next(iter(item.arguments), "")) or None
+            chosen = str(next(iter(item.arguments), "")) or None
             if item.name == "source":
-                sender = who
+                sender = chosen
             if item.name == "player":
-                alone_ns = item.t_ns + ALONE_NS
+                player_until_ns = item.t_ns + ALONE_NS
             if item.name in ("source", "player"):
-                front.listen_to(who)
+                front.listen_to(chosen)
             continue
         frame = front.feed(item.data, item.t_ns, item.sender)
-        if alone_ns is not None and (frame is not None or item.t_ns > alone_ns):
+        if player_until_ns is not None and (frame is not None or item.t_ns > player_until_ns):
             front.listen_to(sender)
-            alone_ns = None
+            player_until_ns = None
         if frame is None:
             continue
-        if frame.reset and heard:
-            yield np.concatenate(heard)
-            heard = []
-        heard.append(frame.poses)
-    if heard:
-        yield np.concatenate(heard)
+        if frame.reset and piece:
+            yield np.concatenate(piece)
+            piece = []
+        piece.append(frame.poses)
+    if piece:
+        yield np.concatenate(piece)

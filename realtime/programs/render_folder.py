@@ -1,4 +1,4 @@
-"""A folder of motion files to sound or numbers, on all cores."""
+"""``pyanticip render`` for a folder of motion files, on all cores."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Task:
 
 
 _Result = tuple[Path, dict[str, Any] | str, list[str]]
-"""A file, what was done with it or why nothing was, and what was decided on the way."""
+"""A file, its render summary or the error message, and its warnings."""
 
 
 def render_folder(
@@ -45,94 +45,107 @@ def render_folder(
     progress: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Render every motion file below ``folder`` into the folder ``out``, in folders like its own.
+    """Render every motion file below ``folder`` into the folder ``out``, with the same subfolders.
 
-    Each file becomes what :func:`realtime.programs.render.render` makes of it by its ``rig`` (None: the
-    built-in one), whatever the number of ``workers`` (processes; None: one a core). A file that cannot be
-    read is told by ``say``, named among the result's ``failed``, and costs the others nothing.
+    A file that cannot be read is reported by ``say`` and in the result's ``failed``; the others are still
+    rendered. Files below ``out`` are skipped.
 
-    Files below ``out`` are none of the folder's. Raises an OptionError for another suffix than ``render``
-    writes, for an ``out`` that is named like a file and for one of the options named in ``reading`` that no
-    file has a use for (:func:`pyanticip.motion.load.check_reading`), a FormatError for a folder without
-    motion, a DeviceError where nothing can be written.
+    Args:
+        suffix: format of the rendered files: .wav, .npz or .csv.
+        rig: gives the rig of a file; None: the built-in rig for all.
+        reading: names of the reading options in use (:func:`pyanticip.motion.load.check_reading`).
+        seconds: longest motion that is rendered of a file.
+        workers: number of processes; None: one per core. Does not change the results.
+        progress: show a bar on standard error.
+        say: receives errors and warnings, each once.
+
+    Returns:
+        The summary that ``--json`` prints.
+
+    Raises:
+        OptionError: an unknown suffix, an ``out`` that is named like a file, or a reading option that no
+            file can use.
+        FormatError: a folder without motion.
+        DeviceError: nothing can be written.
     """
     if out.suffix.lower() in SUFFIXES and not out.is_dir():
         raise OptionError(f"{out}: expected a folder for what is in the folder {folder}")
     if suffix not in SUFFIXES:
         raise OptionError(f"suffix: expected {', '.join(SUFFIXES)}, got {suffix!r}")
-    begun = time.perf_counter()
-    done: list[dict[str, Any]] = []
+    started = time.perf_counter()
+    reports: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
     tasks: list[_Task] = []
-    outs = list(_outs(folder, out, suffix))
-    check_reading([path for path, _ in outs], reading, folder=folder)
-    for path, made in outs:
+    targets = list(_targets(folder, out, suffix))
+    check_reading([path for path, _ in targets], reading, folder=folder)
+    for path, target in targets:
         try:
             with writing(out):
-                made.parent.mkdir(parents=True, exist_ok=True)
-            tasks.append(_Task(path, made, Rig() if rig is None else rig(path), seconds))
+                target.parent.mkdir(parents=True, exist_ok=True)
+            tasks.append(_Task(path, target, Rig() if rig is None else rig(path), seconds))
         except MotionError as error:
             failed[str(path)] = str(error)
     count = max(min(workers or os.cpu_count() or 1, len(tasks)), 1)
     for line in failed.values():
         if say is not None:
             say(line)
-    told: set[str] = set()
-    for path, result, lines in _shown(spread(_one, tasks, count), len(tasks), progress):
+    reported: set[str] = set()
+    for path, result, lines in _with_progress(spread(_render_one, tasks, count), len(tasks), progress):
         for line in (*lines, *([result] if isinstance(result, str) else [])):
-            if say is not None and line not in told:
-                told.add(line)
+            if say is not None and line not in reported:
+                reported.add(line)
                 say(line)
         if isinstance(result, str):
             failed[str(path)] = result
         else:
-            done.append(result)
-    took = time.perf_counter() - begun
-    length = sum(report["seconds"] for report in done)
+            reports.append(result)
+    work_s = time.perf_counter() - started
+    length = sum(report["seconds"] for report in reports)
     return {
         "out": str(out),
-        "files": len(done),
+        "files": len(reports),
         "failed": failed,
         "seconds": round(length, 3),
-        "without_model": sum(report["without_model"] for report in done),
-        "work_seconds": round(took, 3),
-        "times_real_time": round(length / took, 1),
+        "without_model": sum(report["without_model"] for report in reports),
+        "work_seconds": round(work_s, 3),
+        "times_real_time": round(length / work_s, 1),
         "workers": count,
-        "reports": sorted(done, key=lambda report: str(report["out"])),
+        "reports": sorted(reports, key=lambda report: str(report["out"])),
     }
 
 
-def _outs(folder: Path, out: Path, suffix: str) -> Iterator[tuple[Path, Path]]:
-    """Each motion file, and where it goes. Two of one name keep their suffix in it."""
-    within, made = folder.resolve(), out.resolve()
-    found = sorted(
+def _targets(folder: Path, out: Path, suffix: str) -> Iterator[tuple[Path, Path]]:
+    """Each motion file and its output path. Files that differ only in their suffix keep it in the name."""
+    resolved_folder, resolved_out = folder.resolve(), out.resolve()
+    files = sorted(
         Path(top) / name
         for top, folders, names in os.walk(folder)
-        if not folders.sort() and (made == within or not Path(top).resolve().is_relative_to(made))
+        if not folders.sort()
+        and (resolved_out == resolved_folder or not Path(top).resolve().is_relative_to(resolved_out))
         for name in names
         if Path(name).suffix.lower() in MOTION and not name.startswith(".")
     )
-    if not found:
+    if not files:
         raise FormatError(f"{folder}: no motion in it; expected files {', '.join(MOTION)}")
-    stems = Counter(path.with_suffix("") for path in found)
-    for path in found:
-        plain = path.with_suffix("") if stems[path.with_suffix("")] == 1 else path
-        target = out / plain.relative_to(folder)
+    stems = Counter(path.with_suffix("") for path in files)
+    for path in files:
+        stem = path.with_suffix("") if stems[path.with_suffix("")] == 1 else path
+        target = out / stem.relative_to(folder)
         yield path, target.with_name(target.name + suffix)
 
 
-def _one(task: _Task) -> _Result:
-    """In a process of its own: what was done, or why it was not, and what was decided on the way."""
+def _render_one(task: _Task) -> _Result:
+    """Render a file; runs in a worker process."""
     lines: list[str] = []
     try:
-        told = render(task.path, task.out, rig=task.rig, seconds=task.seconds, say=lines.append)
+        report = render(task.path, task.out, rig=task.rig, seconds=task.seconds, say=lines.append)
     except (MotionError, OSError, MemoryError) as error:
         return task.path, str(error) or "not enough memory", lines
-    return task.path, told, lines
+    return task.path, report, lines
 
 
-def _shown(results: Iterator[_Result], total: int, progress: bool) -> Iterator[_Result]:
-    """The results, with a bar on the terminal."""
+def _with_progress(results: Iterator[_Result], total: int, progress: bool) -> Iterator[_Result]:
+    """The results; with ``progress`` a bar on standard error advances as they arrive."""
     if not progress:
         yield from results
         return

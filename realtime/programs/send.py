@@ -1,4 +1,4 @@
-"""A stand-in suit: stream a motion file to a host over a real protocol, at its real pace."""
+"""``pyanticip send``: a simulated suit that streams a motion file over a real protocol in real time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["send"]
 
-# So far behind (the machine slept, the process was stopped), sending goes on from now instead of in a burst.
-_LOST_NS = 500_000_000
-_PROGRESS_NS = 100_000_000
-# A stand-in may run all night: lateness is that of the last half hour at 50 Hz.
-_LATENESS = 90_000
+# If sending is later than this (the machine slept), the schedule restarts from now: no burst is sent.
+_MAX_LATE_NS = 500_000_000
+_PROGRESS_INTERVAL_NS = 100_000_000
+# Datagrams whose lateness is kept, half an hour at 50 Hz: it may run all night.
+_LATENESS_SIZE = 90_000
 
 
 def send(
@@ -44,29 +44,27 @@ def send(
 ) -> dict[str, Any]:
     """Stream a motion file as ``protocol`` (a kind of source) to ``host:port`` over UDP.
 
-    Each datagram leaves at its own deadline, counted from the start, so delays never add up. Ctrl-C ends
-    it cleanly. Whether anybody listens does not matter, but is counted.
+    Each datagram has its own deadline, counted from the start, so delays do not accumulate. Ctrl-C ends it
+    cleanly. No listener is needed; refused datagrams are counted.
 
     Args:
         path: Any file :func:`pyanticip.load_motion` reads.
-        loop: Begin again at the end until ``seconds`` have passed or Ctrl-C.
-        rate: Frames a second, 1 to 1000; if not given mocopi 50, msgpack the file's own, else 60.
-        file_rate: Frames a second of the file, instead of what it says: the ``rate`` of
+        loop: Restart at the end, until ``seconds`` have passed or Ctrl-C.
+        rate: Frames a second, 1 to 1000; by default mocopi 50, msgpack the file's own, else 60.
+        file_rate: Frame rate of the file, in place of its own: the ``rate`` of
             :func:`pyanticip.load_motion`.
-        speed: The performer moves this many times as fast; the frames a second stay.
-        seconds: Stop after this long.
+        speed: Factor on the speed of the movement; the frame rate stays.
+        seconds: Stop after this many seconds.
         progress: Show a progress line on stderr.
-        say: Is told what had to be decided in reading the file.
-        reading: Options of :func:`pyanticip.load_motion` for a file that has to be helped: ``up``, ``rest``
-            ...
+        say: Receives warnings about the file.
+        reading: Options of :func:`pyanticip.load_motion`: ``up``, ``rest`` ...
 
     Returns:
         dict: ``frames`` and ``datagrams`` sent, ``bytes``, ``seconds`` it took, ``refused`` (datagrams that
         found no listener), ``late_ms`` (p50, p99 and max of how late datagrams left) and ``interrupted``.
 
     Raises:
-        MotionError: One line: a file that cannot be read, a host that cannot be found, an option out of
-            range.
+        MotionError: A file that cannot be read, a host that cannot be resolved, an option out of range.
     """
     if seconds is not None and not seconds > 0.0:
         raise OptionError(f"seconds must be more than 0, given {seconds:g}")
@@ -74,7 +72,7 @@ def send(
         raise OptionError(f"port must be 1 to 65535, given {port}")
     if protocol not in SOURCES:
         raise OptionError(f"protocol is one of {', '.join(SOURCES.names())}, given {protocol!r}")
-    source, foreign = SOURCES.load(protocol)(), protocol not in SOURCES.built_in
+    source, is_foreign = SOURCES.load(protocol)(), protocol not in SOURCES.built_in
     sock = connect_udp(host, port, "send", broadcast=True)
     try:
         from pyanticip.motion.datagrams import at_speed
@@ -84,10 +82,10 @@ def send(
         if say is not None:
             for line in clip.warnings:
                 say(f"{path}: {line}")
-        with foreign_errors(f"source {protocol!r} cannot send") if foreign else contextlib.nullcontext():
+        with foreign_errors(f"source {protocol!r} cannot send") if is_foreign else contextlib.nullcontext():
             stream = source.encode(clip, rate=rate, loop=loop, unix_time=time.time())
-        if foreign:
-            stream = _checked(protocol, stream)
+        if is_foreign:
+            stream = _guarded(protocol, stream)
         length = seconds if seconds is not None else None if loop else clip.duration
         label = f"{clip.name} as {protocol} to {host}:{port}"
         return _stream(sock, stream, seconds, _progress(label, length) if progress else None)
@@ -95,8 +93,8 @@ def send(
         sock.close()
 
 
-def _checked(protocol: str, stream: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """What the source of another package gives, or an OptionError of one line."""
+def _guarded(protocol: str, stream: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """The datagrams of a third-party source; whatever it raises becomes an OptionError."""
     with foreign_errors(f"source {protocol!r} cannot send"):
         for t_ns, datagram in stream:
             yield int(t_ns), bytes(datagram)
@@ -121,22 +119,23 @@ def _progress(label: str, length: float | None) -> Progress:
 def _stream(
     sock: socket.socket, stream: Iterator[tuple[int, bytes]], seconds: float | None, bar: Progress | None
 ) -> dict[str, Any]:
+    """Send datagrams, each with its time in ns from the start, at their times."""
     count, size, refused, last_ns, frames = 0, 0, 0, -1, 0
-    lateness: deque[int] = deque(maxlen=_LATENESS)
+    lateness: deque[int] = deque(maxlen=_LATENESS_SIZE)
     interrupted = False
     end_ns = None if seconds is None else round(seconds * 1e9)
     begin = start = time.monotonic_ns()
-    shown = -_PROGRESS_NS
+    bar_updated_ns = -_PROGRESS_INTERVAL_NS
     if bar is not None:
         bar.start()
     try:
         for t_ns, datagram in stream:
             if end_ns is not None and t_ns >= end_ns:
                 break
-            late = _wait(start + t_ns)
-            if late > _LOST_NS:
-                start += late
-            lateness.append(late)
+            late_ns = _wait(start + t_ns)
+            if late_ns > _MAX_LATE_NS:
+                start += late_ns
+            lateness.append(late_ns)
             try:
                 sock.send(datagram)
             except ConnectionRefusedError:
@@ -148,8 +147,8 @@ def _stream(
             count, size = count + 1, size + len(datagram)
             frames += t_ns != last_ns
             last_ns = t_ns
-            if bar is not None and t_ns - shown >= _PROGRESS_NS:
-                shown = t_ns
+            if bar is not None and t_ns - bar_updated_ns >= _PROGRESS_INTERVAL_NS:
+                bar_updated_ns = t_ns
                 bar.update(bar.task_ids[0], completed=t_ns / 1e9, frames=frames, refresh=True)
     except KeyboardInterrupt:
         interrupted = True
@@ -169,18 +168,18 @@ def _stream(
 
 
 def _wait(deadline_ns: int) -> int:
-    """Sleep until the deadline; how many nanoseconds it is past."""
-    while (left := deadline_ns - time.monotonic_ns()) > 0:
-        time.sleep(left / 1e9)
-    return -left
+    """Sleep until the deadline, and return how many nanoseconds it is past."""
+    while (remaining_ns := deadline_ns - time.monotonic_ns()) > 0:
+        time.sleep(remaining_ns / 1e9)
+    return -remaining_ns
 
 
 def _lateness(late_ns: deque[int]) -> dict[str, float]:
     if not late_ns:
         return {"p50": 0.0, "p99": 0.0, "max": 0.0}
     ordered = sorted(late_ns)
-    points = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    quantiles = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     return {
-        name: round(ordered[min(int(part * len(ordered)), len(ordered) - 1)] / 1e6, 3)
-        for name, part in points.items()
+        name: round(ordered[min(int(quantile * len(ordered)), len(ordered) - 1)] / 1e6, 3)
+        for name, quantile in quantiles.items()
     }

@@ -1,4 +1,4 @@
-"""``pyanticip setup``: from the box to sound. Asks, listens, names what comes, plays, writes the rig."""
+"""``pyanticip setup``: guided setup. Asks questions, waits for the suit, plays a trial, writes the rig."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from realtime.voice.audio import probe
 
 __all__ = ["Ask", "setup"]
 
-#: A question, what Enter answers, and what else may be answered (nothing: anything).
+#: Asks a question, given its text, the default answer and the allowed answers (empty: any).
 Ask = Callable[[str, str, Sequence[str]], str]
 Say = Callable[[str], None]
 
@@ -44,36 +44,42 @@ _APPS = {
     "vrchat": "In the program that sends OSC trackers to VRChat type as receiver",
     "msgpack": "Let your own program send to",
 }
-# What is asked of a receiver, and what Enter answers.
-_WHERE = {
+# Question about a receiver's address, and the default answer.
+_ADDRESS_QUESTIONS = {
     "osc": ("Its address, HOST:PORT", "127.0.0.1:9000"),
     "midi": ("Its port: virtual, or a part of its name", "virtual"),
 }
-# While nothing comes: when to say what may be wrong.
+# Seconds of silence after which a hint is printed.
 _HINTS_S = (5.0, 20.0, 60.0)
-# Digits as rows of three dots, a row an octal number.
+# Digits as five rows of three dots, each row an octal digit.
 _DIGITS = {"0": "75557", "1": "26227", "2": "71747", "3": "71717", "4": "55711", "5": "74717"}
 _DIGITS |= {"6": "74757", "7": "71111", "8": "75757", "9": "75717", ".": "00002"}
 
 
 def setup(options: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> dict[str, Any]:
-    """Guide somebody to a rig that plays; ``ask`` asks them. What was found and written.
+    """Guide the user to a working rig; ``ask`` asks the questions that ``options`` do not answer.
 
-    The rig is written in the end, whole; whatever ends this before leaves nothing. Raises a MotionError.
+    The rig is written at the end; if this ends early, nothing is written.
+
+    Returns:
+        The suit that was found and the rig that was written, as ``--json`` prints them.
+
+    Raises:
+        MotionError: no suit that can be played, a receiver that cannot be used, or the rig exists.
     """
-    _may_write(options, ask)
-    answered = {options.osc, options.midi, options.synth} != {None}
-    receivers = _table(options.osc, options.midi, options.synth, say) if answered else None
-    wanted = _suit(options.suit, ask, say)
-    suit = _listen(wanted, options.wait, say)
+    _check_out(options, ask)
+    has_receiver = {options.osc, options.midi, options.synth} != {None}
+    receivers = _receiver_tables(options.osc, options.midi, options.synth, say) if has_receiver else None
+    expected = _expected_source(options.suit, ask, say)
+    suit = _wait_for_suit(expected, options.wait, say)
     host = "127.0.0.1" if suit.sender.startswith("127.") else "0.0.0.0"
     tree: dict[str, Any] = {"source": {"kind": suit.kind, "host": host, "port": suit.port}}
-    tree |= _receivers(ask, say) if receivers is None else receivers
-    calibrates = options.calibrate
-    if calibrates is None:
+    tree |= _ask_receivers(ask, say) if receivers is None else receivers
+    calibrate = options.calibrate
+    if calibrate is None:
         question = "Get to know the performer? Stand still, then move"
-        calibrates = ask(question, "yes", ("yes", "no")) == "yes"
-    if calibrates:
+        calibrate = ask(question, "yes", ("yes", "no")) == "yes"
+    if calibrate:
         try:
             tree["performer"] = calibrate_live(Rig.model_validate(tree), options.still, options.move, say)
         except SkeletonError as error:
@@ -84,7 +90,7 @@ def setup(options: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> di
     played: dict[str, Any] = {}
     if options.seconds > 0.0:
         say(f"playing for {options.seconds:g} s: move; Ctrl-C ends it")
-        # Nobody steers a trial, and the port may be another show's.
+        # A trial takes no commands, and another show may use the control port.
         trial = rig.model_copy(update={"control": ControlRig(enabled=False)})
         played = live(trial, seconds=options.seconds, say=say, meters=meters)["counters"]
         if played["refused"]:
@@ -96,7 +102,7 @@ def setup(options: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> di
     text = "# Made by `pyanticip setup`; `pyanticip rig init` writes one with the others.\n\n"
     text += tomlkit.dumps(tree)
     write_file(options.out, text.encode())
-    if calibrates and "performer" not in tree:
+    if calibrate and "performer" not in tree:
         say(f"calibrate later: pyanticip calibrate --rig {shlex.quote(str(options.out))}")
     return {
         "rig": str(options.out),
@@ -108,8 +114,8 @@ def setup(options: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> di
     }
 
 
-def _may_write(options: SetupOptions, ask: Ask) -> None:
-    """Never over a file without being asked to, nor where there is no folder."""
+def _check_out(options: SetupOptions, ask: Ask) -> None:
+    """Check that the rig can be written; asks before an existing one is overwritten."""
     check_folder(options.out)
     check_rig_overwrite(options.out)
     if options.out.exists() and not options.force:
@@ -118,8 +124,8 @@ def _may_write(options: SetupOptions, ask: Ask) -> None:
             raise OptionError(f"{options.out}: exists; choose another with --out, or --force")
 
 
-def _suit(suit: str | None, ask: Ask, say: Say) -> dict[str, Any]:
-    """The ``source`` table of the suit that is expected; empty: any."""
+def _expected_source(suit: str | None, ask: Ask, say: Say) -> dict[str, Any]:
+    """The ``source`` table of the expected suit; empty: any."""
     if suit is None:
         say("Which suit? " + ", ".join(suits()) + f"; {_UNKNOWN}: listen for all of them")
         suit = ask("Suit", _UNKNOWN, (*suits(), _UNKNOWN))
@@ -134,11 +140,11 @@ def _suit(suit: str | None, ask: Ask, say: Say) -> dict[str, Any]:
         raise OptionError(f"--suit: {error}") from None
 
 
-def _listen(wanted: Mapping[str, Any], wait: float, say: Say) -> DetectedSender:
-    """Show where to send to, and wait for somebody who can be played."""
+def _wait_for_suit(expected: Mapping[str, Any], wait: float, say: Say) -> DetectedSender:
+    """Show the address to send to, and wait up to ``wait`` seconds for a suit that can be played."""
     ports = usual_ports()
-    kind = wanted.get("kind")
-    port = wanted.get("port") or (SOURCES.load(kind)().port if kind else None)
+    kind = expected.get("kind")
+    port = expected.get("port") or (SOURCES.load(kind)().port if kind else None)
     if port is not None:
         ports.setdefault(port, str(kind))
     arrivals = Arrivals(ports, say)
@@ -151,7 +157,7 @@ def _listen(wanted: Mapping[str, Any], wait: float, say: Say) -> DetectedSender:
                 f" and say so: --suit {kind}://0.0.0.0:PORT"
             )
         _show_address(kind, port, ports, say)
-        return _first(arrivals, ports, kind, wait, say)
+        return _first_playable(arrivals, ports, kind, wait, say)
     finally:
         arrivals.close()
 
@@ -162,7 +168,7 @@ def _show_address(kind: str | None, port: int | None, ports: Mapping[int, str], 
         say("this machine is on no network: only a program on it can be heard")
     say(_APPS.get(kind or "", "In the app or program of your suit type, as where to send to"))
     say("")
-    for line in _big(address):
+    for line in _banner(address):
         say(line)
     say("")
     known = ", ".join(f"{p} for {k}" for p, k in ports.items())
@@ -172,25 +178,26 @@ def _show_address(kind: str | None, port: int | None, ports: Mapping[int, str], 
             say(line)
 
 
-def _big(text: str) -> list[str]:
-    """A text of digits and dots, five lines high; as it is where there is something else in it."""
+def _banner(text: str) -> list[str]:
+    """A text of digits and dots as large digits of five lines; any other text unchanged."""
     if set(text) - set(_DIGITS):
         return [text]
     rows = [[f"{int(_DIGITS[c][row]):03b}" for c in text] for row in range(5)]
     return ["  " + " ".join(row).replace("0", " ").replace("1", "█") for row in rows]
 
 
-def _first(
+def _first_playable(
     arrivals: Arrivals, ports: Mapping[int, str], kind: str | None, wait: float, say: Say
 ) -> DetectedSender:
-    begun, seen, hints = time.monotonic(), set[tuple[int, str, str]](), list(_HINTS_S)
+    """The first sender that can be played; describes every sender meanwhile."""
+    started, reported, hints = time.monotonic(), set[tuple[int, str, str]](), list(_HINTS_S)
     say(f"waiting for it, {wait:g} s at most; Ctrl-C gives up")
-    while (waited := time.monotonic() - begun) < wait:
+    while (waited := time.monotonic() - started) < wait:
         arrivals.listen(0.2)
         for suit in arrivals.senders.values():
-            line = _what(suit, ports, kind)
-            if line and (suit.port, suit.sender, line) not in seen:
-                seen.add((suit.port, suit.sender, line))
+            line = _describe(suit, ports, kind)
+            if line and (suit.port, suit.sender, line) not in reported:
+                reported.add((suit.port, suit.sender, line))
                 say(line)
         for suit in arrivals.senders.values():
             if suit.plays:
@@ -199,18 +206,18 @@ def _first(
         if hints and waited > hints[0] and not arrivals.senders:
             hints.pop(0)
             say("nothing yet: is the app sending, on the same network, and does a firewall let UDP in?")
-    found = "; ".join(_what(suit, ports, kind) for suit in arrivals.senders.values())
+    found = "; ".join(_describe(suit, ports, kind) for suit in arrivals.senders.values())
     raise DeviceError(f"nothing that can be played came in {wait:g} s" + (f": {found}" if found else ""))
 
 
-def _what(suit: DetectedSender, ports: Mapping[int, str], wanted: str | None) -> str:
-    """What a sender sends, and what to do where that is not what was expected."""
+def _describe(suit: DetectedSender, ports: Mapping[int, str], expected_kind: str | None) -> str:
+    """What a sender sends, with a hint if it is not what was expected."""
     sends = f"{suit.sender} sends"
     if not suit.kind or (not suit.frames and wrong_kind(suit.kind, suit.sample, suit.port)):
         return f"{sends} to port {suit.port} what cannot be played: {suit.describe()}"
     if suit.refusal:
         return f"{sends} {suit.kind}, but its body cannot be played: {suit.refusal}"
-    expected = wanted or ports[suit.port]
+    expected = expected_kind or ports[suit.port]
     if suit.kind == expected:
         return f"{sends} {suit.kind} to port {suit.port}"
     return (
@@ -219,8 +226,8 @@ def _what(suit: DetectedSender, ports: Mapping[int, str], wanted: str | None) ->
     )
 
 
-def _receivers(ask: Ask, say: Say) -> dict[str, Any]:
-    """What of a rig says who is played to; an answer that will not do is told, and asked for again."""
+def _ask_receivers(ask: Ask, say: Say) -> dict[str, Any]:
+    """Ask for the receiver until an answer is valid; the rig's tables for it."""
     audio = probe()
     say("What plays? voice: the built-in one; osc: a program that hears OSC; midi")
     if not audio.usable:
@@ -228,19 +235,26 @@ def _receivers(ask: Ask, say: Say) -> dict[str, Any]:
     choice = "voice" if audio.usable else "osc"
     while True:
         choice = ask("Plays", choice, ("voice", "osc", "midi"))
-        answer = ask(*_WHERE[choice], ()) if choice in _WHERE else ""
+        answer = ask(*_ADDRESS_QUESTIONS[choice], ()) if choice in _ADDRESS_QUESTIONS else ""
         try:
             osc = host_port(answer) if choice == "osc" else None
-            return _table(osc, answer if choice == "midi" else None, choice == "voice", say)
+            return _receiver_tables(osc, answer if choice == "midi" else None, choice == "voice", say)
         except (MotionError, ValueError) as error:
             say(str(error))
 
 
-def _table(osc: tuple[str, int] | None, midi: str | None, synth: bool | None, say: Say) -> dict[str, Any]:
+def _receiver_tables(
+    osc: tuple[str, int] | None, midi: str | None, synth: bool | None, say: Say
+) -> dict[str, Any]:
+    """The rig's tables for these receivers; warns if an OSC receiver does not listen yet.
+
+    Raises:
+        MotionError: the MIDI port cannot be used, or the host cannot be resolved.
+    """
     tree: dict[str, Any] = {"osc": []}
     if osc is not None:
         tree["osc"] = [{"host": osc[0], "port": osc[1]}]
-        if _nobody_there(*osc):
+        if _is_refused(*osc):
             say(f"nobody listens at {osc[0]}:{osc[1]} yet: start the synth")
     if midi is not None:
         check_port(MidiConfig(port=midi))
@@ -250,8 +264,8 @@ def _table(osc: tuple[str, int] | None, midi: str | None, synth: bool | None, sa
     return tree
 
 
-def _nobody_there(host: str, port: int) -> bool:
-    """Whether the system says so: it can of this machine, and mostly not of others."""
+def _is_refused(host: str, port: int) -> bool:
+    """Whether datagrams to a port are refused: reliable for this machine, mostly unknown for others."""
     sock = connect_udp(host, port, "osc")
     with sock:
         sock.settimeout(0.1)

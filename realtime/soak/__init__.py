@@ -1,1 +1,1 @@
-"""What `pyanticip soak` does: a show plays for hours while everything around it fails; docs/soak.md."""
+"""`pyanticip soak`: a show plays for hours while faults are injected; docs/soak.md."""

@@ -1,10 +1,10 @@
-"""What a soak has shown: figures of times and numbers, tables for people, and a picture (needs matplotlib).
+"""Results of a soak test: figures, tables and a picture (which needs matplotlib).
 
-A *missed* bundle is one of the 50 a second that should have left and did not come: numbers of frames count
-them. A *gap* is the time between two bundles that follow each other, 20 ms where all is well. It belongs to
-each fault that was going on within it, from its beginning until all was as before, or to none. *Latency* is
-the time from a frame's leaving the suit until the next bundle comes, as the kernel stamps it, of frames that
-no network of ours delayed and whose bundle came before the next frame left.
+A *missed* bundle is one of the 50 a second that did not arrive, counted by frame numbers. A *gap* is the time
+between two consecutive bundles, 20 ms when all is well. It is attributed to every fault that was active
+during it, from its start until the show had recovered, or to no fault. *Latency* is the time from when a
+frame left the suit to the next bundle's arrival (kernel timestamp), for frames that no simulated network
+delayed and whose bundle arrived before the next frame left.
 """
 
 from __future__ import annotations
@@ -21,54 +21,57 @@ from rich.table import Column, Table
 from pyanticip.bench.machine import percentiles
 from realtime.soak.suit import CLEAN, DISTURBED
 
-__all__ = ["BAD", "BAR_MS", "I64", "QUIET", "draw", "figures", "kill_figures", "kill_lines", "table"]
+__all__ = ["FAILURES", "I64", "MAX_GAP_MS", "QUIET", "draw", "figures", "kill_figures", "kill_lines", "table"]
 
 I64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-#: No gap should be longer.
-BAR_MS = 30.0
-#: The kind of what happens while nothing does.
+#: Longest gap that is acceptable.
+MAX_GAP_MS = 30.0
+#: Kind of the gaps without a fault.
 QUIET = "no fault"
 _MINUTE_NS = 60_000_000_000
-# A fault may be heard so much later than it was over.
+# Time after its end in which a fault may still cause a gap.
 _AFTER_S = 0.2
-#: Of kills, what should not have been so.
-BAD = ("unreadable", "torn", "not_silent", "notes_left", "outlived")
+#: Columns of kills that must be 0 or empty.
+FAILURES = ("unreadable", "torn", "not_silent", "notes_left", "outlived")
 
 
-def figures(sent: I64, heard: I64, taken: I64, happened: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What a show's times (monotonic ns) say, of the whole, of each kind of fault and of each minute.
+def figures(sent: I64, received: I64, usage: I64, happened: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Figures of a show: of the whole, of each kind of fault and of each minute.
 
-    ``sent`` (N, 2) of the suit's datagrams when each left and what it was; ``heard`` (M, 2) of the bundles,
-    two or more, when each came and its number; ``taken`` (K, 5) when, memory of the show and of its children
-    (bytes), descriptors, processes.
+    Args:
+        sent: of the suit's datagrams, the time that each left (monotonic ns) and its kind, (N, 2).
+        received: of at least two bundles, the arrival time (monotonic ns) and frame number, (M, 2).
+        usage: samples of time (monotonic ns), memory of the show and of its children (bytes), descriptors,
+            processes, (K, 5).
+        happened: the faults, as of :func:`realtime.soak.run.run`.
     """
-    (times, numbers), (left, what) = heard.T, sent[sent[:, 0] >= heard[0, 0]].T
+    (times, numbers), (sent_times, sent_kinds) = received.T, sent[sent[:, 0] >= received[0, 0]].T
     gaps, missed = np.diff(times) / 1e6, np.maximum(np.diff(numbers) - 1, 0)
-    clean, after = left[what == CLEAN][:-1], left[what == CLEAN][1:]
-    came = np.append(times, np.iinfo(np.int64).max)[np.searchsorted(times, clean)]
-    clean, latency = clean[came < after], (came - clean)[came < after] / 1e6
+    clean, next_clean = sent_times[sent_kinds == CLEAN][:-1], sent_times[sent_kinds == CLEAN][1:]
+    arrival = np.append(times, np.iinfo(np.int64).max)[np.searchsorted(times, clean)]
+    clean, latency = clean[arrival < next_clean], (arrival - clean)[arrival < next_clean] / 1e6
 
-    def of(which: Flags) -> dict[str, Any]:
+    def gap_figures(selected: Flags) -> dict[str, Any]:
         return {
-            "bundles": int(which.sum()),
-            "missed": int(missed[which].sum()),
-            "gap_ms": round(float(gaps[which].max(initial=0.0)), 2),
-            "over_bar": int((gaps[which] > BAR_MS).sum()),
+            "bundles": int(selected.sum()),
+            "missed": int(missed[selected].sum()),
+            "gap_ms": round(float(gaps[selected].max(initial=0.0)), 2),
+            "over_bar": int((gaps[selected] > MAX_GAP_MS).sum()),
         }
 
     def during(faults: Sequence[dict[str, Any]]) -> Flags:
-        found, since = np.zeros(len(gaps), np.bool_), (times - times[0]) / 1e9
+        selected, since = np.zeros(len(gaps), np.bool_), (times - times[0]) / 1e9
         for one in faults:
-            found |= (since[1:] > one["at_s"]) & (since[:-1] < one["at_s"] + one["lasted_s"] + _AFTER_S)
-        return found
+            selected |= (since[1:] > one["at_s"]) & (since[:-1] < one["at_s"] + one["lasted_s"] + _AFTER_S)
+        return selected
 
     def of_kind(kind: str) -> dict[str, Any]:
-        these = [one for one in happened if one["kind"] == kind]
-        back = [one["back_s"] for one in these if one["back_s"] is not None]
-        row = {"back_s": max(back, default=None), "not_back": len(these) - len(back)}
-        return {"kind": kind, "times": len(these), **of(during(these)), **row}
+        faults = [one for one in happened if one["kind"] == kind]
+        recovery_s = [one["back_s"] for one in faults if one["back_s"] is not None]
+        row = {"back_s": max(recovery_s, default=None), "not_back": len(faults) - len(recovery_s)}
+        return {"kind": kind, "times": len(faults), **gap_figures(during(faults)), **row}
 
     def of_minute(minute: int) -> dict[str, Any]:
         begin = times[0] + minute * _MINUTE_NS
@@ -77,9 +80,9 @@ def figures(sent: I64, heard: I64, taken: I64, happened: Sequence[dict[str, Any]
             return np.asarray((t_ns >= begin) & (t_ns < begin + _MINUTE_NS), np.bool_)
 
         latency_ms = percentiles(latency[within(clean)], (50, 99))
-        row: dict[str, Any] = {"minute": minute, "latency_ms": latency_ms, **of(within(times[1:]))}
-        if len(these := taken[within(taken[:, 0]), 1:]):
-            show, children, row["descriptors"], row["processes"] = these.max(axis=0).tolist()
+        row: dict[str, Any] = {"minute": minute, "latency_ms": latency_ms, **gap_figures(within(times[1:]))}
+        if len(samples := usage[within(usage[:, 0]), 1:]):
+            show, children, row["descriptors"], row["processes"] = samples.max(axis=0).tolist()
             row |= {"show_mb": round(show / 1e6, 1), "children_mb": round(children / 1e6, 1)}
         return row
 
@@ -87,30 +90,30 @@ def figures(sent: I64, heard: I64, taken: I64, happened: Sequence[dict[str, Any]
     kinds = sorted({one["kind"] for one in happened})
     return {
         "seconds": round(length / 1e9, 1),
-        "frames_sent": int((what >= DISTURBED).sum()),
-        **of(np.ones(len(gaps), np.bool_)),
+        "frames_sent": int((sent_kinds >= DISTURBED).sum()),
+        **gap_figures(np.ones(len(gaps), np.bool_)),
         "bundles": len(times),
         "latency_ms": percentiles(latency, (50, 99)),
         "latency_of": len(latency),
         "not_back": sum(one["back_s"] is None for one in happened),
-        "by_kind": [*map(of_kind, kinds), {"kind": QUIET, "times": 0, **of(~during(happened))}],
+        "by_kind": [*map(of_kind, kinds), {"kind": QUIET, "times": 0, **gap_figures(~during(happened))}],
         "by_minute": [of_minute(minute) for minute in range(-(-length // _MINUTE_NS))],
         "happened": list(happened),
     }
 
 
 def kill_figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the deaths have cost, of all of them: median and worst, and how many went wrong."""
-    told: dict[str, Any] = {name: sum(bool(row[name]) for row in rows) for name in BAD}
+    """Summary of all kills: median and worst of each duration, and the number of failures of each kind."""
+    summary: dict[str, Any] = {name: sum(bool(row[name]) for row in rows) for name in FAILURES}
     for name in ("lost_ms", "fade_ms", "gone_ms", "start_s"):
         if found := sorted(row[name] for row in rows if row[name] is not None):
-            told[name] = {"p50": found[len(found) // 2], "max": found[-1]}
-    return told
+            summary[name] = {"p50": found[len(found) // 2], "max": found[-1]}
+    return summary
 
 
 def table(result: dict[str, Any]) -> Group:
-    """What each kind of fault did, and the whole."""
-    heads = ("times", "missed", "gap, ms", f"over {BAR_MS:g}", "back, s", "not back")
+    """A table of the kinds of faults, and a summary."""
+    heads = ("times", "missed", "gap, ms", f"over {MAX_GAP_MS:g}", "back, s", "not back")
     shown = Table(Column("", no_wrap=True), *(Column(head, justify="right") for head in heads))
     for row in result["by_kind"]:
         back = "-" if row.get("back_s") is None else f"{row['back_s']:.1f}"
@@ -134,7 +137,7 @@ def table(result: dict[str, Any]) -> Group:
 
 
 def kill_lines(result: dict[str, Any]) -> list[str]:
-    """What kills have cost."""
+    """Summary of kills as text."""
     names = {
         "lost_ms": "lost of the recording, ms",
         "fade_ms": "until silence at the receiver, ms",
@@ -142,7 +145,7 @@ def kill_lines(result: dict[str, Any]) -> list[str]:
         "start_s": "the next start, s",
     }
     spread = [(name, result[key]) for key, name in names.items() if key in result]
-    words = ", ".join(f"{name.replace('_', ' ')} {result[name]}" for name in BAD)
+    words = ", ".join(f"{name.replace('_', ' ')} {result[name]}" for name in FAILURES)
     return [
         *(f"{name}: median {found['p50']:g}, worst {found['max']:g}" for name, found in spread),
         f"{result['kills']} kills: {words}",
@@ -151,31 +154,32 @@ def kill_lines(result: dict[str, Any]) -> list[str]:
 
 
 def draw(result: dict[str, Any], out: Path) -> None:
-    """Write a PNG: latency, gaps, missed bundles, memory, descriptors and processes, and every fault.
+    """Write a PNG of latency, gaps, missed bundles, memory, descriptors and processes, and every fault.
 
-    Raises ImportError where matplotlib is missing.
+    Raises:
+        ImportError: matplotlib is missing.
     """
     from matplotlib.figure import Figure
 
     rows, happened, minutes = result["by_minute"], result["happened"], result["seconds"] / 60.0
     figure = Figure(figsize=(11.0, 13.0), layout="constrained")
     *lines, faults = figure.subplots(6, 1, sharex=True, height_ratios=(2, 2, 1, 2, 1.5, 5))
-    for axes, label, drawn in zip(
+    for axes, label, columns in zip(
         lines,
         ("latency, ms", "gap, ms", "missed", "memory, MB", "count"),
         (("p50", "p99"), ("gap_ms",), ("missed",), ("show_mb", "children_mb"), ("descriptors", "processes")),
         strict=True,
     ):
-        for name in drawn:
+        for name in columns:
             values = [row["latency_ms"].get(name, row.get(name)) for row in rows]
             axes.plot([row["minute"] + 0.5 for row in rows], values, marker=".", label=name)
         axes.set(ylabel=label, ylim=(0, None))
         axes.legend(loc="upper right", fontsize=8, ncols=3, frameon=False)
-    lines[1].axhline(BAR_MS, color="tab:red", linewidth=0.8)
+    lines[1].axhline(MAX_GAP_MS, color="tab:red", linewidth=0.8)
     kinds = sorted({one["kind"] for one in happened}, reverse=True)
-    thinnest = minutes / 400.0  # about two pixels: a thinner bar may not be seen
+    min_width = minutes / 400.0  # about two pixels, so that every bar is visible
     for one in happened:
-        begin, length = one["at_s"] / 60.0, max(one["lasted_s"] / 60.0, thinnest)
+        begin, length = one["at_s"] / 60.0, max(one["lasted_s"] / 60.0, min_width)
         colour = "tab:red" if one["back_s"] is None else "tab:blue"
         faults.barh(kinds.index(one["kind"]), length, left=begin, height=0.6, color=colour)
     faults.set(xlim=(0.0, minutes), yticks=range(len(kinds)), yticklabels=kinds, xlabel="minutes")

@@ -1,5 +1,5 @@
-"""``pyanticip soak``: a show plays for hours while one thing after another goes wrong; or short shows are
-killed, one after the other, each at a random moment."""
+"""``pyanticip soak``: play a show for hours while faults are injected one after the other; or, with
+``--kills``, kill short shows at random moments."""
 
 from __future__ import annotations
 
@@ -24,60 +24,64 @@ from pyanticip.bench.machine import machine
 from pyanticip.controls import NEUTRAL
 from pyanticip.errors import DeviceError, MotionError
 from pyanticip.motion.recording import Control, Raw, read_recording
-from realtime.soak.faults import CHILDREN, FAULTS, as_before, possible
-from realtime.soak.report import BAD, I64, draw, figures, kill_figures
-from realtime.soak.show import Show, alive, below, open_show
+from realtime.soak.faults import CHILDREN, FAULTS, available_faults, recovery_check
+from realtime.soak.report import FAILURES, I64, draw, figures, kill_figures
+from realtime.soak.show import Show, alive, descendants, open_show
 
 __all__ = ["PICTURE", "REPORT", "examine", "kills", "plan", "run"]
 
 REPORT, PICTURE = "soak.json", "soak.png"
 Step = TypeVar("Step")
-# Between a datagram's leaving and its arrival lies so much at most; at the ends of a file nobody knows.
+# Longest transit time of a datagram. Those within it of a recording's ends are not counted as missing.
 _EDGE_NS = 50_000_000
+# Interval of the samples of memory, descriptors and processes.
 _SAMPLE_S = 5.0
-# Who is not back after so long is gone: pauses before a restart grow to 30 s, and what stands still is left
-# so for 10.
-_PATIENCE_S = 60.0
-# A fault has so many seconds, if there is time; the first begins when it has been quiet for so long, the last
-# leaves so much for the show to be seen whole again.
-_EACH, _BEFORE, _AFTER = 12.0, 2.0, 3.0
-# When a show is killed, seconds after the first frame; how long what is left of it is looked at.
-_MOMENTS = 0.3, 3.0
-_LOOK_S = 10.0
+# Longest recovery from a fault: pauses before a restart grow to 30 s, and a stuck child is left alone for 10.
+_RECOVERY_TIMEOUT_S = 60.0
+# Average time from one fault to the next, if there is enough.
+_FAULT_INTERVAL_S = 12.0
+# Time without faults at the beginning, and at the end, where the show has to have recovered.
+_BEGINNING_S, _ENDING_S = 2.0, 3.0
+# Range of times after the first frame at which a show is killed.
+_KILL_TIMES_S = 0.3, 3.0
+# How long a killed show's children and receiver are observed.
+_OBSERVE_S = 10.0
 
 
-def plan(kinds: Sequence[str], seconds: float, chance: Random) -> list[tuple[str, float, float]]:
-    """The faults of a show of so many seconds, all kinds at least once, however short it is: each with when
-    it begins and how long it lasts, where it does (seconds)."""
-    room = max(seconds - _BEFORE - _AFTER, 0.0)
-    rounds = max(round(room / (_EACH * len(kinds))), 1)
-    order = [kind for _ in range(rounds) for kind in chance.sample(list(kinds), len(kinds))]
-    each = room / len(order)
+def plan(kinds: Sequence[str], seconds: float, random: Random) -> list[tuple[str, float, float]]:
+    """Random faults of a show of this length: the kind, start and duration of each, in seconds.
+
+    Every kind occurs at least once, however short the show.
+    """
+    available = max(seconds - _BEGINNING_S - _ENDING_S, 0.0)
+    rounds = max(round(available / (_FAULT_INTERVAL_S * len(kinds))), 1)
+    order = [kind for _ in range(rounds) for kind in random.sample(list(kinds), len(kinds))]
+    slot = available / len(order)
     return [
-        (kind, _BEFORE + (n + 0.3 * chance.random()) * each, max(chance.uniform(0.1, 0.5) * each, 0.4))
+        (kind, _BEGINNING_S + (n + 0.3 * random.random()) * slot, max(random.uniform(0.1, 0.5) * slot, 0.4))
         for n, kind in enumerate(order)
     ]
 
 
 def run(seconds: float, out: Path, *, seed: int = 0, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Play for so long, then write ``soak.json`` and, with matplotlib, ``soak.png`` into ``out``.
+    """Play for ``seconds``, then write ``soak.json`` and, with matplotlib, ``soak.png`` into ``out``.
 
-    Ctrl-C ends it before, with a report of what there is. ``say`` is told of what could not be done.
+    Ctrl-C ends it early, with a report. ``say`` receives faults that could not be injected.
 
     Raises:
-        OptionError: There is something in the folder.
-        DeviceError: The show does not begin.
+        OptionError: The folder is not empty.
+        DeviceError: The show does not start.
     """
     with open_show(out, seed, ("udp", "tcp")) as show:
         show.start("take")
-        happened, taken, ended = _play(show, seconds, seed, say)
-        # The fade at the end is no part of it.
-        over = time.monotonic_ns()
+        happened, usage, ended = _play(show, seconds, seed, say)
+        # The fade-out at the end is not evaluated.
+        end_ns = time.monotonic_ns()
         code = show.stop()
-        sent, heard = show.suit.left(), np.array(show.ear.heard).reshape(-1, 2)
+        sent, received = show.suit.sent(), np.array(show.receiver.received).reshape(-1, 2)
         files = sorted(show.takes.glob("*.anticip"), key=lambda path: path.stat().st_mtime_ns)
         takes = [examine(path, show.suit.sender, sent[:, 0]) for path in files]
-        report = figures(sent[sent[:, 0] < over], heard[heard[:, 0] < over], taken, happened)
+        report = figures(sent[sent[:, 0] < end_ns], received[received[:, 0] < end_ns], usage, happened)
         report |= {"ended": ended, "exit_code": code, "takes": takes}
         is_whole = bool(takes) and takes[-1]["whole"] and takes[-1]["ended"] and not takes[-1]["missing"]
         is_whole &= all("why" not in take for take in takes)
@@ -89,8 +93,8 @@ def run(seconds: float, out: Path, *, seed: int = 0, say: Callable[[str], None] 
 
 
 def _report(out: Path, show: Show, seed: int, report: dict[str, Any]) -> dict[str, Any]:
-    there = {"sound": show.pulse is not None, "midi": show.notes is not None}
-    result = {**report, "seed": seed, **there, **machine()}
+    available = {"sound": show.pulse is not None, "midi": show.notes is not None}
+    result = {**report, "seed": seed, **available, **machine()}
     (out / REPORT).write_text(json.dumps(result, indent=1))
     return result
 
@@ -98,93 +102,97 @@ def _report(out: Path, show: Show, seed: int, report: dict[str, Any]) -> dict[st
 def _play(
     show: Show, seconds: float, seed: int, say: Callable[[str], None]
 ) -> tuple[list[dict[str, Any]], I64, str]:
-    """Let everything happen as planned: what did, what the show took, and why it was over early."""
-    begun, happened, taken = time.monotonic(), list[dict[str, Any]](), [show.taken()]
+    """Inject the planned faults; returns them, samples of the show's usage, and why it ended early."""
+    started, happened, usage = time.monotonic(), list[dict[str, Any]](), [show.usage()]
 
-    def watch() -> None:
+    def sample() -> None:
         while not show.over.wait(_SAMPLE_S):
             with contextlib.suppress(OSError):
-                taken.append(show.taken())
+                usage.append(show.usage())
 
-    # What goes wrong is set right before the end.
-    # In a thread of its own: the main one may hold the event's lock, waiting for it.
-    before = signal.signal(signal.SIGINT, lambda *_: threading.Thread(target=show.over.set).start())
-    watching = threading.Thread(target=watch, daemon=True)
-    watching.start()
-    there = [word for word, module in CHILDREN.items() if show.children(module)]
-    for kind, at, lasts in _tracked(plan(possible(show, there), seconds, Random(seed)), "faults"):
-        show.wait(begun + at - time.monotonic())
+    # Ctrl-C ends the waits, so that an active fault is still reverted. The event is set on a thread: the main
+    # one may hold its lock while it waits for it.
+    old_handler = signal.signal(signal.SIGINT, lambda *_: threading.Thread(target=show.over.set).start())
+    sampler = threading.Thread(target=sample, daemon=True)
+    sampler.start()
+    processes = [word for word, module in CHILDREN.items() if show.children(module)]
+    faults = plan(available_faults(show, processes), seconds, Random(seed))
+    for kind, start_s, duration_s in _with_progress(faults, "faults"):
+        show.wait(started + start_s - time.monotonic())
         if show.over.is_set() or not show.pid:
             break
-        show.lasts = lasts
-        found = _happen(show, kind, there, say)
-        # Of what was interrupted nobody knows.
-        happened += [] if show.over.is_set() else [found]
-    show.wait(begun + seconds - time.monotonic())
+        show.fault_s = duration_s
+        result = _inject(show, kind, processes, say)
+        # The result of an interrupted fault is unknown.
+        happened += [] if show.over.is_set() else [result]
+    show.wait(started + seconds - time.monotonic())
     ended = "interrupted" if show.over.is_set() else "" if show.pid else "the show has ended by itself"
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, old_handler)
     show.over.set()
-    watching.join()
-    return happened, np.array(taken), ended
+    sampler.join()
+    return happened, np.array(usage), ended
 
 
-def _tracked(steps: Sequence[Step], name: str) -> Iterable[Step]:
+def _with_progress(steps: Sequence[Step], name: str) -> Iterable[Step]:
     return track(steps, name, console=Console(stderr=True), disable=not sys.stderr.isatty())
 
 
-def _happen(show: Show, kind: str, there: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
-    """A fault: when it began (since the first bundle) and how long it lasted until all was as before, and of
-    that since it was set right, None where it was not (seconds)."""
-    at, back = time.monotonic_ns(), None
+def _inject(show: Show, kind: str, processes: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
+    """Inject a fault and wait for recovery.
+
+    ``at_s`` is its start since the first bundle, ``lasted_s`` the time until the show had recovered, and
+    ``back_s`` the part of it after the fault was reverted; None: it did not recover.
+    """
+    start_ns, back_s = time.monotonic_ns(), None
     try:
         FAULTS[kind](show)
-        righted = time.monotonic()
-        if show.until(as_before(show, there), _PATIENCE_S):
-            back = round(time.monotonic() - righted, 2)
+        reverted = time.monotonic()
+        if show.until(recovery_check(show, processes), _RECOVERY_TIMEOUT_S):
+            back_s = round(time.monotonic() - reverted, 2)
     except Exception as error:
-        # What it was to lay hands on may not be there, a fault too soon after another: no reason to end.
+        # Its target may be missing when it follows another fault too soon; the test goes on.
         say(f"{kind}: {type(error).__name__}: {error}")
-    at_s, lasted_s = (at - show.ear.heard[0]) / 1e9, (time.monotonic_ns() - at) / 1e9
-    return {"kind": kind, "at_s": round(at_s, 3), "lasted_s": round(lasted_s, 3), "back_s": back}
+    at_s, lasted_s = (start_ns - show.receiver.received[0]) / 1e9, (time.monotonic_ns() - start_ns) / 1e9
+    return {"kind": kind, "at_s": round(at_s, 3), "lasted_s": round(lasted_s, 3), "back_s": back_s}
 
 
-def examine(path: Path, sender: str, left: I64) -> dict[str, Any]:
-    """A recording beside what the suit ``sender`` sent, at these times (monotonic ns, in order).
+def examine(path: Path, sender: str, sent_ns: I64) -> dict[str, Any]:
+    """Compare a recording with what the suit ``sender`` sent at these times (monotonic ns, ascending).
 
-    ``missing`` are datagrams that left while it was recorded and are not in it; ``ended``: the show itself
-    wrote its end into it.
+    ``missing`` is the number of datagrams sent during the recording that are not in it; ``ended``: the show
+    recorded its regular end.
     """
-    came, ended = array("q"), False
+    received, ended = array("q"), False
     try:
-        taken = read_recording(path)
-        for record in taken:
+        recording = read_recording(path)
+        for record in recording:
             if isinstance(record, Raw) and record.source.endswith(f"@{sender}"):
-                came.append(record.t_ns)
+                received.append(record.t_ns)
             elif isinstance(record, Control):
                 ended = record.name == "end"
     except MotionError as error:
         return {"file": path.name, "whole": False, "ended": False, "why": str(error)}
-    # One comes after it left, and at the ends of a file nobody knows: what left within came a little later.
-    begin, end = (came[0] + _EDGE_NS, came[-1] - _EDGE_NS) if came else (0, 0)
-    sent = int(((left >= begin) & (left < end)).sum())
-    got = sum(begin <= t_ns < end + _EDGE_NS // 10 for t_ns in came)
-    whole, missing = not taken.warnings, max(sent - got, 0)
+    # Without the ends of the file, where datagrams were on their way; those in between arrive a little later.
+    begin, end = (received[0] + _EDGE_NS, received[-1] - _EDGE_NS) if received else (0, 0)
+    sent = int(((sent_ns >= begin) & (sent_ns < end)).sum())
+    count = sum(begin <= t_ns < end + _EDGE_NS // 10 for t_ns in received)
+    whole, missing = not recording.warnings, max(sent - count, 0)
     return {"file": path.name, "whole": whole, "ended": ended, "sent": sent, "missing": missing}
 
 
 def kills(count: int, out: Path, *, seed: int = 0, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Kill so many shows, then write ``soak.json`` into ``out``; Ctrl-C ends it before.
+    """Kill ``count`` shows, then write ``soak.json`` into ``out``; Ctrl-C ends it early.
 
-    Raises as :func:`run` does.
+    Raises the errors of :func:`run`.
     """
-    chance = Random(seed)
+    random = Random(seed)
     rows: list[dict[str, Any]] = []
     ended, last = "", {}
     with open_show(out, seed) as show:
         try:
-            for n in _tracked(range(count), "killed"):
-                rows.append(_kill(show, f"take{n}", chance.uniform(*_MOMENTS)))
-            # The last of them begins after all, and ends as it should.
+            for n in _with_progress(range(count), "killed"):
+                rows.append(_kill(show, f"take{n}", random.uniform(*_KILL_TIMES_S)))
+            # After all kills a show must still start, and end normally.
             last = {"start_s": round(show.start("last"), 2), "exit_code": show.stop()}
         except KeyboardInterrupt:
             ended = "interrupted"
@@ -192,45 +200,47 @@ def kills(count: int, out: Path, *, seed: int = 0, say: Callable[[str], None] = 
             ended = str(error)
             say(ended)
         report = {"kills": len(rows), **kill_figures(rows), "last": last, "ended": ended, "rows": rows}
-        fine = ended in ("", "interrupted") and last.get("exit_code", 0) == 0
-        report["well"] = fine and not any(report[name] for name in BAD)
+        is_ok = ended in ("", "interrupted") and last.get("exit_code", 0) == 0
+        report["well"] = is_ok and not any(report[name] for name in FAILURES)
         return _report(out, show, seed, report)
 
 
-def _kill(show: Show, take: str, moment: float) -> dict[str, Any]:
-    """One show, from its beginning until nothing is left of it."""
-    ear, start = show.ear, show.start(take)
-    time.sleep(moment)
-    children = list(below(show.pid))
-    killed = show.kill()
-    until, gone = time.monotonic() + _LOOK_S, None
-    while time.monotonic() < until and (gone is None or not _is_silent(ear.recent[-1][1])):
-        if gone is None and not any(map(alive, children)):
-            gone = time.monotonic_ns()
+def _kill(show: Show, take: str, delay_s: float) -> dict[str, Any]:
+    """Start a show, kill it after ``delay_s``, and observe what remains of it."""
+    receiver, start_s = show.receiver, show.start(take)
+    time.sleep(delay_s)
+    children = list(descendants(show.pid))
+    killed_ns = show.kill()
+    deadline, gone_ns = time.monotonic() + _OBSERVE_S, None
+    while time.monotonic() < deadline and (gone_ns is None or not _is_silent(receiver.recent[-1][1])):
+        if gone_ns is None and not any(map(alive, children)):
+            gone_ns = time.monotonic_ns()
         time.sleep(0.005)
-    # Of a show that said nothing but silence nothing is faded.
-    silent = next((t_ns for t_ns, data in [*ear.recent] if t_ns > killed and _is_silent(data)), None)
-    path, lost, torn = show.takes / f"{take}.anticip", None, 0
+    silent_ns = next(
+        (t_ns for t_ns, data in [*receiver.recent] if t_ns > killed_ns and _is_silent(data)), None
+    )
+    path, lost_ns, torn = show.takes / f"{take}.anticip", None, 0
     try:
-        taken = read_recording(path)
-        lost = killed - max((record.t_ns for record in taken), default=taken.start_ns or 0)
-        torn = len(taken.warnings)
+        recording = read_recording(path)
+        lost_ns = killed_ns - max((record.t_ns for record in recording), default=recording.start_ns or 0)
+        torn = len(recording.warnings)
         path.unlink()
     except MotionError:
         pass
     return {
-        "start_s": round(start, 2),
-        "fade_ms": None if silent is None else round((silent - killed) / 1e6, 1),
-        "gone_ms": None if gone is None else round((gone - killed) / 1e6, 1),
-        "lost_ms": None if lost is None else round(lost / 1e6, 1),
-        "unreadable": lost is None,
+        "start_s": round(start_s, 2),
+        "fade_ms": None if silent_ns is None else round((silent_ns - killed_ns) / 1e6, 1),
+        "gone_ms": None if gone_ns is None else round((gone_ns - killed_ns) / 1e6, 1),
+        "lost_ms": None if lost_ns is None else round(lost_ns / 1e6, 1),
+        "unreadable": lost_ns is None,
         "torn": torn,
-        "not_silent": not _is_silent(ear.recent[-1][1]),
+        "not_silent": not _is_silent(receiver.recent[-1][1]),
         "notes_left": len(show.notes or ()),
         "outlived": [pid for pid in children if alive(pid)],
     }
 
 
 def _is_silent(bundle: bytes) -> bool:
+    """Whether a bundle's parameters are neutral."""
     params = next(message.params for message in OscBundle(bundle) if message.address == "/anticip/params")
     return np.allclose(params, NEUTRAL, rtol=0.0, atol=1e-3)

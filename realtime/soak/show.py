@@ -1,4 +1,4 @@
-"""The show, `pyanticip live` as a user runs it with all that it has, and who hears it."""
+"""The show under test: `pyanticip live` with every output, its receivers, and servers for sound and MIDI."""
 
 from __future__ import annotations
 
@@ -35,73 +35,77 @@ from realtime.soak.suit import Suit
 from realtime.sockets import bind_udp, free_port
 from realtime.voice.audio import quiet_stderr
 
-__all__ = ["MODEL", "RIG", "OscReceiver", "Server", "Show", "alive", "below", "open_show", "pulse"]
+__all__ = ["MODEL", "RIG", "OscReceiver", "Server", "Show", "alive", "descendants", "open_show", "pulse"]
 
-#: Of the show's folder: the rig, and the model that plays.
+#: Rig file and model folder in the show's folder.
 RIG, MODEL = "rig.toml", "model"
-# A show begins within so long, hears the suit, and ends; a command is answered; a server begins.
-_BEGINS_S, _HEARS_S, _ENDS_S, _ANSWERS_S, _SERVES_S = 60.0, 20.0, 30.0, 1.0, 10.0
-_LOOK_S = 0.2
-_PORT = "listener"
+# Timeouts: until the show's first status, until the first bundle after the suit starts, until the show has
+# ended after Ctrl-C, of a command's reply, and of the start of a server.
+_START_TIMEOUT_S, _BUNDLE_TIMEOUT_S, _STOP_TIMEOUT_S = 60.0, 20.0, 30.0
+_REPLY_TIMEOUT_S, _SERVER_TIMEOUT_S = 1.0, 10.0
+_POLL_S = 0.2
+_MIDI_PORT = "listener"
 _PROC, _ALSA = Path("/proc"), Path("/usr/share/alsa/alsa.conf")
-# What Linux calls it; Python does from 3.12 on.
-_TIMESTAMPNS = 35
+# SO_TIMESTAMPNS of Linux; in Python's socket module from 3.12 on.
+_SO_TIMESTAMPNS = 35
 _FRAME, _STATUS = b"/anticip/frame\0\0,if\0", b"/anticip/status\0"
 
 
 class OscReceiver:
-    """Hears bundles at a port of its own over UDP, each stamped by the kernel, or TCP; may leave for a while.
+    """Receives bundles on a free port over UDP, with kernel timestamps, or TCP; can be closed and reopened.
 
-    ``heard`` has of UDP when each frame came (monotonic ns) and its number, one after the other; ``recent``
-    the frames of the last ten seconds, as they came; ``words`` the newest status, of ``status_ns``.
-    ``is_receiving``: something has come since it did.
+    Attributes:
+        received: over UDP, arrival time (monotonic ns) and number of each frame, alternating.
+        recent: arrival times and bundles of the last ten seconds' frames.
+        words: the newest status, received at ``status_ns``.
+        is_receiving: whether anything arrived since it was opened.
     """
 
     def __init__(self, transport: str) -> None:
         self.transport, self.port = transport, free_port()
-        self.heard = array("q")
+        self.received = array("q")
         self.recent: deque[tuple[int, bytes]] = deque(maxlen=500)
         self.words: list[str] = []
         self.status_ns = 0
-        self.come()
+        self.open()
 
-    def come(self) -> None:
-        """Be there, and hear anew."""
-        self.is_receiving, self._leaves = False, threading.Event()
+    def open(self) -> None:
+        """Start receiving."""
+        self.is_receiving, self._closing = False, threading.Event()
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
-    def go(self) -> None:
-        """Not be there any more."""
-        self._leaves.set()
+    def close(self) -> None:
+        """Stop receiving, and close the port."""
+        self._closing.set()
         self._thread.join()
 
     def _listen(self) -> None:
-        # Somebody else may have the port for a moment.
-        while not self._leaves.is_set():
+        # Another process may use the port for a moment: try again.
+        while not self._closing.is_set():
             with contextlib.suppress(OSError, DeviceError):
                 if self.transport == "udp":
                     self._listen_udp()
                 else:
                     self._listen_tcp()
-            self._leaves.wait(_LOOK_S)
+            self._closing.wait(_POLL_S)
 
     def _listen_udp(self) -> None:
         with bind_udp("127.0.0.1", self.port, "soak") as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
-            sock.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
-            self._hear(sock)
+            sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            self._receive(sock)
 
     def _listen_tcp(self) -> None:
         with socket.create_server(("127.0.0.1", self.port)) as server:
-            server.settimeout(_LOOK_S)
-            while not self._leaves.is_set():
+            server.settimeout(_POLL_S)
+            while not self._closing.is_set():
                 with contextlib.suppress(OSError), server.accept()[0] as sock:
-                    self._hear(sock)
+                    self._receive(sock)
 
-    def _hear(self, sock: socket.socket) -> None:
-        sock.settimeout(_LOOK_S)
-        while not self._leaves.is_set():
+    def _receive(self, sock: socket.socket) -> None:
+        sock.settimeout(_POLL_S)
+        while not self._closing.is_set():
             with contextlib.suppress(TimeoutError):
                 data, stamps, *_ = sock.recvmsg(65536, 128)
                 if not data:
@@ -113,75 +117,73 @@ class OscReceiver:
                 t_ns = time.monotonic_ns() - time.time_ns() + seconds * 1_000_000_000 + nanos
                 if data[20:].startswith(_FRAME):
                     self.recent.append((t_ns, data))
-                    self.heard.extend((t_ns, int.from_bytes(data[40:44], "big")))
+                    self.received.extend((t_ns, int.from_bytes(data[40:44], "big")))
                 elif data[20:].startswith(_STATUS):
                     self.words, self.status_ns = data.decode(errors="replace").split("\0"), t_ns
 
 
 class Server:
-    """A program beside, which says nothing."""
+    """A server process without output; ``environment`` are the variables by which clients find it."""
 
-    def __init__(self, words: str, **environment: str) -> None:
-        self._words, self.environment = shlex.split(words), environment
+    def __init__(self, command: str, **environment: str) -> None:
+        self._command, self.environment = shlex.split(command), environment
         self.start()
 
     def start(self) -> None:
-        """Begin, again."""
-        quiet, told = subprocess.DEVNULL, {**os.environ, **self.environment}
+        """Start the process, or start it again."""
+        null, environment = subprocess.DEVNULL, {**os.environ, **self.environment}
         self._process = subprocess.Popen(
-            self._words, env=told, stdin=quiet, stdout=quiet, stderr=quiet, **ALONE
+            self._command, env=environment, stdin=null, stdout=null, stderr=null, **ALONE
         )
 
     @property
-    def runs(self) -> bool:
-        """Whether it has not ended."""
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
         return self._process.poll() is None
 
     def stop(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """End it."""
+        """Send a signal, and wait for the process to end."""
         self._process.send_signal(number)
         self._process.wait()
 
 
 @contextlib.contextmanager
 def pulse() -> Iterator[Server | None]:
-    """A PulseAudio server with a sink that nobody hears, reached by its environment; None where there can be
-    none."""
+    """A PulseAudio server with a null sink, reached by its environment; None where it is not available."""
     if shutil.which("pulseaudio") is None or not (_ALSA.parent / "alsa.conf.d" / "pulse.conf").is_file():
         yield None
         return
-    # Paths of sockets are short.
+    # In a temporary directory, since paths of sockets must be short.
     with tempfile.TemporaryDirectory(prefix="soak") as name:
-        config, listens = Path(name, "asound.conf"), Path(name, "pulse", "native")
+        config, socket_path = Path(name, "asound.conf"), Path(name, "pulse", "native")
         config.write_text("pcm.!default { type pulse }\nctl.!default { type pulse }\n", encoding="utf-8")
         server = Server(
             "pulseaudio -n --daemonize=no --exit-idle-time=-1 -L module-native-protocol-unix"
             " -L 'module-null-sink sink_name=null rate=48000'",
             XDG_RUNTIME_DIR=name,
-            PULSE_SERVER=f"unix:{listens}",
+            PULSE_SERVER=f"unix:{socket_path}",
             PULSE_COOKIE=str(Path(name, "cookie")),
             ALSA_CONFIG_PATH=f"{_ALSA}:{config}",
         )
         try:
-            until = time.monotonic() + _SERVES_S
-            while not listens.exists() and server.runs and time.monotonic() < until:
+            deadline = time.monotonic() + _SERVER_TIMEOUT_S
+            while not socket_path.exists() and server.is_running and time.monotonic() < deadline:
                 time.sleep(0.05)
-            yield server if listens.exists() else None
+            yield server if socket_path.exists() else None
         finally:
             server.stop()
 
 
 @contextlib.contextmanager
 def _midi_port() -> Iterator[set[tuple[int, int]] | None]:
-    """A MIDI port on a JACK server of our own: the notes that sound, each its channel and key; None where
-    there can be none."""
+    """A MIDI port on its own JACK server: the sounding notes as (channel, key); None where not available."""
     if find_spec("rtmidi") is None or shutil.which("jackd") is None:
         yield None
         return
     rtmidi: Any = import_module("rtmidi")
     sounding: set[tuple[int, int]] = set()
 
-    def hear(event: tuple[list[int], float], data: object) -> None:
+    def on_event(event: tuple[list[int], float], data: object) -> None:
         status, key, value = (*event[0], 0, 0)[:3]
         kind, channel = status & 0xF0, status & 0x0F
         if kind == 0x90 and value:
@@ -191,60 +193,67 @@ def _midi_port() -> Iterator[set[tuple[int, int]] | None]:
         elif kind == 0xB0 and key in (120, 123):
             sounding.difference_update([note for note in sounding if note[0] == channel])
 
-    before, jack = dict(os.environ), f"soak{os.getpid()}"
-    # Ours and the show's: it inherits what we have.
+    old_environment, jack = dict(os.environ), f"soak{os.getpid()}"
+    # For this process and for the show, which inherits it.
     os.environ.update({"JACK_DEFAULT_SERVER": jack, "JACK_NO_START_SERVER": "1"})
     server = Server(f"jackd --no-realtime -n {jack} -d dummy -r 48000 -p 1024")
-    port, until = None, time.monotonic() + _SERVES_S
+    port, deadline = None, time.monotonic() + _SERVER_TIMEOUT_S
     try:
-        while port is None and time.monotonic() < until:
-            time.sleep(_LOOK_S)
+        while port is None and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
             with quiet_stderr(), contextlib.suppress(rtmidi.RtMidiError):
-                # Without a server an output cannot be made; an input can, and nobody sees it.
+                # Creating an output fails until the server runs; an input would be created but not visible.
                 rtmidi.MidiOut(rtmidi.API_UNIX_JACK).delete()
-                port = rtmidi.MidiIn(rtmidi.API_UNIX_JACK, name=_PORT)
-                port.set_callback(hear)
-                port.open_virtual_port(_PORT)
+                port = rtmidi.MidiIn(rtmidi.API_UNIX_JACK, name=_MIDI_PORT)
+                port.set_callback(on_event)
+                port.open_virtual_port(_MIDI_PORT)
         yield None if port is None else sounding
     finally:
         if port is not None:
             port.delete()
-        # What it shares with its clients would be left of one that was killed.
+        # Not killed: its shared memory would remain.
         server.stop(signal.SIGTERM)
         os.environ.clear()
-        os.environ.update(before)
+        os.environ.update(old_environment)
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs or could; one that waits to be buried does not."""
+    """Whether a process exists and is no zombie."""
     with contextlib.suppress(OSError):
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False
 
 
-def below(pid: int) -> Iterator[int]:
-    """All processes that a process has begun, and those that these have."""
+def descendants(pid: int) -> Iterator[int]:
+    """All child processes of a process, and theirs."""
     for listed in _PROC.glob(f"{pid}/task/*/children"):
         with contextlib.suppress(OSError):
             for child in map(int, listed.read_text().split()):
                 yield child
-                yield from below(child)
+                yield from descendants(child)
 
 
 def _memory(pid: int) -> int:
-    """Bytes of a process that are in memory; what it shares with others counts for each of them."""
+    """Resident memory of a process in bytes; memory shared with others counts fully."""
     with contextlib.suppress(OSError):
         return int((_PROC / str(pid) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 class Show:
-    """A suit, and the show that plays it, time and again, in a folder with a rig.
+    """A suit and the show that plays it, which can be started repeatedly, in a folder with a rig.
 
-    It sends to ``ear``, which is always there, and to ``guests``; it has the voice, and where this machine
-    has what they need the monitor, OSCQuery and MIDI, of which ``notes`` sound. What it says goes to
-    ``show.log``. Faults happen by ``chance`` and last for ``lasts`` seconds; when all is ``over``, nobody
-    waits any longer.
+    The show has the voice and, where this machine can run them, the monitor, OSCQuery and MIDI. Its output
+    goes to ``show.log``.
+
+    Attributes:
+        receiver: the OSC receiver that is always open.
+        guests: OSC receivers that faults close for a while.
+        pulse: the sound server, or None.
+        notes: MIDI notes that sound, or None without MIDI.
+        random: decides about faults.
+        fault_s: duration of the current fault, seconds.
+        over: when set, all waits end.
     """
 
     def __init__(
@@ -256,32 +265,42 @@ class Show:
         notes: set[tuple[int, int]] | None,
     ) -> None:
         self.folder, self.takes, self.pulse, self.notes = folder, folder / "takes", server, notes
-        for made in (self.takes, folder / MODEL):
-            made.mkdir(parents=True)
+        for subfolder in (self.takes, folder / MODEL):
+            subfolder.mkdir(parents=True)
         for file in SHIPPED.iterdir():
             write_file(folder / MODEL / file.name, file.read_bytes())
         self.source, self._control = free_port(), ("127.0.0.1", free_port())
-        self.ear, *self.guests = map(OscReceiver, ("udp", *guests))
+        self.receiver, *self.guests = map(OscReceiver, ("udp", *guests))
         self.suit, self.over = Suit(self.source, seed), threading.Event()
-        self.chance, self.lasts = Random(seed), 0.0
+        self.random, self.fault_s = Random(seed), 0.0
         self._process: subprocess.Popen[bytes] | None = None
-        served = find_spec("websockets") is not None
+        has_websockets = find_spec("websockets") is not None
         rig: dict[str, Any] = {
             "source": {"kind": "mocopi", "port": self.source},
             "control": {"port": self._control[1]},
             "model": {"checkpoint": MODEL},
-            "osc": [{"port": ear.port, "transport": ear.transport} for ear in (self.ear, *self.guests)],
-            # By name: where its server has gone, no other device is as good.
+            "osc": [{"port": one.port, "transport": one.transport} for one in (self.receiver, *self.guests)],
+            # By name, so that no other device is used when its server is gone.
             "synth": {"enabled": True, "device": "default"},
-            "monitor": {"enabled": served, "port": free_port()},
-            "oscquery": {"enabled": served and find_spec("zeroconf") is not None, "port": free_port()},
-            **({} if notes is None else {"midi": {"port": _PORT}}),
+            "monitor": {"enabled": has_websockets, "port": free_port()},
+            "oscquery": {
+                "enabled": has_websockets and find_spec("zeroconf") is not None,
+                "port": free_port(),
+            },
+            **({} if notes is None else {"midi": {"port": _MIDI_PORT}}),
         }
         write_file(folder / RIG, tomlkit.dumps(rig).encode())
 
     def start(self, take: str) -> float:
-        """Begin, recording; returns when the suit is heard, seconds until the first status."""
-        begun, begun_ns, heard = time.monotonic(), time.monotonic_ns(), len(self.ear.heard)
+        """Start the show, recording to ``take``, and wait for the first bundle of the suit's motion.
+
+        Returns:
+            Seconds until the first status.
+
+        Raises:
+            DeviceError: it does not start.
+        """
+        started, started_ns, received = time.monotonic(), time.monotonic_ns(), len(self.receiver.received)
         words = ["live", "--rig", RIG, "--record", f"takes/{take}.anticip", "--json"]
         environment = {**os.environ, **(self.pulse.environment if self.pulse else {})}
         with (self.folder / "show.log").open("ab") as log:
@@ -289,53 +308,57 @@ class Show:
                 [sys.executable, "-P", "-m", "pyanticip", *words],
                 cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **ALONE
             )  # fmt: skip
-        if self.until(lambda: self.ear.status_ns > begun_ns, _BEGINS_S):
-            told = time.monotonic()
-            self.suit.tell("clean")
-            if self.until(lambda: len(self.ear.heard) > heard, _HEARS_S):
-                return told - begun
+        if self.until(lambda: self.receiver.status_ns > started_ns, _START_TIMEOUT_S):
+            status_time = time.monotonic()
+            self.suit.set_mode("clean")
+            if self.until(lambda: len(self.receiver.received) > received, _BUNDLE_TIMEOUT_S):
+                return status_time - started
         raise DeviceError(f"soak: the show does not begin; {self.folder / 'show.log'} says why")
 
     @property
     def pid(self) -> int:
-        """Its process; 0 when it has none."""
+        """The show's process id; 0 when it does not run."""
         return self._process.pid if self._process is not None and self._process.poll() is None else 0
 
     def children(self, module: str) -> list[int]:
-        """Processes of it that run a module."""
-        found = []
-        for pid in below(self.pid):
+        """Descendant processes that run a module."""
+        pids = []
+        for pid in descendants(self.pid):
             with contextlib.suppress(OSError):
                 if module.encode() in (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0"):
-                    found.append(pid)
-        return found
+                    pids.append(pid)
+        return pids
 
-    def taken(self) -> tuple[int, int, int, int, int]:
-        """Now (monotonic ns), the memory of the show and of its children (bytes), the descriptors that the
-        show has open, and how many processes there are with it. Raises an OSError where it is gone."""
-        pid, children = self.pid, list(below(self.pid))
+    def usage(self) -> tuple[int, int, int, int, int]:
+        """Time (monotonic ns), memory of the show and of its children (bytes), the show's open descriptors,
+        and the number of processes.
+
+        Raises:
+            OSError: the show does not run.
+        """
+        pid, children = self.pid, list(descendants(self.pid))
         descriptors = sum(1 for _ in (_PROC / str(pid) / "fd").iterdir())
         memory = sum(map(_memory, children))
         return time.monotonic_ns(), _memory(pid), memory, descriptors, 1 + len(children)
 
     def until(self, condition: Callable[[], object], within: float) -> bool:
-        """Wait while it plays until something is so; whether it was within so many seconds."""
+        """Wait up to ``within`` seconds, while the show runs, for a condition; whether it became true."""
         return any(condition() for _ in self.every(0.02, within))
 
     def wait(self, seconds: float | None = None) -> None:
-        """Let it play for so long, or as long as a fault lasts."""
+        """Wait for ``seconds``, by default the duration of the fault; less if the show ends."""
         for _ in self.every(0.1, seconds):
             pass
 
     def every(self, period: float, seconds: float | None = None) -> Iterator[None]:
-        """Time and again, so many seconds apart, for so long, or as long as a fault lasts."""
-        until = time.monotonic() + (self.lasts if seconds is None else seconds)
-        while (left := until - time.monotonic()) > 0.0 and self.pid and not self.over.is_set():
+        """Yield every ``period`` seconds for ``seconds``, by default the duration of the fault."""
+        deadline = time.monotonic() + (self.fault_s if seconds is None else seconds)
+        while (remaining := deadline - time.monotonic()) > 0.0 and self.pid and not self.over.is_set():
             yield
-            self.over.wait(min(period, left))
+            self.over.wait(min(period, remaining))
 
     def kill(self) -> int:
-        """End it as no process can see coming; when (monotonic ns)."""
+        """Kill the show, and return the time (monotonic ns)."""
         now = time.monotonic_ns()
         if self._process is not None:
             self._process.kill()
@@ -343,33 +366,33 @@ class Show:
         return now
 
     def stop(self) -> int | None:
-        """Ctrl-C, and wait for the end; its exit code, None where it does not come."""
+        """Interrupt the show as Ctrl-C does; its exit code, None if it does not end."""
         assert self._process is not None
         self._process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(_ENDS_S)
+            return self._process.wait(_STOP_TIMEOUT_S)
         return None
 
     def close(self) -> None:
-        """End everything, whatever it takes."""
+        """Kill the show and the suit, and close the receivers."""
         self.kill()
         self.suit.close()
-        for receiver in (self.ear, *self.guests):
-            receiver.go()
+        for receiver in (self.receiver, *self.guests):
+            receiver.close()
 
-    def throw(self, datagram: bytes) -> None:
-        """A datagram to the remote control, whatever it is."""
+    def send_control(self, datagram: bytes) -> None:
+        """Send a datagram, valid or not, to the control port."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.sendto(datagram, self._control)
 
     def command(self, name: str, *arguments: str | float) -> None:
-        """Command something, and do not wait for the answer."""
-        self.throw(message(CONTROL + name, arguments))
+        """Send a command without waiting for the reply."""
+        self.send_control(message(CONTROL + name, arguments))
 
     def ask(self, name: str, *arguments: str | float) -> bool:
-        """Command something; whether the answer, within a second, is ok."""
+        """Send a command; whether the reply, within a second, is ok."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, contextlib.suppress(TimeoutError):
-            sock.settimeout(_ANSWERS_S)
+            sock.settimeout(_REPLY_TIMEOUT_S)
             sock.sendto(message(CONTROL + name, arguments), self._control)
             return b"\0ok\0" in sock.recv(65536)
         return False
@@ -377,8 +400,11 @@ class Show:
 
 @contextlib.contextmanager
 def open_show(out: Path, seed: int, guests: Sequence[str] = ()) -> Iterator[Show]:
-    """A show ready to begin, with guests over these transports. Raises an OptionError where there is
-    something in the folder ``out``."""
+    """A show that is ready to start, with guests over these transports.
+
+    Raises:
+        OptionError: the folder ``out`` is not empty.
+    """
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise OptionError(f"{out}: expected a new folder, or an empty one")
     with (

@@ -1,9 +1,9 @@
-"""The motion sender, a process beside: a mocopi suit, over a network that changes as it is told.
+"""A simulated mocopi suit in a child process, over simulated networks.
 
-``python -P -m realtime.soak.suit FROM TO SEED`` plays from one port to another, once it reads a word: the
-name of a network of :data:`NETWORKS`, ``clean``, ``malformed`` (broken copies between the frames) or
-``restart`` (the suit counts from nought again). Standard output has of each datagram when it left and what it
-was.
+``python -P -m realtime.soak.suit FROM TO SEED`` sends from one port to another. It starts when it reads a
+mode from standard input, and changes it with each further one: the name of a network of :data:`NETWORKS`,
+``clean``, ``malformed`` (broken copies between the frames) or ``restart`` (frame numbers restart at 0). It
+writes the time and kind of each datagram to standard output.
 """
 
 from __future__ import annotations
@@ -34,114 +34,113 @@ from realtime.sockets import free_port
 __all__ = ["CLEAN", "DISTURBED", "NETWORKS", "Suit"]
 
 _MS = 1_000_000
-# When it left (monotonic ns), and what it was: a skeleton or a broken packet; a frame over a poor network; a
-# frame that nothing delays.
-_LEFT = struct.Struct("=qq")
+# A sent datagram: time (monotonic ns) and kind.
+_SENT = struct.Struct("=qq")
+# Kinds: a skeleton or a broken packet; a frame over a poor network; a frame without any delay.
 _OTHER, DISTURBED, CLEAN = range(3)
-# So long before its time a frame is made.
+# Time by which a frame is computed before it is due.
 _AHEAD_NS = 5 * _MS
 _MOTION = Path(__file__).parents[1] / "data" / "performance.bvh"
 
-#: From when a datagram is sent (ns) to the delays (ns) of what arrives of it.
+#: Networks: functions from the time a datagram is sent (ns) to the delays (ns) of the copies that arrive.
 NETWORKS: dict[str, Callable[[int, Random], tuple[int, ...]]] = {
     # One in five is lost.
-    "loss": lambda sent, chance: () if chance.random() < 0.2 else (0,),
+    "loss": lambda sent, random: () if random.random() < 0.2 else (0,),
     # Half normal delays of 10 ms.
-    "jitter": lambda sent, chance: (round(abs(chance.gauss(0.0, 10.0 * _MS))),),
+    "jitter": lambda sent, random: (round(abs(random.gauss(0.0, 10.0 * _MS))),),
     # One in five is overtaken by the next, or by the one after that.
-    "reorder": lambda sent, chance: (chance.choice((25, 45)) * _MS if chance.random() < 0.2 else 0,),
-    # One in two comes twice.
-    "duplicates": lambda sent, chance: (0, chance.randrange(60 * _MS)) if chance.random() < 0.5 else (0,),
+    "reorder": lambda sent, random: (random.choice((25, 45)) * _MS if random.random() < 0.2 else 0,),
+    # One in two arrives twice.
+    "duplicates": lambda sent, random: (0, random.randrange(60 * _MS)) if random.random() < 0.5 else (0,),
     # Held back, and delivered together every 150 ms.
-    "bursts": lambda sent, chance: (150 * _MS - sent % (150 * _MS),),
-    "silence": lambda sent, chance: (),
+    "bursts": lambda sent, random: (150 * _MS - sent % (150 * _MS),),
+    "silence": lambda sent, random: (),
 }
 
 
 class Suit:
-    """The parent's end, which begins it and tells it of networks; ``sender`` is where its datagrams come
-    from, as a recording names it."""
+    """Starts and controls the suit's process; ``sender`` is its address, as in a recording."""
 
     def __init__(self, port: int, seed: int) -> None:
-        own = free_port()
-        self.sender = f"127.0.0.1:{own}"
-        self._records = tempfile.TemporaryFile()  # noqa: SIM115
-        words = [sys.executable, "-P", "-m", "realtime.soak.suit", str(own), str(port), str(seed)]
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=self._records, **ALONE)
+        own_port = free_port()
+        self.sender = f"127.0.0.1:{own_port}"
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        command = [sys.executable, "-P", "-m", "realtime.soak.suit", str(own_port), str(port), str(seed)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=self._log, **ALONE)
 
-    def tell(self, word: str) -> None:
-        """A network, ``clean``, ``malformed`` or ``restart``."""
+    def set_mode(self, mode: str) -> None:
+        """Set a network, ``clean``, ``malformed`` or ``restart``."""
         assert self._process.stdin is not None
-        os.write(self._process.stdin.fileno(), word.encode() + b"\n")
+        os.write(self._process.stdin.fileno(), mode.encode() + b"\n")
 
-    def left(self) -> npt.NDArray[np.int64]:
-        """(N, 2): when each datagram left (monotonic ns), and whether it was CLEAN, DISTURBED or another."""
-        file = self._records.fileno()
+    def sent(self) -> npt.NDArray[np.int64]:
+        """Time (monotonic ns) and kind (CLEAN, DISTURBED or another) of each datagram sent, (N, 2)."""
+        file = self._log.fileno()
         return np.frombuffer(os.pread(file, os.fstat(file).st_size, 0), np.int64).reshape(-1, 2)
 
     def close(self) -> None:
-        """End it."""
+        """Kill the process."""
         self._process.kill()
         self._process.communicate()
-        self._records.close()
+        self._log.close()
 
 
-def _broken(datagram: bytes, chance: Random) -> bytes:
-    """A datagram that came to harm: cut off, lengthened, without its beginning, or other bytes altogether."""
-    at = chance.randrange(1, len(datagram))
-    return chance.choice((datagram[:at], datagram[at:], datagram + datagram[:at], chance.randbytes(at), b""))
+def _broken(datagram: bytes, random: Random) -> bytes:
+    """A damaged datagram: truncated, without its beginning, lengthened, random bytes, or empty."""
+    at = random.randrange(1, len(datagram))
+    return random.choice((datagram[:at], datagram[at:], datagram + datagram[:at], random.randbytes(at), b""))
 
 
-def _send(sock: socket.socket, where: tuple[str, int], chance: Random) -> None:
-    # What is under way: when it is due, its number (they leave in order), the datagram, what it is.
-    way: list[tuple[int, int, bytes, int]] = []
+def _send(sock: socket.socket, address: tuple[str, int], random: Random) -> None:
+    # Datagrams on the way: due time (ns), number (so that equal times keep their order), datagram, kind.
+    queue: list[tuple[int, int, bytes, int]] = []
     number = itertools.count()
 
-    def deliver(until: int) -> None:
-        """What is due by then, each at its time."""
-        while way and way[0][0] <= until:
-            due, _, datagram, what = heapq.heappop(way)
+    def deliver(until_ns: int) -> None:
+        """Send what is due by then, each at its time."""
+        while queue and queue[0][0] <= until_ns:
+            due, _, datagram, kind = heapq.heappop(queue)
             _sleep_until(due)
-            left = time.monotonic_ns()
-            sock.sendto(datagram, where)
-            os.write(1, _LEFT.pack(left, what))
-        _sleep_until(until)
+            sent_ns = time.monotonic_ns()
+            sock.sendto(datagram, address)
+            os.write(1, _SENT.pack(sent_ns, kind))
+        _sleep_until(until_ns)
 
-    clip, word = load_motion(_MOTION), "restart"
-    while word == "restart":
-        word, begun = "clean", time.monotonic_ns() + 2 * _AHEAD_NS
+    clip, mode = load_motion(_MOTION), "restart"
+    while mode == "restart":
+        mode, start_ns = "clean", time.monotonic_ns() + 2 * _AHEAD_NS
         stream = datagrams(clip, "mocopi", loop=True)
         _, skeleton = next(stream)
-        for at, datagram in itertools.chain([(0, skeleton)], stream):
-            sent = begun + at
-            deliver(sent - _AHEAD_NS)
+        for t_ns, datagram in itertools.chain([(0, skeleton)], stream):
+            due_ns = start_ns + t_ns
+            deliver(due_ns - _AHEAD_NS)
             with contextlib.suppress(BlockingIOError):
-                if not (told := os.read(0, 4096).decode().split()):
+                if not (modes := os.read(0, 4096).decode().split()):
                     return
-                word = told[-1]
-                # What the network held back comes at once: it is not overtaken by what comes after.
-                way[:] = sorted((sent, *held[1:]) for held in way)
-                if word == "restart":
+                mode = modes[-1]
+                # Delayed datagrams are sent at once, so that later ones do not overtake them.
+                queue[:] = sorted((due_ns, *delayed[1:]) for delayed in queue)
+                if mode == "restart":
                     break
-            what = _OTHER if datagram is skeleton else CLEAN if word == "clean" else DISTURBED
-            for delay in NETWORKS[word](sent, chance) if word in NETWORKS else (0,):
-                heapq.heappush(way, (sent + delay, next(number), datagram, what))
-            if word == "malformed":
-                heapq.heappush(way, (sent + 8 * _MS, next(number), _broken(datagram, chance), _OTHER))
+            kind = _OTHER if datagram is skeleton else CLEAN if mode == "clean" else DISTURBED
+            for delay in NETWORKS[mode](due_ns, random) if mode in NETWORKS else (0,):
+                heapq.heappush(queue, (due_ns + delay, next(number), datagram, kind))
+            if mode == "malformed":
+                heapq.heappush(queue, (due_ns + 8 * _MS, next(number), _broken(datagram, random), _OTHER))
 
 
 def _sleep_until(t_ns: int) -> None:
-    while (left := t_ns - time.monotonic_ns()) > 0:
-        time.sleep(left / 1e9)
+    while (remaining_ns := t_ns - time.monotonic_ns()) > 0:
+        time.sleep(remaining_ns / 1e9)
 
 
-def main(own: str, port: str, seed: str) -> None:
-    """The process."""
+def main(own_port: str, port: str, seed: str) -> None:
+    """Entry point of the suit's process."""
     os.read(0, 4096)
     os.set_blocking(0, False)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", int(own)))
-        # As punctual as the show, or its lateness would be taken for the show's.
+        sock.bind(("127.0.0.1", int(own_port)))
+        # As punctual as the show, whose latency would otherwise include the suit's delays.
         tuning.raise_priority()
         _send(sock, ("127.0.0.1", int(port)), Random(int(seed)))
 

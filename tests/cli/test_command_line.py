@@ -298,7 +298,11 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     use = seen.index("mixer.Mixer.__init__")
     path = "load.load_rig load._merge load.parse_rig live.live stage.assemble stage.build_mixer"
     # Files that are said twice are refused. A number or a word: what click cannot read, we read.
-    read = ["generate.Command.parse_args", "generate._PydanticType.convert", "config._auto_or_ms.<locals>.check"]
+    read = [
+        "generate.Command.parse_args",
+        "generate._PydanticType.convert",
+        "config._auto_or_ms.<locals>.check",
+    ]
     read += ["options.Options.check", "play.live"]
     assert seen[:use] == [*read, *path.split()]
     # Of these two read a number or auto, the lead is an object of its own with a checked setting, and

@@ -61,7 +61,7 @@ def test_the_object_that_json_prints() -> None:
     [*(("latency", signal.SIGINT), ("latency", signal.SIGHUP)), ("performers --count 1,2", signal.SIGTERM)],
 )
 def test_a_measurement_that_is_interrupted_ends_in_silence(monkeypatch, capfd, bench, number):
-    peers, peer, obey = [], latency.peer, show.obey_signals
+    peers, peer, obey = [], latency.start_peer, show.obey_signals
 
     @contextlib.contextmanager
     def interrupted(*given):
@@ -72,7 +72,7 @@ def test_a_measurement_that_is_interrupted_ends_in_silence(monkeypatch, capfd, b
     for module in (show, multi_show):
         monkeypatch.setattr(module, "obey_signals", interrupted)
     for module in (latency, performers):
-        monkeypatch.setattr(module, "peer", lambda *role: peers.append(peer(*role)) or peers[-1])
+        monkeypatch.setattr(module, "start_peer", lambda *role: peers.append(peer(*role)) or peers[-1])
     monkeypatch.setattr("sys.argv", ["pyanticip", "bench", *bench.split(), "--seconds", "60", "--no-model"])
     assert terminal.run(cli) == 130
     assert "".join(capfd.readouterr()).strip() == ""
@@ -81,7 +81,7 @@ def test_a_measurement_that_is_interrupted_ends_in_silence(monkeypatch, capfd, b
 
 
 def test_ctrl_c_at_the_terminal_reaches_the_bench_alone():
-    process = latency.peer("echo")
+    process = latency.start_peer("echo")
     try:
         assert os.getpgid(process.pid) != os.getpgid(0)
     finally:
@@ -89,11 +89,11 @@ def test_ctrl_c_at_the_terminal_reaches_the_bench_alone():
 
 
 def test_an_echo_that_is_told_to_end_ends_well():
-    process = latency.peer("echo")
+    process = latency.start_peer("echo")
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             sender.sendto(b"end", ("127.0.0.1", int(process.stdout.readline())))
-        assert latency.answer(process) == {"times_ms": []}
+        assert latency.read_reply(process) == {"times_ms": []}
         assert process.wait(10) == 0, "its thread holds the lock of standard input"
     finally:
         latency.close_peer(process)

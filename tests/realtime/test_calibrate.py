@@ -187,7 +187,7 @@ def test_too_little_is_said() -> None:
 
 @pytest.mark.parametrize("then", ["moves", "stood still", "nothing"])
 def test_who_stands_until_told_to_move_is_told(monkeypatch: pytest.MonkeyPatch, then: str) -> None:
-    monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 2.0)
+    monkeypatch.setattr("realtime.programs.calibrate._TIMEOUT_S", 2.0)
     rig = load_rig(None, {"source": {"kind": "msgpack", "port": (port := free_port())}})
     suit = Suit(port, "msgpack")
     suit.moves = False
@@ -213,7 +213,7 @@ def test_who_stands_until_told_to_move_is_told(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_body_that_is_refused_is_not_taken_for_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 1.0)
+    monkeypatch.setattr("realtime.programs.calibrate._TIMEOUT_S", 1.0)
     rig = load_rig(None, {"source": {"kind": "msgpack", "port": (port := free_port())}})
     suit = Suit(port, "msgpack", skeleton=refused_skeleton())
     suit.start()
@@ -267,7 +267,7 @@ def test_a_slow_dance_is_heard_and_stillness_is_not(data_dir: Path) -> None:
     [(b"", "no frame of xsens came to"), (b"MXTP01" + bytes(754), "MXTP01 .*choose Position")],
 )
 def test_nobody_comes_or_what_cannot_be_played(monkeypatch, junk, why):
-    monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 0.3)
+    monkeypatch.setattr("realtime.programs.calibrate._TIMEOUT_S", 0.3)
     rig = load_rig(None, {"source": {"kind": "xsens", "port": (port := free_port())}})
 
     def send_junk(line: str) -> None:

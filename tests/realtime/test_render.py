@@ -177,7 +177,7 @@ def test_the_roll_plays_events_where_they_fall(tmp_path: Path) -> None:
 
 
 def test_frames_wait_for_a_voice_that_is_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("realtime.programs.render._AHEAD", 20)
+    monkeypatch.setattr("realtime.programs.render._QUEUE_FRAMES", 20)
     goes_on, write, played = threading.Event(), WavWriter.write, []
     monkeypatch.setattr(WavWriter, "write", lambda *told: (goes_on.wait(), write(*told)))
 
@@ -191,7 +191,7 @@ def test_frames_wait_for_a_voice_that_is_slower(tmp_path: Path, monkeypatch: pyt
         thread = threading.Thread(target=play)
         thread.start()
         # The first second is being written.
-        wait_for(lambda: len(played) > 50 and player._orders.full())
+        wait_for(lambda: len(played) > 50 and player._jobs.full())
         assert len(played) < 100
         goes_on.set()
         thread.join()

@@ -218,7 +218,7 @@ def test_a_calibration_that_failed_is_told_and_how_to_do_it_later(ports, send, t
 
 @pytest.mark.parametrize("told", [{"seconds": 3.0}, {"calibrate": True}])
 def test_a_body_that_is_refused_gets_no_rig(told, ports, send, tmp_path, monkeypatch):
-    monkeypatch.setattr("realtime.programs.calibrate._PATIENCE", 1.0)
+    monkeypatch.setattr("realtime.programs.calibrate._TIMEOUT_S", 1.0)
     send(ports["msgpack"], kind="msgpack", skeleton=refused_skeleton())
     with pytest.raises(DeviceError, match="not written, for the body of this msgpack cannot be played"):
         guided(tmp_path, suit="unknown", osc="127.0.0.1:9555", **told)
@@ -255,7 +255,7 @@ def test_the_address_stands_large(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said[8] == "address 10.0.0.21, port 12351"
     assert all(line.isprintable() for line in said)
     assert any("▄▄" in line for line in said), "a QR code"
-    assert module._big("fe80::1") == ["fe80::1"]
+    assert module._banner("fe80::1") == ["fe80::1"]
 
 
 def test_the_usual_ports_are_those_of_all_kinds() -> None:
