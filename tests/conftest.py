@@ -1,4 +1,4 @@
-"""Fixtures every test package shares."""
+"""Fixtures shared by all tests, and how tests are distributed over workers."""
 
 import os
 import signal
@@ -9,24 +9,24 @@ from typing import Any
 import hypothesis
 import pytest
 
-# What tests start writes as at a user's: in lines, and what is left at its end.
+# Child processes buffer their output as they do for users.
 os.environ.pop("PYTHONUNBUFFERED", None)
-# A shell ignores Ctrl-C in what it runs in the background, and what that starts inherits it.
+# A shell makes background processes ignore Ctrl-C, and their children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # Before NumPy is imported: on a busy machine a pool of BLAS threads makes small problems a hundred times
 # slower.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-    # torch's threads wait for each other by spinning: two workers on two cores do it on each other's.
+    # torch's threads spin while they wait for each other: several workers would take each other's cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # What librosa compiles is kept in files. Processes that write the same ones at a time may crash.
-    kept = Path(__file__).resolve().parents[1] / ".pytest_cache" / "numba" / worker
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(kept))
-    os.environ.setdefault("NUMBA_OPT", "0")  # what is compiled in haste is quick enough
+    # Processes that write the same files of librosa's compiled code at the same time may crash.
+    numba_cache = Path(__file__).resolve().parents[1] / ".pytest_cache" / "numba" / worker
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(numba_cache))
+    os.environ.setdefault("NUMBA_OPT", "0")  # compiles faster, and the code is fast enough
 
-# How long an example takes says something of the machine, which may be busy. CI draws the same examples every
-# time: a red run is then a change's own. A quarter as many: what is drawn anew is drawn elsewhere.
+# No deadline, since the machine may be busy. CI always draws the same examples, a quarter as many, so that a
+# failure is caused by the change; other runs draw new ones.
 CI = bool(os.environ.get("CI"))
 hypothesis.settings.register_profile("patient", deadline=None, derandomize=CI, max_examples=25 if CI else 100)
 hypothesis.settings.load_profile("patient")
@@ -43,15 +43,15 @@ def data_dir() -> Path:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--full-product``: tests of the family try every combination in place of a covering set, and what is
-    compiled is compiled to the end."""
+    """``--full-product``: tests of the model family try every combination in place of a covering set, with
+    every compiler."""
     parser.addoption("--full-product", action="store_true", help="every combination, every compiler")
 
 
 LIVE = "tests/realtime/"
-"""Where tests wait for processes, sockets and devices."""
+"""Folder of tests that wait for processes, sockets and devices."""
 COMPUTES = ("test_engine", "test_ensemble", "test_presets", "test_render", "test_voice")
-"""Files there that wait for nobody."""
+"""Files there that only compute."""
 PATIENT = (
     "test_bad_input",
     "test_benches",
@@ -63,10 +63,10 @@ PATIENT = (
     "test_setup",
     "test_soak",
 )
-"""Files there that take long, and do not mind a busy machine."""
+"""Files there that take long, and tolerate a busy machine."""
 
 SOUNDS = ("data/test_audio_targets.py", "data/test_sets_sound.py")
-"""Files that teach by sounds."""
+"""Files whose tests use librosa."""
 
 
 def among(nodeid: str, names: Iterable[str]) -> bool:
@@ -80,35 +80,37 @@ def plays_live(nodeid: str) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest comes first: of several processes, none is left alone with it at the end."""
-    longest = (LIVE, "tests/training/", "tests/models/")
+    """Run the slowest tests first, so that no worker is left alone with them at the end."""
+    slowest = (LIVE, "tests/training/", "tests/models/")
 
-    def place(item: pytest.Item) -> int:
+    def order(item: pytest.Item) -> int:
         if plays_live(item.nodeid):
             return -1
-        return next((n for n, room in enumerate(longest) if room in item.nodeid), len(longest))
+        return next((n for n, folder in enumerate(slowest) if folder in item.nodeid), len(slowest))
 
-    items.sort(key=place)
+    items.sort(key=order)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two more than there are cores, up to six: the two with the live tests mostly wait."""
+    """Two workers more than cores, up to six: the two with the live tests mostly wait."""
     return min(os.cpu_count() or 1, 4) + 2
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A worker that computes steps back behind the one that plays live."""
+    """Lower the priority of workers that compute below that of those that play live."""
     if worker and not plays_live(item.nodeid) and os.nice(0) < 5:
         os.nice(5)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Where tests run in several processes, those of a file share one, and so what the file's fixtures made;
-    those that play live share one as well, for they would disturb each other (the patient ones another), and
-    those that hear sounds, for what librosa compiles. (xdist's own groups need node ids that pytest 9.2 does
-    not let it change.)"""
+    """Assign tests to workers.
+
+    Tests of a file share a worker, and so its fixtures. Live tests share one, since they would disturb each
+    other (the patient ones another), and tests that use librosa, for its compiled code. (xdist's own groups
+    need node ids that pytest 9.2 does not let it change.)
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class Groups(LoadScopeScheduling):

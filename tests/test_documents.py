@@ -1,5 +1,5 @@
-"""README and docs are executed: Python blocks run, command lines parse, links point at files; what ``--json``
-says has the keys that docs/api.md names, which lists every error."""
+"""README and docs are executed: Python blocks run, command lines parse, links point at files, ``--json``
+output has the keys of docs/api.md, and that page lists every error."""
 
 import ast
 import contextlib
@@ -43,7 +43,7 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def command_lines() -> list[tuple[str, str]]:
-    """Every ``pyanticip ...`` line in a shell block, continuation lines joined, prompts and comments off."""
+    """Every ``pyanticip ...`` line in a shell block, continuation lines joined, without prompts or comments."""
     found = []
     for page in PAGES:
         for language in ("sh", "console", "bash"):
@@ -57,7 +57,7 @@ def command_lines() -> list[tuple[str, str]]:
 
 
 def mentions() -> list[tuple[str, str]]:
-    """Commands in indented blocks and in running text, where arguments may be left unsaid."""
+    """Commands in indented blocks and in running text, where arguments may be omitted."""
     found = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8").replace("\\\n", " ")

@@ -1,4 +1,4 @@
-"""The list of mistakes that tests are tried by still fits the code (``make mutants`` makes them)."""
+"""The list of mutants still fits the code (``make mutants`` tries them)."""
 
 from mutants.run import ROOT, listed
 

@@ -1,5 +1,5 @@
-"""The installed thing is the thing that was built: layers, wheel contents, the stub, names, torch-freedom;
-and its words stand in one place."""
+"""The installed package is the one that was built: layers, wheel contents, the stub, names, no torch import;
+and names are defined in one place."""
 
 import graphlib
 import importlib.util
@@ -71,7 +71,7 @@ def test_import_pyanticip_stays_light_and_models_are_described_without_torch() -
 
 
 def test_the_trainer_imports_no_compiler() -> None:
-    """Nor what takes a second or more beside torch itself."""
+    """Nor other modules that take a second or more to import."""
     asked = 'sorted({"torch._dynamo", "transformers", "sympy", "matplotlib"} & sys.modules.keys())'
     assert run_python(f"import sys, training.run.train, training.tasks.motion\nprint({asked})") == "[]"
 
@@ -89,7 +89,7 @@ print(len(os.listdir("/proc/self/task")), os.environ["OMP_NUM_THREADS"])
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are seen through /proc")
 @pytest.mark.parametrize(("told", "found"), [({}, ["1", "1"]), ({"OMP_NUM_THREADS": "2"}, ["1", "2"])])
 def test_whoever_imports_the_live_path_has_one_thread(told: dict[str, str], found: list[str]) -> None:
-    """For every numerical library: a pool would spin beside the show."""
+    """For every numerical library: a thread pool would spin beside the show."""
     environment = {name: value for name, value in os.environ.items() if name not in POOLS} | told
     done = subprocess.run(
         [sys.executable, "-P", "-c", MULTIPLIES], env=environment, capture_output=True, text=True, check=False
@@ -100,7 +100,7 @@ def test_whoever_imports_the_live_path_has_one_thread(told: dict[str, str], foun
 
 @pytest.fixture
 def base_alone(tmp_path: Path) -> dict[str, str]:
-    """An environment in which nothing of the extras can be imported, in child processes neither."""
+    """An environment in which no package of the extras can be imported, in child processes either."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     absent = {re.split(r"[<>=\[]", name)[0] for names in extras.values() for name in names} - {"pyanticip"}
     assert {"torch", "scipy", "matplotlib"} <= absent

@@ -1,4 +1,4 @@
-"""Every file is read through one door (``pyanticip/untrusted.py``), which knows kinds, sizes and depths."""
+"""Every untrusted file is read through ``pyanticip/untrusted.py``, which checks kind, size and nesting."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 OURS = {
-    "pyanticip/untrusted.py": "the door",
+    "pyanticip/untrusted.py": "the checks themselves",
     "pyanticip/bench/machine.py": "what the system says of itself",
     "pyanticip/models/checkpoint/files.py": "a checkpoint that was written a moment ago",
     "pyanticip/teach/project.py": "a take that was written a moment ago",
@@ -17,14 +17,14 @@ OURS = {
     "realtime/soak/show.py": "the checkpoint that comes with the package; what the system says of processes",
     "realtime/rig/load.py": "the template that comes with the package",
 }
-"""Modules that read files by themselves: not anybody's, but their own."""
+"""Modules that may read files directly, and which trusted files those are."""
 
 
 READS = re.compile(r"\bopen\(|read_text|read_bytes|\bload\(|load_file|safe_open")
 
 
 def readings(module: Path) -> Iterator[tuple[int, str]]:
-    """Lines on which a file is opened to be read, and how."""
+    """Lines on which a file is opened for reading, and the call."""
     text = module.read_text(encoding="utf-8")
     for node in ast.walk(ast.parse(text)) if READS.search(text) else ():
         if not isinstance(node, ast.Call):
@@ -41,7 +41,7 @@ def readings(module: Path) -> Iterator[tuple[int, str]]:
 
 
 def _mode(node: ast.Call) -> str:
-    """What ``open`` or ``Path.open`` is told; nothing where it is some other thing's ``open``."""
+    """The mode of an ``open`` or ``Path.open``; ``""`` for any other function called ``open``."""
     place = 0 if isinstance(node.func, ast.Attribute) else 1
     given = [*node.args[place:][:1], *(word.value for word in node.keywords if word.arg == "mode")]
     if not given:
@@ -51,7 +51,7 @@ def _mode(node: ast.Call) -> str:
 
 
 def _is_given(node: ast.expr) -> bool:
-    """Whether another library is handed what was read or opened already, or a file that was checked."""
+    """Whether a library receives something already read or opened, or a file that was checked."""
     return isinstance(node, ast.Call) or (isinstance(node, ast.Name) and node.id == "file")
 
 

@@ -1,10 +1,10 @@
-"""The last word of ``make bench``: the live path beside what it was, what a sketch of it took, and rivals.
+"""The last table of ``make bench``: the live path compared with its past, with a sketch, and with rivals.
 
     python -P tests/benches/beside.py [SECONDS]
 
-Everything takes turns within one run. *before* and *sketch* were measured once, on another day: by a build
-that stayed awake for its datagrams and stepped by ONNX Runtime, and by 300 lines of Rust on a thread. Compare
-with them only on an idle machine; the load stands below the table.
+All measurements alternate within one run. *before* and *sketch* were measured once, on another day: a build
+that polled for its datagrams and stepped with ONNX Runtime, and 300 lines of Rust on a thread. Compare with
+them only on an idle machine; the load is printed below the table.
 """
 
 import gc

@@ -1,5 +1,5 @@
-"""What `bench bridge` and `bench scalars` say; and, with `-o addopts= --benchmark-only`, what a datagram
-costs; and the table of ``make bench``."""
+"""`bench bridge` and `bench scalars`; with `-o addopts= --benchmark-only` the time of a datagram; and the
+table of ``make bench``."""
 
 import json
 from itertools import count

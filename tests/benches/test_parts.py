@@ -1,4 +1,4 @@
-"""What the parts of the model family cost, on one thread, in time of the processor.
+"""CPU time of the parts of the model family, on one thread.
 
 Run with ``pytest tests/benches -o addopts= --benchmark-only -k family``; elsewhere these are skipped.
 """

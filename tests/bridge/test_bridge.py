@@ -1,4 +1,4 @@
-"""The bridge: against the definition in NumPy and the Rust core, compiled, and what surrounds it."""
+"""The bridge against the definition in NumPy and the Rust core, compiled, and its helpers."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""What the command line says: one line, the right exit code, a suggestion."""
+"""The command line's output and errors: one line, the right exit code, a suggestion."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ from realtime.sockets import free_port
 
 
 def python(code: str, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What a program of our own says."""
+    """The output of a Python program."""
     line = [sys.executable, "-c", code, *words]
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=120, cwd=cwd)
 
@@ -195,7 +195,7 @@ print(json.dumps(told))
 
 
 class Told(NamedTuple):
-    """What a command said, and what had been imported by then."""
+    """The output of a command, and the modules imported by then."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""Commands made from option classes: every kind of field, what is given, and what is wrong."""
+"""Commands generated from option classes: every kind of field, values, and errors."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal

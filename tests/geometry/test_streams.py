@@ -1,4 +1,4 @@
-"""The Python face: streams, batches, options and refusals."""
+"""The Python interface of the scalars: streams, batches, options and errors."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""The memory of rehearsals: nothing looks ahead, a stream is a batch, what was shown is known ahead."""
+"""Memory: it is causal, streaming equals batch, and rehearsed movements are predicted."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""``piece.memory``: what was saved is loaded, and whatever is no memory becomes one clear error."""
+"""``piece.memory``: saving and loading, and one clear error for anything that is no memory."""
 
 from contextlib import suppress
 from functools import partial

@@ -1,7 +1,7 @@
-"""The core's teacher and twins say what the formulas of docs/teacher.md say, at once and in pieces.
+"""The core's teacher and twins follow the formulas of docs/teacher.md, in a batch and in pieces.
 
-The formulas in NumPy and SciPy, which agreed to 1e-6 on whole clips, are last in commit d01f23ea
-(``tests/support/teacher_reference.py``); ``tests/golden/teacher.json`` has what they said.
+The reference in NumPy and SciPy, which agreed to 1e-6 on whole clips, was last in commit d01f23ea
+(``tests/support/teacher_reference.py``); ``tests/golden/teacher.json`` has its values.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Would the tests notice? Makes one mistake at a time in a copy of the tree and runs the tests that should.
+"""Mutation testing: makes one mistake at a time in a copy of the tree and runs the tests that should fail.
 
-``make mutants`` makes those of ``list/``; ``ONLY=regex`` such whose name or file matches, ``JOBS=2`` two at a
-time. The exit code is 1 where less than 85 % are noticed.
+``make mutants`` makes those of ``list/``; ``ONLY=regex`` those whose name or file matches, ``JOBS=2`` two at
+a time. The exit code is 1 if fewer than 85 % are noticed.
 """
 
 import argparse
@@ -28,43 +28,43 @@ from rich.markup import escape
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIST: Final = Path(__file__).with_name("list")
-WANTED: Final = 0.85
+MIN_NOTICED: Final = 0.85
 """Share of the mistakes that must be noticed."""
-LONGEST: Final = 900.0
-"""Seconds for tests that run together, at most: those that do not end have noticed."""
+TIMEOUT_S: Final = 900.0
+"""Longest run of a set of tests; a longer one counts as noticed."""
 NOTHING_COLLECTED: Final = 5
 FAILED: Final = re.compile(
     r"^(?:FAILED|ERROR) (\S+\.py(?:::\w+)*)|^test (\S+) .*FAILED|^---- (\S+) stdout", re.MULTILINE
 )
-"""The first test that failed, as pytest and as cargo tell of it."""
+"""The first failed test in the output of pytest or cargo."""
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A change of one place of the product, and who ought to notice."""
+    """A change in one place of the product, and the tests that should notice it."""
 
     name: str
     file: str
-    """From the root of the repository."""
+    """Path from the root of the repository."""
     old: str
-    """Stands in its file exactly once."""
+    """Text that is in the file exactly once."""
     new: str
     tests: tuple[str, ...]
-    """Test files, and crates (``rust/...``) whose own tests are meant."""
+    """Test files, and crates (``rust/...``) whose own tests are run."""
     why: str = ""
 
     @property
     def line(self) -> int:
-        """Where it is in the file."""
+        """Line number of the change."""
         return (ROOT / self.file).read_text(encoding="utf-8").partition(self.old)[0].count("\n") + 1
 
     def applied(self, text: str) -> str:
-        """The file with the mistake in it."""
+        """The file's text with the mistake."""
         return text.replace(self.old, self.new)
 
 
 def listed() -> list[Mistake]:
-    """The hand-made mistakes, of the files in ``list``.
+    """The mistakes in the files of ``list``.
 
     Raises:
         ValueError: the text of one is not in its file exactly once.
@@ -90,11 +90,11 @@ class Copy:
             if path.is_file() and str(path.relative_to(folder)) not in names:
                 path.unlink()
         for name in names:
-            # What is the same keeps its time, and cargo what it built of it.
+            # Unchanged files keep their modification time, so that cargo does not rebuild.
             if not (folder / name).is_file() or not cmp(ROOT / name, folder / name, shallow=False):
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, folder / name)
-        # Its own: cargo takes what another copy built for this one's, mistake or not.
+        # One per copy: cargo would take what another copy built, with its mistake.
         self._target = folder.with_name(f"{folder.name}-cargo")
         core = next(ROOT.glob("pyanticip/_core*.so"))
         self._core = Path(shutil.copyfile(core, folder / core.name))
@@ -105,16 +105,17 @@ class Copy:
             **os.environ,
             "PYTHONPATH": str(folder),
             "CARGO_TARGET_DIR": str(self._target),
-            # Property tests draw the same cases with the mistake and without.
+            # Property tests draw the same cases with and without the mistake.
             "CI": "true",
             "PROPTEST_RNG_SEED": "1",
         }
 
     def ask(self, mistake: Mistake) -> tuple[str, str]:
-        """Whether a mistake is noticed or has survived, and by what; what does not compile is none.
+        """Run the tests of a mistake: "noticed", "survived" or "not asked", and the test or the reason.
 
-        Noticed is what fails with the mistake and passes without, and, where it plays live, what fails again:
-        on a busy machine such tests fail by themselves, and are left out then.
+        A mistake is noticed if a test fails with it and passes without; a live test has to fail twice, since
+        on a busy machine such tests also fail by chance, and are then excluded. A mistake that does not
+        compile is not counted.
         """
         path = self.folder / mistake.file
         right = path.read_text(encoding="utf-8")
@@ -152,7 +153,7 @@ class Copy:
         return "survived", ""
 
     def _once(self, what: str, failed: Callable[[], str]) -> bool:
-        """Whether tests pass without a mistake; what did is not asked again."""
+        """Whether tests pass without the mistake; passes are remembered."""
         self._passes[what] = self._passes.get(what) or not failed()
         return self._passes[what]
 
@@ -160,7 +161,7 @@ class Copy:
         return self._run(["cargo", "test", "--quiet", "-p", Path(crate).name])
 
     def _built(self, name: str) -> Path:
-        """The core of the tree as it stands, built like the crates' own tests: it takes seconds."""
+        """Build the core from the tree as it is, in the debug profile: it takes seconds."""
         kept = self.folder / f"{name}-{self._core.name}"
         if name == "wrong" or not kept.exists():
             self._run(["cargo", "build", "--quiet", "-p", "anticip-python"])
@@ -168,7 +169,7 @@ class Copy:
         return kept
 
     def _pytest(self, tests: Sequence[str], core: Path, path: Path, text: str, but: Sequence[str]) -> str:
-        """Run tests with a core and a text of a file until one fails; that, or nothing where all pass."""
+        """Run tests with a core and a text of a file until one fails: its name, or "" if all pass."""
         path.write_text(text, encoding="utf-8")
         shutil.copyfile(core, self.folder / "pyanticip" / self._core.name)
         options = ["-q", "-x", "--import-mode=importlib", "-p", "no:cacheprovider"]
@@ -182,7 +183,7 @@ class Copy:
             start_new_session=True,
         ) as process:  # fmt: skip
             try:
-                said, _ = process.communicate(timeout=LONGEST)
+                said, _ = process.communicate(timeout=TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return "does not end"
@@ -195,7 +196,7 @@ class Copy:
 
 
 def main() -> int:
-    """Run the command; 1 where too many mistakes go unnoticed."""
+    """Run the command; returns 1 if too few mistakes are noticed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="mistakes whose name or file matches")
     parser.add_argument("--jobs", type=int, default=1, help="mistakes at a time, each in its own copy")
@@ -219,7 +220,7 @@ def main() -> int:
         counts = Counter(pool.map(tell, count(1), mistakes))
     share = counts["noticed"] / max(counts["noticed"] + counts["survived"], 1)
     console.print(f"{share:.0%} noticed: {', '.join(f'{times} {what}' for what, times in counts.items())}")
-    return int(share < WANTED)
+    return int(share < MIN_NOTICED)
 
 
 if __name__ == "__main__":

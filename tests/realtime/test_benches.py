@@ -1,4 +1,4 @@
-"""The benches say what they measure; how long it takes is not for a test to judge."""
+"""The benches report what they measure; the times themselves are not tested."""
 
 import contextlib
 import json
@@ -154,10 +154,10 @@ def test_error_is_the_difference_over_the_deviation_of_what_moves():
     assert found["error"] == pytest.approx(0.1 / np.sqrt(0.5), rel=0.01)
     assert compare([played(times, clean)], [played(times, clean)])["error"] == 0.0
     assert (found["per_second"], found["sd_ms"]) == (pytest.approx(50, abs=0.2), 0.0)
-    # Late by a frame is wrong by what moved meanwhile: nothing is shifted.
+    # A frame of delay is an error by the movement in that time: nothing is shifted.
     late_by = compare([played(times, clean)], [played(times + 0.02, clean)])["error"]
     assert late_by == pytest.approx(2 * np.sin(np.pi * 0.02), rel=0.1)
-    # For as long as it is late: at the moment of sending itself a nanosecond is not taken for a frame.
+    # Only for as long as it is late: a delay of a nanosecond does not count as a frame.
     assert compare([played(times, clean)], [played(times + 1e-9, clean)])["error"] < 0.001
     half = compare([played(times, clean)], [played(times + 0.01, clean)])["error"]
     assert half == pytest.approx(late_by / np.sqrt(2), rel=0.01)
@@ -175,7 +175,7 @@ def test_beats_pair_up_one_to_one_within_50_ms():
     times, still = np.arange(0, 10, 0.02), np.zeros((500, 8))
     found = compare([played(times, still, [1.0, 3.0, 4.0])], [played(times, still, [3.02, 5.0, 6.0])])
     assert (found["of"], found["beats"], found["false"], found["error"]) == (2, 0.5, 1.0, None)
-    # Those around 2 s, where counting begins: none is false because its other half lies before.
+    # Around 2 s, where counting begins: none is false because its match lies before.
     about, shifted = [1.97, 3.0, 4.0], [2.01, 3.0, 4.0]
     for one, other in ((about, about), (about, shifted), (shifted, about)):
         found = compare([played(times, still, one)], [played(times, still, other)])

@@ -1,4 +1,4 @@
-"""The demo plays through the real pipeline and says what it did; the doctor tells the truth."""
+"""The demo plays through the real pipeline and reports it; the doctor's findings are true."""
 
 import contextlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""Somebody else's package adds a source, a receiver, a backend and a voice, and a show plays through them."""
+"""A third-party package adds a source, a sink, a backend and a voice, and a show plays through them."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from support.other_package import METADATA, STRANGER
 
 from pyanticip.cli import cli
-from pyanticip.cli.play import _show
+from pyanticip.cli.play import _show_answer
 from pyanticip.errors import MotionError, OptionError, RigError
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.npz import save_npz
@@ -164,7 +164,7 @@ def test_a_sink_that_raises_or_dawdles_is_told_of_once_and_the_others_go_on(tmp_
     assert report["sinks"][f"lines {tmp_path / 'lines'}"]["sent"] == len(written) > 90
     assert report["counters"]["errors"] > 90
     assert report["sinks"]["cross"] == {"uncounted": 1}
-    assert "cross: 1 uncounted" in _show(report)[1]
+    assert "cross: 1 uncounted" in _show_answer(report)[1]
     assert [re.sub(r"\d+ ms", "N ms", line) for line in said if "failed" in line or "takes" in line] == [
         "cross failed, going on: RuntimeError: not now",
         f"lines {tmp_path / 'lines'} takes N ms: all else waits for it",

@@ -1,4 +1,4 @@
-"""`pyanticip setup` with real datagrams of strangers: what is named, asked, written, and left undone."""
+"""`pyanticip setup` with real datagrams: what is reported, asked and written, and when nothing is written."""
 
 import itertools
 import json

@@ -63,7 +63,7 @@ def synth() -> Iterator[socket.socket]:
 
 
 class Files:
-    """Does at once what a show does run_in_thread its loop."""
+    """Runs work at once, where a show runs it on a thread."""
 
     async def run_in_thread(self, work: Any) -> Any:
         return work()
@@ -73,7 +73,7 @@ class Files:
 
 
 def taught(project: Project, say: Any = print) -> remote.TeachRemote:
-    """The project in a show in which nobody plays."""
+    """The project in a show without a performer."""
     pipeline: Any = SimpleNamespace(
         front=SimpleNamespace(mask=np.ones(22, bool), has_skeleton=True), kind="msgpack", backend=None
     )

@@ -1,1 +1,1 @@
-"""What tests of several folders share: made-up motion, files of other makers, reference implementations."""
+"""Helpers shared by tests: synthetic motion, third-party files and packets, reference implementations."""

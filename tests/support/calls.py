@@ -1,4 +1,4 @@
-"""A call with its arguments, as hypothesis draws it: meant, or with one argument that was not."""
+"""Hypothesis strategies for calls: with valid arguments, or with one argument replaced."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ Draws = SearchStrategy[Any]
 
 @dataclass(frozen=True)
 class Call:
-    """What something is called with."""
+    """Arguments of a call."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -25,7 +25,7 @@ class Call:
 
 
 def short(value: Any) -> str:
-    """An argument in a report of what failed."""
+    """An argument as text for the report of a failure."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{list(value.shape)}" + (f" = {value.tolist()}" if value.size < 9 else "")
     text = repr(value)
@@ -33,7 +33,7 @@ def short(value: Any) -> str:
 
 
 def call(*args: Draws, **kwargs: Draws) -> SearchStrategy[Call]:
-    """A call with such arguments."""
+    """A call with arguments drawn from these strategies."""
     return st.builds(Call, st.tuples(*args), st.fixed_dictionaries(kwargs))
 
 
@@ -44,7 +44,7 @@ def whole(draws: Draws) -> SearchStrategy[Call]:
 
 @st.composite
 def spoilt(draw: DrawFn, of: SearchStrategy[Call]) -> Call:
-    """The call with one argument that was not meant; with a few more or fewer at times."""
+    """The call with one argument replaced by an invalid one, or one argument too many."""
     given = draw(of)
     names: list[int | str] = [*range(len(given.args)), *given.kwargs]
     if not names or draw(st.integers(0, 9)) == 0:
@@ -58,5 +58,5 @@ def spoilt(draw: DrawFn, of: SearchStrategy[Call]) -> Call:
 
 
 def drawn(of: SearchStrategy[Call]) -> SearchStrategy[Call]:
-    """A call, meant three times in four."""
+    """A call, valid in three cases of four."""
     return st.integers(0, 3).flatmap(lambda which: of if which else spoilt(of))

@@ -1,4 +1,4 @@
-"""Short clips of the canonical body: one that swings a limb, each unlike the others, and one that walks."""
+"""Short synthetic clips of the canonical body: swinging limbs, and walking."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ LEFT_ARM, RIGHT_ARM, SPINE = 7, 11, 1
 
 
 def turning(angles: dict[int, NDArray[np.float64]], axis: int = 2) -> NDArray[np.float32]:
-    """(T, 22, 4): joints that turn about one axis (0 x, 1 y, 2 z) by angles (T,) in rad; the others rest."""
+    """Rotations (T, 22, 4) of joints about one axis (0 x, 1 y, 2 z) by angles (T,), rad; the others rest."""
     quats = np.zeros((len(next(iter(angles.values()))), 22, 4), np.float32)
     quats[..., 0] = 1.0
     for joint, angle in angles.items():
@@ -26,7 +26,7 @@ def turning(angles: dict[int, NDArray[np.float64]], axis: int = 2) -> NDArray[np
 def swing(
     seconds: float, *, joint: int = RIGHT_ARM, speed: float = 1.0, level: float = 0.0, seed: int = 0
 ) -> Clip:
-    """A joint that turns about z: ``level`` radians, and a swing of ``speed`` Hz about it."""
+    """A joint that oscillates about z with ``speed`` Hz around an angle of ``level`` radians."""
     frames = round(seconds * 50)
     t = np.arange(frames) / 50.0
     random = np.random.default_rng(seed)
@@ -41,7 +41,7 @@ def swing(
 
 
 def walking_clip(seconds: float = 1.0, rate: float = 120.0, pace: float = 1.0) -> pa.Clip:
-    """The canonical body swinging its limbs at a pace, `seconds` at `rate`."""
+    """The canonical body swinging its limbs for `seconds` at `rate`; `pace` multiplies their frequencies."""
     skeleton = canonical_skeleton()
     frames = round(seconds * rate)
     t = np.arange(frames)[:, None] / rate

@@ -1,4 +1,4 @@
-"""Real programs that play what `pyanticip replay` sends them, and what was heard of each, by one clock."""
+"""Real receiver programs that play what `pyanticip replay` sends, and a recording of each on one clock."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ from support.wire import wait_for
 
 RATE = 48_000
 FOLDERS = Path(__file__).resolve().parents[2] / "examples" / "receivers"
-#: What each folder needs; the last is what plays.
+#: Programs that each folder needs; the last one plays.
 PROGRAMS = {
     "supercollider": ("scsynth", "sclang"),
     "scsynth": ("oscsend", "scsynth"),
@@ -34,12 +34,12 @@ PROGRAMS = {
     "chuck": ("chuck",),
 }
 ENVIRONMENT = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "QTWEBENGINE_DISABLE_SANDBOX": "1"}
-#: What they say of a machine without a network, a screen or a right to real-time priority, or of a busy one.
+#: Messages of the programs on a machine without network, screen or real-time priority, or on a busy one.
 SOUNDLESS = re.compile("(?i)zeroconf|webenginecontext|rtjack: xrun|realtime|real-time|scheduling")
 
 
 def moving(path: Path) -> Path:
-    """A file with the performance from where it begins to move a lot."""
+    """Write the performance from where it begins to move a lot."""
     lines = PERFORMANCE.read_text().splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("Frames:"))
     frames = lines[at + 2 + 425 :]
@@ -53,7 +53,7 @@ def missing(name: str) -> list[str]:
 
 @dataclass
 class Heard:
-    """What one receiver played: (samples, 2), and all that it printed."""
+    """Sound of one receiver, (samples, 2), and all that it printed."""
 
     sound: NDArray[np.float32]
     log: str
@@ -61,12 +61,12 @@ class Heard:
 
 @dataclass
 class Concert:
-    """What was sent and what was heard; every time is in seconds of the recording."""
+    """What was sent and recorded; all times are in seconds of the recording."""
 
     heard: dict[str, Heard] = field(default_factory=dict)
-    #: Arrival, and the eight parameters.
+    #: Arrival time and the eight parameters.
     sent: list[tuple[float, list[float]]] = field(default_factory=list)
-    #: Due, kind, strength; without those that were called off.
+    #: Due time, kind, strength; without cancelled ones.
     events: list[tuple[float, str, float]] = field(default_factory=list)
     called_off: list[tuple[float, str]] = field(default_factory=list)
     #: Which samples were recorded; a busy machine loses some.
@@ -77,7 +77,7 @@ class Concert:
 
 
 class Listener(threading.Thread):
-    """Notes all that comes, and when."""
+    """Stores all datagrams with their arrival times."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -92,7 +92,7 @@ class Listener(threading.Thread):
             self.came.append((time.time(), data))
 
     def notes(self) -> Iterator[tuple[float, float, str, list[float]]]:
-        """When it came and when it is due, address, arguments."""
+        """Arrival time, due time, address and arguments of each message."""
         for now, data in self.came:
             if data.startswith(b"#bundle"):  # not what answers a command
                 bundle = OscBundle(data)
@@ -109,7 +109,7 @@ class Player:
         self.rig = (self.folder / "rig.toml").read_text()
         known = re.search(r"^port = (\d+)$", self.rig, re.M)
         assert known
-        # What its comment has it started with.
+        # The settings in the rig's comment.
         settings = dict(re.findall(r"\b(SC_\w+)=(\S+)", self.rig))
         settings |= {"JACK_DEFAULT_SERVER": server, "XDG_RUNTIME_DIR": str(self.folder)}
         self.rig = self.rig.replace(known[0], f"port = {self.port}")

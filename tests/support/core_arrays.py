@@ -1,4 +1,4 @@
-"""Arrays that the core is called with, and what may stand in place of an argument."""
+"""Hypothesis strategies for arrays that the core is called with, and for invalid arguments."""
 
 from functools import cache
 from typing import Any
@@ -16,7 +16,7 @@ counts = st.sampled_from([0, 1, 2, 9, 33])
 
 @st.composite
 def numbers(draw: DrawFn, *shape: int, dtype: type = np.float64, odd: bool = False) -> Any:
-    """Normal numbers; all the same, tiny or huge ones; where they may be ``odd`` some that are none."""
+    """Normal numbers; all equal, tiny or huge ones; with ``odd`` perhaps one NaN, infinity or 1e300."""
     kind = draw(st.sampled_from(["plain", "plain", "same", "tiny", "huge"]))
     x = np.random.default_rng(draw(seeds)).normal(size=shape).astype(dtype)
     if kind == "same":
@@ -34,7 +34,7 @@ def f32(*shape: int) -> Draws:
 
 @st.composite
 def turns(draw: DrawFn, *shape: int, odd: bool = False) -> Any:
-    """Rotations (..., 4): any, or all the same; some that are none where they may be ``odd``."""
+    """Rotations (..., 4), random or all the same; with ``odd`` perhaps an invalid one."""
     x = np.random.default_rng(draw(seeds)).normal(size=(*shape, 4))
     if draw(st.integers(0, 3)) == 0:
         x[...] = [1.0, 0.0, 0.0, 0.0]
@@ -87,13 +87,13 @@ WRONG: list[Any] = [
     np.zeros((2, 3), complex),
     np.zeros((3, 4), np.int8),
 ]
-"""What is no argument of most calls."""
+"""Invalid arguments for most calls."""
 ANYTHING = st.sampled_from(WRONG)
 
 
 @st.composite
 def spoilt(draw: DrawFn, value: Any) -> Any:
-    """Something in place of an argument: anything, or for an array one much like it."""
+    """A replacement for an argument: anything, or for an array perhaps a similar one."""
     if not isinstance(value, np.ndarray) or value.dtype == object or draw(st.integers(0, 2)) == 0:
         return draw(ANYTHING)
     with np.errstate(over="ignore"):

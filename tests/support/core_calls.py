@@ -1,8 +1,8 @@
 """Calls of everything public in ``pyanticip._core``, as hypothesis draws them.
 
-:data:`MAKES` has for every function and every class what it may be called with, :data:`DOES` for every class
-what can be done with one. Three calls in four are meant: they should get past the checks of the arguments. In
-the others one argument is replaced by something that was not (:func:`spoilt`).
+:data:`MAKES` has the calls of every function and every class, :data:`DOES` those of every class's methods.
+Three calls in four are valid: they should pass the checks of the arguments. In the others one argument is
+replaced by an invalid one (:func:`spoilt`).
 """
 
 import atexit

@@ -1,4 +1,4 @@
-"""What the live path of the core is called with: steps of a model, settings by their attributes, frames."""
+"""Hypothesis strategies for the core's live path: steps of a model, settings, frames."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the kernels of the core are called with: arrays of shapes that fit together."""
+"""Hypothesis strategies for the core's kernels: arrays of matching shapes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A sink that remembers."""
+"""A sink that stores what it is sent."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from realtime.stage import assemble
 
 @dataclass
 class Ear:
-    """What it was sent, and the names of what was announced besides the eight."""
+    """Stores frames, and the names of outputs announced besides the eight parameters."""
 
     name: str = "ear"
     frames: list[ControlFrame] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Ear:
 
 
 def listen(rig: Rig, sent: Iterable[tuple[int, bytes]]) -> tuple[Ear, Pipeline]:
-    """What an ear hears of a show of timed msgpack datagrams."""
+    """The frames that a show of timed msgpack datagrams sends."""
     ear, clock = Ear(), OfflineClock()
     pipeline = assemble(rig, clock, kind="msgpack", sinks=[ear])  # type: ignore[list-item]
     play_offline((Datagram(*pair) for pair in sent), clock, pipeline.feed)

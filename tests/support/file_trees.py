@@ -1,4 +1,4 @@
-"""Files of every kind that is read in Python, as trees: what a fuzzer changes, and how the file is written.
+"""Files of every format that is read in Python, as trees: what a fuzzer mutates, and how files are written.
 
 A tree is made of lists, dicts, arrays and plain values. Text is a list of lines of words, an archive its
 arrays by name, a rig its tables, a recording its records.
@@ -38,9 +38,9 @@ class Target:
     seeds: tuple[Tree, ...]
     write: Callable[[Tree], bytes]
     read: Callable[[Path], object]
-    """Of a file of that content; a :class:`MotionError` of one line is a good answer."""
+    """Reads a file; a :class:`MotionError` of one line is a valid result."""
     name: str
-    """Of the file."""
+    """Name of the file."""
 
 
 def lines(text: str) -> Tree:
@@ -49,7 +49,7 @@ def lines(text: str) -> Tree:
 
 
 def text(tree: Tree) -> bytes:
-    """The text of such lines; a word may have become anything."""
+    """The text of such lines, whose words may have been replaced by anything."""
     joined = (" ".join(map(str, line)) if isinstance(line, list) else str(line) for line in tree)
     return "\n".join(joined).encode(errors="replace") if isinstance(tree, list) else str(tree).encode()
 
@@ -62,7 +62,7 @@ def _archive(tree: Tree) -> bytes:
 
 
 def _parameters(data: bytes) -> Tree:
-    """A C3D file: the blocks that tell what follows, byte by byte, and the rest."""
+    """A C3D file: header and parameter blocks byte by byte, and the frames."""
     begins = 512 * (int.from_bytes(data[16:18], "little") - 1)
     return {"told": list(data[:begins]), "frames": np.frombuffer(data[begins:], "<f4")}
 
@@ -77,7 +77,7 @@ def _tables(tree: Tree) -> bytes:
 
 
 def _inline(tree: Tree) -> str:
-    """A value as TOML has it in a line."""
+    """A value as inline TOML."""
     if isinstance(tree, dict):
         return "{" + ", ".join(f"{_word(name)} = {_inline(value)}" for name, value in tree.items()) + "}"
     if isinstance(tree, list):
@@ -99,7 +99,7 @@ def _unpacked(*records: bytes) -> Tree:
 
 
 def _plain(tree: Tree) -> Tree:
-    """A rig's settings as TOML can have them."""
+    """A rig's settings as values that TOML can hold."""
     if isinstance(tree, dict):
         return {name: _plain(value) for name, value in tree.items() if value is not None}
     if isinstance(tree, list | tuple):
@@ -117,7 +117,7 @@ def _motion(path: Path) -> object:
 
 
 def _amc(path: Path) -> object:
-    """Skeleton and motion stand in one tree: the first part is the skeleton's file."""
+    """Read an AMC file; the part of the bytes before ``----`` is its skeleton file."""
     skeleton, _, motion = path.read_bytes().partition(b"\n----\n")
     (path.parent / "07.asf").write_bytes(skeleton)
     return _sound(parse_motion(path, motion))
@@ -179,7 +179,7 @@ def changed(tree: Tree, rng: random.Random, others: list[Tree]) -> Tree:
 
 
 def _one(tree: Tree, rng: random.Random, others: list[Tree], stop: float) -> Tree:
-    """One place changed: here, or in one of the parts. A part is copied, never changed in place."""
+    """One place changed, here or in one of the parts, which are copied, never changed in place."""
     if isinstance(tree, np.ndarray):
         return _array(tree, rng)
     if isinstance(tree, list | dict) and tree and rng.random() > 0.15:
@@ -212,7 +212,7 @@ def _one(tree: Tree, rng: random.Random, others: list[Tree], stop: float) -> Tre
 
 
 def _array(x: Any, rng: random.Random) -> Any:
-    """Another type or shape, or a number that is none."""
+    """An array with another type or shape, or an invalid number."""
     how = rng.randrange(6)
     if how == 0:
         return x[: rng.randrange(len(x))] if x.ndim and len(x) else x
@@ -234,7 +234,7 @@ def _array(x: Any, rng: random.Random) -> Any:
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
-    """The bytes with a piece gone, doubled or overwritten."""
+    """The bytes with a piece removed, doubled or overwritten."""
     at, length = rng.randint(0, len(data)), rng.randint(1, 60)
     return rng.choice(
         [
@@ -247,7 +247,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 
 
 def inputs(target: Target, rng: random.Random) -> Iterator[bytes]:
-    """Files of changed seeds, without end."""
+    """Endless files of mutated seeds."""
     seeds = list(target.seeds)
     while True:
         tree = changed(rng.choice(seeds), rng, seeds)
@@ -259,7 +259,7 @@ def inputs(target: Target, rng: random.Random) -> Iterator[bytes]:
 
 
 def attempt(target: Target, data: bytes) -> bool:
-    """Whether the bytes were read; refused in one line is a good answer, anything else is raised."""
+    """Whether the bytes were read; False: refused in one line. Anything else is raised."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / target.name
         path.write_bytes(data)

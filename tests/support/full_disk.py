@@ -1,4 +1,4 @@
-"""A disk that takes nothing more, for the process that runs the tests."""
+"""A simulated full disk for the process that runs the tests."""
 
 import contextlib
 import resource
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def full_disk() -> Iterator[None]:
-    """Every byte that is written to a file is refused."""
+    """Within, every write to a file fails."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))

@@ -1,7 +1,6 @@
-"""What was found when somebody looked at it last, in ``tests/golden/NAME.json``.
+"""Golden values in ``tests/golden/NAME.json``.
 
-``PYANTICIP_GOLDEN=write python -m pytest tests/golden`` writes it anew: a change of it is for the eye of
-whoever reviews, and is no mistake where it was meant.
+``PYANTICIP_GOLDEN=write python -m pytest tests/golden`` rewrites them; a reviewer judges the difference.
 """
 
 import json
@@ -13,11 +12,11 @@ import numpy as np
 
 FOLDER = Path(__file__).parents[1] / "golden"
 APART = 2e-3
-"""Numbers may differ by so much, and this share: processors round differently."""
+"""Absolute and relative tolerance: processors round differently."""
 
 
 def plain(found: Any) -> Any:
-    """The same for JSON, numbers in five digits."""
+    """Values for JSON, with numbers of five digits."""
     if isinstance(found, dict):
         return {str(name): plain(value) for name, value in found.items()}
     if isinstance(found, list | tuple | np.ndarray):
@@ -30,7 +29,7 @@ def plain(found: Any) -> Any:
 
 
 def differences(found: Any, kept: Any, where: str = "") -> list[str]:
-    """Where the two are not the same, by name."""
+    """The differences of two trees, by path."""
     if isinstance(found, float | int) and isinstance(kept, float | int):
         same = abs(found - kept) <= APART * (1.0 + abs(kept)) or found == kept
         return [] if same else [f"{where}: {kept} was, {found} is"]
@@ -45,7 +44,7 @@ def differences(found: Any, kept: Any, where: str = "") -> list[str]:
 
 
 def hold(name: str, found: dict[str, Any]) -> None:
-    """Compare what was found, a value for each case, with what is kept of the cases."""
+    """Compare values by case with the golden ones."""
     file = FOLDER / f"{name}.json"
     found = plain(found)
     if os.environ.get("PYANTICIP_GOLDEN") == "write":

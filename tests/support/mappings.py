@@ -1,4 +1,4 @@
-"""Files of mappings that somebody has changed."""
+"""Manipulated mapping files."""
 
 import json
 import struct
@@ -9,7 +9,7 @@ from pyanticip.teach.mapping import FORMAT
 
 
 def rebuilt(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
-    """A mapping's file with its description changed; the checksum within it is of the arrays alone."""
+    """A mapping file with a changed description, which its checksum (of the arrays) does not cover."""
     (size,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + size])
     tree = json.loads(header["__metadata__"][FORMAT])

@@ -1,4 +1,4 @@
-"""Markers as a performer wears them: put onto the body of a clip, and written as a C3D file."""
+"""Optical markers on the body of a clip, and C3D files of them."""
 
 import io
 import warnings
@@ -32,7 +32,7 @@ PLACES = {
 
 
 def markers_of(clip: pa.Clip, seed: int = 0, misplaced: float = 0.01) -> dict[str, np.ndarray]:
-    """Markers (T, 3) in metres, each ``misplaced`` by as much once, and trembling by a millimetre."""
+    """Markers (T, 3), metres; each has a random offset of ``misplaced`` rms and noise of a millimetre."""
     rng = np.random.default_rng(seed)
     mapped = clip.retargeter()
     joints, _ = mapped.observe(clip.quats, clip.root)

@@ -1,4 +1,4 @@
-"""Models of the family: what can be put together, a few that cover all pairs, and how to run one."""
+"""Models of the family: combinations of options, a few that cover all pairs, and helpers to run a model."""
 
 import dataclasses
 import itertools
@@ -38,18 +38,18 @@ VOCAB = 12
 
 
 def product(**more):
-    """Every combination, as changes to a configuration; of ``more`` factors too."""
+    """Every combination of the factors, and of ``more``, as changes to a configuration."""
     factors = FACTORS | more
     return [dict(zip(factors, values, strict=True)) for values in itertools.product(*factors.values())]
 
 
 def pairs(member):
-    """The pairs of choices that a combination tries."""
+    """The pairs of choices in a combination."""
     return set(itertools.combinations(member.items(), 2))
 
 
 def covering(**more):
-    """Combinations in which every two choices meet at least once, greedily few."""
+    """Few combinations in which every pair of choices occurs (greedy)."""
     every = product(**more)
     left = set().union(*map(pairs, every))
     chosen = []
@@ -61,7 +61,7 @@ def covering(**more):
 
 
 def name_of(changes):
-    """Short, for a test's name."""
+    """A short name of a combination for a test's id."""
     return "-".join(f"{key}={value}" for key, value in changes.items()) or "default"
 
 
@@ -71,7 +71,7 @@ MOTION = {"taps": 6, "control_hidden": 8, "kinematics": False}
 
 
 def config(kind, **changes):
-    """Small enough that all rings wrap within 40 steps, big enough that every part has something to do."""
+    """A configuration so small that all rings wrap within 40 steps, in which every part has an effect."""
     cfg = {**SIZES, "dropout": 0.0}
     if changes.get("planning"):
         cfg |= {"plan_tokens": 5} | ({"plan_codes": 20} if kind == "motion" else {})
@@ -81,7 +81,7 @@ def config(kind, **changes):
 
 
 def build(kind, dtype=torch.float64, noise=0.2, seed=0, **changes):
-    """A model pushed from its start, so that every part matters; ``noise=0`` leaves it there."""
+    """A model with noise on its initial weights, so that every part matters."""
     torch.manual_seed(seed)
     model = KINDS[kind](config(kind, **changes))
     if kind == "motion" and model.planning is not None:
@@ -104,29 +104,29 @@ IN_BYTES = re.compile(r"(attention\.(qkv|out)|up|down|front|poses\.inlet)\.weigh
 
 
 def as_kept(model):
-    """A motion model with its weights as the Rust core keeps them, so that its step can be held to the digit.
+    """A motion model with weights rounded as the Rust core stores them, so that steps compare exactly.
 
-    Those of the layers inside the blocks are bytes relative to the largest of their row.
+    Weights of the layers inside the blocks are bytes relative to the largest of their row.
     """
     for name, parameter in model.named_parameters():
         if IN_BYTES.search(name):
             with torch.no_grad():
                 weight = parameter.float()
                 one = weight.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny) / 127
-                # So that all bytes of it are exact.
+                # So that all of its products with bytes are exact.
                 one = (one.view(torch.int32) & ~0x7F).view(torch.float32)
                 parameter.copy_((weight / one).round() * one)
     return model
 
 
 def motion_stream(model, tensors=None, **changes):
-    """The Rust core's step with the weights of a motion model, or others."""
+    """The Rust core's step with the weights of a motion model; ``tensors`` replace some."""
     own = {name: t.float().contiguous().numpy() for name, t in model.state_dict().items()}
     return MotionStream({**own, **(tensors or {})}, **{**stream_sizes(model.cfg), **changes})
 
 
 def learn(model, loss, steps, lr):
-    """Steps down ``loss()``; the model is left as it judges, not as it learns."""
+    """Minimise ``loss()``, and leave the model in evaluation mode."""
     model.train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)
     for _ in range(steps):
@@ -151,20 +151,20 @@ def rows_of(rng, axes):
 
 
 def given(model, x, mode):
-    """The scalars that a token model is given in this mode, those of its own embeddings; else none."""
+    """The scalars for a token model in mode ``external``, those of its own embeddings; else None."""
     if mode != "external" or x.is_floating_point():
         return None
     return bridge_scalars(model.embed(x).detach()).to(model.token.weight)
 
 
 def run(model, x, state=None, mode=None, scalars=None):
-    """A whole sequence, or with a state a chunk and the state after it."""
+    """The output for a whole sequence; with a state, for a chunk, and the state after it."""
     more = {"scalars": scalars, "mode": mode}
     return model(x, state=state, **{name: value for name, value in more.items() if value is not None})
 
 
 def said(out):
-    """Everything that a model says of steps, by name: tensors (B, L, ...)."""
+    """All outputs of a model by name: tensors (B, L, ...)."""
     found = {}
     for field in dataclasses.fields(out):
         value = getattr(out, field.name)
@@ -180,7 +180,7 @@ def said(out):
 
 
 def another_checkpoint(folder):
-    """The packaged model with a bias a little off, in a folder of its own; the folder."""
+    """Save the packaged model with slightly changed biases, and return its folder."""
     model = load_motion_model(None)
     with torch.no_grad():
         for name, bias in model.named_parameters():
@@ -190,7 +190,7 @@ def another_checkpoint(folder):
 
 
 def on_a_gpu(model):
-    """Every tensor of the model in place of one that says it is on a GPU."""
+    """Replace every tensor of the model by one on a (fake) GPU."""
     for module in model.modules():
         for name, one in module._parameters.items():
             if one is not None:

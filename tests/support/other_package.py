@@ -1,4 +1,5 @@
-"""Somebody else's package, as a module and its entry points: what plays, and what breaks its contract."""
+"""A third-party package as a module and its entry points: plug-ins that work, and ones that break their
+contract."""
 
 STRANGER = '''
 from dataclasses import dataclass

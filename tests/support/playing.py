@@ -1,4 +1,4 @@
-"""A rig that plays to nobody's dance, and the hand on it; what a recording says when it is played again."""
+"""A show without a performer that takes commands; and the output of a recording and of its replay."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,12 +20,12 @@ OFF: dict[str, Any] = {"osc": [], "control": {"enabled": False}}
 
 
 def outputs(recording: Path) -> list[tuple[int, bytes, list[Any]]]:
-    """All that was sent in a show: number, parameters, events."""
+    """Number, parameters and events of all outputs in a recording."""
     return [(r.seq, r.params.tobytes(), r.events) for r in read_recording(recording) if isinstance(r, Output)]
 
 
 def replayed(recording: Path) -> list[tuple[int, bytes, list[Any]]]:
-    """What a recording sends when it is played again, as its own rig says."""
+    """The outputs of a recording's replay with its own rig."""
     kind, items = open_show(recording)
     again = recording.with_name("again.anticip")
     replay(items, kind, load_rig(None, {**OFF, "record": str(again)}, recording), speed=None, say=pytest.fail)
@@ -33,7 +33,7 @@ def replayed(recording: Path) -> list[tuple[int, bytes, list[Any]]]:
 
 
 class Playing:
-    """A show that obeys; ``told`` is what it records of that."""
+    """A show that takes commands; ``told`` are those that it records."""
 
     words = ()
 
@@ -48,7 +48,7 @@ class Playing:
 
     @property
     def rig(self) -> Rig:
-        """As it is now."""
+        """The current rig."""
         return self.commands.live_rig.rig
 
     raw = frame = output = staticmethod(lambda *_, **__: None)

@@ -1,4 +1,4 @@
-"""A program in a terminal of its own: what it draws there, and keys for it."""
+"""A program in a pseudo-terminal: its output, and key presses."""
 
 import contextlib
 import fcntl
@@ -44,7 +44,7 @@ class InTerminal:
         fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
 
     def read(self, seconds: float = 0.05) -> str:
-        """What was written so far, as it came."""
+        """The raw output so far."""
         while select.select([self.master], [], [], seconds)[0]:
             with contextlib.suppress(OSError):
                 self.raw += os.read(self.master, 65536).decode(errors="replace")
@@ -54,11 +54,11 @@ class InTerminal:
 
     @property
     def text(self) -> str:
-        """The same without what moves the cursor and colours."""
+        """The output without escape sequences."""
         return SEQUENCE.sub("", self.read())
 
     def wait_for(self, words: str, seconds: float = 40.0, after: int = 0) -> int:
-        """Until these stand somewhere behind the place ``after``; the place behind them."""
+        """Wait until ``words`` occur after position ``after``; returns the position behind them."""
         deadline = time.monotonic() + seconds
         while (found := self.text.find(words, after)) < 0:
             assert time.monotonic() < deadline, f"waited in vain for {words!r}: {self.text[-3000:]}"
@@ -69,7 +69,7 @@ class InTerminal:
         os.write(self.master, keys.encode())
 
     def end(self, seconds: float = 30.0) -> int:
-        """Until it has ended by itself; its exit code."""
+        """Wait until the program ends; returns its exit code."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:
             self.read()
@@ -78,7 +78,7 @@ class InTerminal:
         return self.process.returncode
 
     def restored(self) -> bool:
-        """Whether the terminal is set as it was, and shows its cursor."""
+        """Whether the terminal has its former settings, and shows its cursor."""
         shown = self.raw.rfind("\x1b[?25h") >= self.raw.rfind("\x1b[?25l")
         return bool(termios.tcgetattr(self.slave) == self.before) and shown
 

@@ -1,4 +1,4 @@
-"""What is heard in a sound."""
+"""Measurements of sounds."""
 
 import wave
 from pathlib import Path
@@ -16,14 +16,16 @@ def level(x: Sound) -> float:
 
 
 def spectrum(x: Sound) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Frequencies in Hz, and the power at each."""
+    """Frequencies, Hz, and the power at each."""
     mono = x.mean(axis=1, dtype=np.float64) * np.hanning(len(x))
     return np.fft.rfftfreq(len(x), 1 / RATE), np.abs(np.fft.rfft(mono)) ** 2
 
 
 def bursts(x: Sound) -> npt.NDArray[np.float64]:
-    """Energy of the second difference, which lifts highs by 12 dB an octave, in windows of 2.7 ms: what a
-    click has much of."""
+    """Energy of the second difference, which raises highs by 12 dB an octave, in windows of 2.7 ms.
+
+    High for clicks.
+    """
     d = np.diff(x.astype(np.float64), n=2, axis=0)
     return np.sum(d[: len(d) // 128 * 128].reshape(-1, 256) ** 2, axis=1)
 

@@ -1,4 +1,4 @@
-"""A suit by somebody else: encoders that share no code with ours (struct, json, msgpack, python-osc)."""
+"""Independent encoders of the suits' protocols, without code of the product, and a simulated suit."""
 
 import itertools
 import json
@@ -27,7 +27,7 @@ def _field(name: str, value: bytes) -> bytes:
 
 
 def mocopi_frame(number: int, seconds: float, angle: float) -> bytes:
-    """The left upper arm is lowered by `angle`, everything else at rest."""
+    """A frame with the left upper arm lowered by `angle`, everything else at rest."""
     bones = b""
     for i in range(27):
         z, w = (-math.sin(angle / 2), math.cos(angle / 2)) if i == LEFT_UPPER_ARM["mocopi"] else (0.0, 1.0)
@@ -73,7 +73,7 @@ def msgpack_skeleton(rate: float, names: list[str], parents: list[int], offsets:
 
 
 def refused_skeleton() -> bytes:
-    """Of the canonical body, but every bone points up: that is known once it has moved for a second."""
+    """The canonical body with every bone pointing up; it is refused after a second of movement."""
     parents = [-1, 0, 1, 2, 3, 4, 3, 6, 7, 8, 0, 10, 11, 12, 3, 14, 15, 16, 0, 18, 19, 20]
     return msgpack_skeleton(50.0, VMC_BONES, parents, [(0.0, 0.1, 0.0)] * 22)
 
@@ -189,8 +189,10 @@ HEX = re.compile(r"^ {2}((?:[0-9a-f]{2} ){0,15}[0-9a-f]{2}) ")
 
 
 class Suit(threading.Thread):
-    """Sends a body that moves (while it ``moves``), or the same bytes, to a port of this machine, 50 times a
-    second, and once a second the ``skeleton``."""
+    """Sends 50 datagrams a second to a local port: a body that moves (while ``moves``), or the same ``data``.
+
+    Once a second it sends the ``skeleton`` too.
+    """
 
     moves = True
 

@@ -1,5 +1,5 @@
-"""Takes and runs that the tests of training share: people who swing their limbs, made in a second, and real
-takes read one by one, without what builds sets: an oracle of those."""
+"""Takes and runs for the tests of training: synthetic people who swing their limbs, and real takes read one
+by one without the builder of sets, as a reference for it."""
 
 import csv
 from pathlib import Path
@@ -22,7 +22,7 @@ from training.teacher import kinematic_targets as teacher
 
 
 def write_take(path, frames, seed, size=1.2):
-    """Arms and legs that swing and rest, each at a pace of its own."""
+    """Write a take of limbs that swing and rest, each with its own frequency."""
     rng = np.random.default_rng(seed)
     t = np.arange(frames) / 50.0
     angle = size * np.sin(2.0 * np.pi * rng.uniform(0.7, 1.3, (1, 22)) * t[:, None])
@@ -41,7 +41,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def set_of(folder, people, *, frames=240, size=1.2, min_seconds=1.6):
-    """A set of one take each of some people, who say which side they are on."""
+    """A set with one take of each of ``people``, a dict from names to sides."""
     for number, who in enumerate(people):
         write_take(folder / "takes" / who / "take.bvh", frames, number, size)
     sides = "".join(f'{who} = "{side}"\n' for who, side in people.items())
@@ -54,7 +54,7 @@ SMALL = {"d_model": 32, "heads": 2, "fast_layers": 1, "slow_layers": 1, "ff": 32
 
 
 def small_model(**changes):
-    """A motion model of no size, whose control head says something."""
+    """A tiny motion model with a non-zero control head."""
     torch.manual_seed(0)
     model = MotionTransformer(ModelConfig(**SMALL, **changes)).eval()
     with torch.no_grad():
@@ -87,7 +87,7 @@ def same_weights(one, two):
 
 
 def rows(folder):
-    """The metrics of a run but for what a clock says, as written."""
+    """The metrics of a run as written, without those that depend on a clock."""
     with (folder / "metrics.csv").open(newline="") as file:
         return [{name: v for name, v in row.items() if name not in CLOCK} for row in csv.DictReader(file)]
 

@@ -1,4 +1,4 @@
-"""The program in a process of its own, sockets of the loopback interface, OSC through them, and waiting."""
+"""Helpers to run the program as a process, for loopback sockets and OSC, and for waiting."""
 
 import contextlib
 import random
@@ -23,13 +23,13 @@ from realtime.sinks.osc import OscSink
 
 
 def start(*words: str, cwd: Path, **more: Any) -> subprocess.Popen[str]:
-    """``pyanticip WORDS``, begun; what it says is piped."""
+    """Start ``pyanticip WORDS`` with piped output."""
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **more}
     return subprocess.Popen([sys.executable, "-P", "-m", "pyanticip", *words], cwd=cwd, **piped)
 
 
 def run(*words: str, cwd: Path, timeout: float = 120.0) -> str:
-    """What ``pyanticip WORDS`` prints; it must end well."""
+    """The output of ``pyanticip WORDS``, which must succeed."""
     process = start(*words, cwd=cwd)
     try:
         said, errors = process.communicate(timeout=timeout)
@@ -40,7 +40,7 @@ def run(*words: str, cwd: Path, timeout: float = 120.0) -> str:
 
 
 def run_here(*words: str, cwd: Path) -> str:
-    """As :func:`run`, in this process: where it is not the process that is looked at."""
+    """As :func:`run`, but in this process."""
     with contextlib.chdir(cwd):
         done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.output
@@ -48,7 +48,7 @@ def run_here(*words: str, cwd: Path) -> str:
 
 
 def udp(timeout: float = 0.0) -> socket.socket:
-    """A socket with a port of its own; with no timeout it does not block."""
+    """A socket bound to a free port; non-blocking without a timeout."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 21)
     sock.bind(("127.0.0.1", 0))
@@ -57,7 +57,7 @@ def udp(timeout: float = 0.0) -> socket.socket:
 
 
 class Hearing(threading.Thread):
-    """A socket that is read as it hears: the system's buffer may be small, and few bundles fill it."""
+    """A socket that is read continuously, since the system's buffer may hold only a few bundles."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -75,7 +75,7 @@ class Hearing(threading.Thread):
                     return
 
     def close(self) -> list[bytes]:
-        """All that came, once nothing has come for a while: what was sent may still be under way."""
+        """All datagrams, once none has arrived for a while: some may still be on the way."""
         self._over.set()
         self.join()
         self.sock.close()
@@ -83,7 +83,7 @@ class Hearing(threading.Thread):
 
 
 def tcp_port() -> int:
-    """A port to serve at that no client is given as its own: who tries too early would find itself."""
+    """A server port outside the ephemeral range: a client that connects too early could get it as its own."""
     while True:
         port = random.randrange(20_000, 30_000)
         with contextlib.suppress(OSError), socket.socket() as sock:
@@ -104,7 +104,7 @@ def message(address: str, *values: object) -> bytes:
 
 
 def bundle(*parts: bytes, when: int = 1) -> bytes:
-    """Messages and bundles in one, due at a time tag: at once."""
+    """A bundle of messages and bundles with a time tag, by default "immediately"."""
     return b"#bundle\0" + when.to_bytes(8) + b"".join(len(part).to_bytes(4) + part for part in parts)
 
 
@@ -121,7 +121,7 @@ def messages(bundle: bytes) -> dict[str, list[Any]]:
 def heard_of(
     frame: ControlFrame, extras: Sequence[Any] = (), before: Sequence[Any] = (), **options: Any
 ) -> dict[str, list[Any]]:
-    """What a receiver with these options is sent of a frame, where ``extras`` are taught, ``before`` were."""
+    """What a receiver with these options gets of a frame; ``extras`` are announced after ``before``."""
     with udp(2) as ear:
         sink = OscSink(OscConfig(port=port_of(ear), **options))
         sink.announce(before)
@@ -132,7 +132,7 @@ def heard_of(
 
 
 def arrived(sock: socket.socket) -> Iterator[bytes]:
-    """Every datagram that came so far, of a socket that does not block."""
+    """Every datagram that has arrived at a non-blocking socket."""
     while True:
         try:
             yield sock.recv(65536)
@@ -141,7 +141,7 @@ def arrived(sock: socket.socket) -> Iterator[bytes]:
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 20.0, what: str = "it") -> Any:
-    """What the condition says once it is true."""
+    """Wait until a condition is true; returns its value."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"waited in vain for {what}"

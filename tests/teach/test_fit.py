@@ -13,7 +13,7 @@ WIDTH = 40
 
 
 def blocks(frames: int, where: float, seed: int) -> dict[str, np.ndarray]:
-    """A smooth walk through a space, around a place of its own."""
+    """A smooth random walk around a centre chosen by ``where``."""
     random = np.random.default_rng(seed)
     walk = np.cumsum(random.normal(size=(frames, BODY)), 0) * 0.02
     place = np.random.default_rng(round(1000 * where)).normal(size=BODY)
@@ -68,12 +68,12 @@ def test_takes_of_one_recording_count_as_one_take() -> None:
     overlapping = [frame_ids(quats[:300]), frame_ids(quats[50:350]), frame_ids(other)]
     assert group_same_motion(overlapping) == [(0, 1), (2,)]
     ramp = np.linspace(0.0, 1.0, 600)[:, None]
-    # Nobody else wants it: blocks, and the moment that is left out is learnt from in neither take.
+    # No other take matches it: blocks, and a moment in a test block is trained on in neither take.
     for fold in folds([ramp[:300], ramp[50:350]], overlapping[:2]):
         assert (fold.whole, fold.left_out) == (False, (0, 1))
         judged, learnt = (np.where(at < 300, at, at - 250) for at in (fold.test, fold.train))
         assert np.abs(judged[:, None] - learnt).min() > EMBARGO_FRAMES
-    # The third take wants it too: whole, and both at once.
+    # The third take matches it: both are left out whole, together.
     assert [fold.left_out for fold in folds([ramp[:300]] * 3, overlapping)] == [(0, 1), (2,)]
 
 
@@ -117,7 +117,7 @@ def test_noise_is_not_learnt_and_the_error_admits_it() -> None:
 
 
 def test_who_chooses_by_luck_is_not_shown_to_be_lucky() -> None:
-    """Of noise one candidate is best by chance: what is shown is worse than what it was chosen by."""
+    """On noise one candidate is best by chance: the reported error is larger than that of the choice."""
     worse = []
     for seed in range(4):
         random = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""The page after a fit."""
+"""The report page of a fit."""
 
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
@@ -18,7 +18,7 @@ from realtime.teaching.page import PAGE
 
 
 class Reader(HTMLParser):
-    """Text and drawings of a page, read by another's parser."""
+    """Text and drawings of a page, read by the standard library's parser."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ def test_a_page_shows_every_take_and_what_was_said_of_it(tmp_path: Path) -> None
     for name in ("r0", "r1", "l0", "l1", "Class", "cutoff", "left", "right"):
         assert name in read.words or name in text
     assert read.asked == [], "nothing is fetched"
-    # Of each take: wanted and told of the value, and two labels.
+    # For each take: target and prediction of the value, and two labels.
     assert len(read.lines) == 4 * (2 + 2)
     points = np.array([[float(x) for x in pair.split(",")] for pair in read.lines[0].split()])
     assert np.isfinite(points).all()
@@ -72,7 +72,7 @@ def test_what_was_left_out_stands_at_its_time() -> None:
     told = np.arange(len(b.test), dtype=np.float32)[:, None]
     (one,) = frames.left_out(b.test, told)
     assert one.take == "b"
-    # Half a second at the start is not learnt, and what is wanted comes a tenth of a second later.
+    # Half a second at the start is not trained on, and targets are a tenth of a second later.
     assert one.seconds[0] == pytest.approx((25 + 5) / 50)
     assert one.seconds[-1] == pytest.approx(99 / 50)
     assert one.predicted[:, 0].tolist() == told[:, 0].tolist()

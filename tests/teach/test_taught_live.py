@@ -1,4 +1,4 @@
-"""A mapping at work in the pipeline: what it says live is what it says offline."""
+"""A mapping in the pipeline: its live output equals its offline output."""
 
 import shutil
 from collections.abc import Iterable, Iterator

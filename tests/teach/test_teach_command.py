@@ -1,4 +1,4 @@
-"""`pyanticip teach` as a person uses it."""
+"""`pyanticip teach` from the command line."""
 
 import json
 import os

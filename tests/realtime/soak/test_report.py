@@ -1,4 +1,4 @@
-"""What a log says, of logs that are known: planned faults, gaps, latencies, what is missing."""
+"""Figures of known logs: planned faults, gaps, latencies, missing datagrams."""
 
 import itertools
 from random import Random
