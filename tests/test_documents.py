@@ -43,7 +43,7 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def command_lines() -> list[tuple[str, str]]:
-    """Every ``pyanticip ...`` line in a shell block, continuation lines joined, without prompts or comments."""
+    """Every ``pyanticip ...`` line in a shell block, continuation lines joined, no prompts or comments."""
     found = []
     for page in PAGES:
         for language in ("sh", "console", "bash"):
