@@ -1,4 +1,4 @@
-//! One vector on its way out: smoothing, shaping, silence, and the performer's hand.
+//! One output vector: smoothing, shaping, fades on signal loss, and the freeze, stop and panic modes.
 
 use crate::crossfade::Crossfade;
 use crate::presence::{Presence, Silence};
@@ -6,45 +6,48 @@ use crate::shaping::Shaper;
 use crate::shared::Shared;
 use crate::smoothing::{Smoother, Smoothing};
 
-/// What the performer's hand does.
+/// What the performer or operator has asked the output to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// What comes goes out.
+    /// Output follows the input.
     Playing,
-    /// The values stand still.
+    /// Output holds its values.
     Frozen,
-    /// To neutral, slowly.
+    /// Output fades to neutral.
     Stopped,
-    /// To neutral, at once.
+    /// Output fades to neutral at once.
     Panic,
 }
 
-/// Seconds that each change of mode takes.
-const RELEASE: f64 = 0.4;
-const STOP: f64 = 1.0;
-const PANIC: f64 = 0.05;
-const FRAME: f64 = 0.02;
+/// Fade time when playing or freezing, in seconds.
+/// Fade time of a stop, in seconds.
+const RELEASE_S: f64 = 0.4;
+/// Fade time of a panic, in seconds.
+const STOP_S: f64 = 1.0;
+/// Nominal frame interval, in seconds.
+const PANIC_S: f64 = 0.05;
+const FRAME_S: f64 = 0.02;
 
-/// A vector of any length; `neutral` is where it goes when nobody is there.
+/// A vector of any length; `neutral` is its value when there is no performer.
 ///
-/// Shapers come behind the smoothing, so that a gate stays sharp, and before silence and the hand, which go to
-/// neutral whatever the shape.
+/// Shapers run after the smoothing, so that gates stay sharp, and before the fades on signal loss and of the modes,
+/// which go to neutral whatever the shape.
 #[derive(Debug, Clone)]
 pub struct Channel {
-    /// Smooths what comes in.
+    /// Smooths the input.
     pub smoother: Smoother,
     presence: Presence,
     shapers: Vec<(usize, Shared<Shaper>)>,
     neutral: Vec<f64>,
-    hand: Crossfade,
+    mode_fade: Crossfade,
     out: Vec<f64>,
     frozen: Vec<f64>,
-    ticked: bool,
+    was_silent: bool,
     mode: Mode,
 }
 
 impl Channel {
-    /// At neutral; a setting and a value of `neutral` for each output.
+    /// Starts at neutral; `smoothing` and `neutral` have one entry per output.
     #[must_use]
     pub fn new(smoothing: Vec<Smoothing>, silence: Silence, neutral: &[f64]) -> Self {
         Self {
@@ -52,111 +55,111 @@ impl Channel {
             presence: Presence::new(silence, neutral),
             shapers: Vec::new(),
             neutral: neutral.to_vec(),
-            hand: Crossfade::new(RELEASE),
+            mode_fade: Crossfade::new(RELEASE_S),
             out: neutral.to_vec(),
             frozen: neutral.to_vec(),
-            ticked: false,
+            was_silent: false,
             mode: Mode::Playing,
         }
     }
 
-    /// Shapes by these, each with its place, from the next value on.
-    pub fn shape(&mut self, shapers: Vec<(usize, Shared<Shaper>)>) {
+    /// Sets the shapers, each with the index of its value, from the next frame on.
+    pub fn set_shapers(&mut self, shapers: Vec<(usize, Shared<Shaper>)>) {
         self.shapers = shapers;
         self.shapers.retain(|(place, _)| *place < self.out.len());
     }
 
-    /// The vector given last.
+    /// The latest output vector.
     #[must_use]
     pub fn out(&self) -> &[f64] {
         &self.out
     }
 
-    /// What the hand does.
+    /// The current mode.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// What happens in silence.
+    /// The fade settings on signal loss.
     #[must_use]
     pub fn silence_settings(&self) -> Silence {
         self.presence.settings()
     }
 
-    /// How long there was no frame.
+    /// Seconds without a frame.
     #[must_use]
-    pub fn silent(&self) -> f64 {
-        self.presence.silent()
+    pub fn silent_s(&self) -> f64 {
+        self.presence.silent_s()
     }
 
-    /// Goes on from these values, as many as there are.
+    /// Sets the current output; `values` has one entry per output.
     pub fn begin(&mut self, values: &[f64]) {
         self.out.copy_from_slice(values);
         self.presence.begin(values);
         self.presence.restart();
     }
 
-    /// Eases into the next frame from where the output stands.
+    /// Eases from the current output into the next frame.
     pub fn restart(&mut self) {
         self.presence.restart();
     }
 
-    /// Eases from these values, which were heard last, into what comes, be it a frame or silence.
+    /// Eases from `heard`, the values last sent, into the next output, whether frame or silence.
     pub fn resume(&mut self, heard: &[f64]) {
         self.out.copy_from_slice(heard);
-        self.hand.start(heard);
+        self.mode_fade.start(heard);
     }
 
-    /// Goes to another mode without a jump.
+    /// Changes the mode, easing from the current output.
     pub fn set_mode(&mut self, mode: Mode) {
-        self.hand.seconds = match mode {
-            Mode::Stopped => STOP,
-            Mode::Panic => PANIC,
-            Mode::Playing | Mode::Frozen => RELEASE,
+        self.mode_fade.seconds = match mode {
+            Mode::Stopped => STOP_S,
+            Mode::Panic => PANIC_S,
+            Mode::Playing | Mode::Frozen => RELEASE_S,
         };
         self.frozen.copy_from_slice(&self.out);
         self.mode = mode;
-        self.hand.start(&self.out);
+        self.mode_fade.start(&self.out);
     }
 
-    /// To neutral within so many seconds, whatever the mode.
+    /// Fades to neutral within `seconds`, whatever the mode.
     pub fn leave(&mut self, seconds: f64) {
         self.mode = Mode::Stopped;
-        self.hand.seconds = seconds;
-        self.hand.start(&self.out);
+        self.mode_fade.seconds = seconds;
+        self.mode_fade.start(&self.out);
     }
 
-    /// The vector of a frame, `dt` seconds of source time after the last; the goal is used up.
+    /// The output for a frame, `dt` seconds of source time after the last; overwrites `goal`.
     pub fn play(&mut self, goal: &mut [f64], mut dt: f64) -> &[f64] {
         self.smoother.step(goal, dt);
         for (place, shaper) in &self.shapers {
             goal[*place] = shaper.with(|shaper| shaper.shape(goal[*place]));
         }
         self.presence.live(goal, dt);
-        if self.ticked {
-            // The ticks of silence have already taken the hand along.
-            self.ticked = false;
-            dt = dt.min(FRAME);
+        if self.was_silent {
+            // The silent ticks since the last frame have already advanced the fade.
+            self.was_silent = false;
+            dt = dt.min(FRAME_S);
         }
         self.out.copy_from_slice(goal);
-        self.master(dt)
+        self.apply_mode(dt)
     }
 
-    /// No frame for another `dt` seconds: hold, then fade.
+    /// The output without a frame for another `dt` seconds: held, then faded.
     pub fn silence(&mut self, dt: f64) -> &[f64] {
-        self.ticked = true;
+        self.was_silent = true;
         self.out.copy_from_slice(self.presence.silence(dt));
-        self.master(dt)
+        self.apply_mode(dt)
     }
 
-    fn master(&mut self, dt: f64) -> &[f64] {
+    fn apply_mode(&mut self, dt: f64) -> &[f64] {
         match self.mode {
             Mode::Playing => {}
             Mode::Frozen => self.out.copy_from_slice(&self.frozen),
             Mode::Stopped | Mode::Panic => self.out.copy_from_slice(&self.neutral),
         }
-        self.hand.step(&mut self.out, dt);
+        self.mode_fade.step(&mut self.out, dt);
         &self.out
     }
 }

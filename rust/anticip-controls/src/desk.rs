@@ -1,4 +1,4 @@
-//! Between model and sinks: lead, fallback, gain, smoothing, shapes, silence, the performer's hand, and the events.
+//! From model output to sink values: leads, fallback, gain, smoothing, shaping, fades, modes and events.
 //!
 //! No change of mode or mapping, no late model and no lost signal makes an output jump.
 
@@ -15,35 +15,35 @@ use crate::vectors::{
     scalar_mapping,
 };
 
-/// Seconds in which another giver of the target takes over.
-const SWITCH: f64 = 0.25;
+/// Crossfade time in seconds when the source of the target changes (model, scalars, mapping).
+const SWITCH_S: f64 = 0.25;
 
-/// What the model says of a frame, and how it is to be read.
+/// Model output for one frame, and the leads and ranges with which it is read.
 #[derive(Debug, Clone)]
 pub struct ModelOutputWithLeads<'a> {
-    /// Parameters at the horizons.
+    /// Parameters at each horizon.
     pub forecast: Forecast,
-    /// Of each event; at least a bin each.
+    /// Hazard of each bin, per event kind; at least one bin each.
     pub hazards: [Vec<f64>; EVENT_COUNT],
-    /// The commitment gate.
+    /// Value of the commitment gate.
     pub gate: f64,
-    /// How far ahead each parameter is read, ms.
+    /// Lead of each parameter, in ms.
     pub leads_ms: Parameters,
-    /// How far ahead what is announced must be, ms.
+    /// Lead of announced events, in ms.
     pub way_ms: f64,
-    /// The performer's range.
+    /// Stretching maps of the performer's range.
     pub reaches: &'a [Reach],
 }
 
-/// What goes out: the eight, and the events; what is taught besides is [`Desk::extras`].
+/// The eight parameters and the events; for mapping outputs beside the eight see [`Desk::extras`].
 pub type Out = (Parameters, Vec<Event>);
 
-/// Control values of one performer.
+/// Computes the control values of one performer.
 #[derive(Debug, Clone)]
 pub struct Desk {
     /// Factor on loudness.
     pub gain: f64,
-    /// The scalars play instead of the model, and instead of a mapping.
+    /// Whether the scalars play instead of the model and of a mapping.
     pub bypass: bool,
     main: Channel,
     extra: Option<Channel>,
@@ -51,20 +51,21 @@ pub struct Desk {
     trigger: Trigger,
     switch: Crossfade,
     target: Parameters,
-    // What the last frame asked for, before the forecast took over, and whether the body moved in it.
-    asked: Parameters,
+    // Target and activity of the last frame, before any forecast replaced it.
+    frame_target: Parameters,
     activity: f64,
-    // Events that were announced and have not come, with the seconds left.
+    // Announced events that have not come yet: kind, seconds left.
     announced: Vec<(usize, f64)>,
-    // Who gives the target: whether the model steps, and whether a mapping speaks.
-    by: Option<(bool, bool)>,
-    // Where each taught output goes: among the eight, or (None) beside them.
+    // Where the target comes from: (model in use, mapping in use); None before the first frame.
+    target_source: Option<(bool, bool)>,
+    // Index of each mapping output among the eight parameters; None for an extra output.
     places: Vec<Option<usize>>,
-    held: Vec<f64>,
+    // Latest mapping values of the extra outputs.
+    extra_targets: Vec<f64>,
 }
 
 impl Desk {
-    /// A setting a parameter; it begins at neutral.
+    /// One smoothing per parameter; the output starts at `neutral`.
     #[must_use]
     pub fn new(
         smoothing: [Smoothing; PARAMETER_COUNT],
@@ -79,21 +80,21 @@ impl Desk {
             extra: None,
             extras: Vec::new(),
             trigger,
-            switch: Crossfade::new(SWITCH),
+            switch: Crossfade::new(SWITCH_S),
             target: neutral,
-            asked: neutral,
+            frame_target: neutral,
             activity: 1.0,
             announced: Vec::new(),
-            by: None,
+            target_source: None,
             places: Vec::new(),
-            held: Vec::new(),
+            extra_targets: Vec::new(),
         }
     }
 
-    /// Plays taught outputs from the next frame on.
+    /// Uses mapping outputs from the next frame on.
     ///
-    /// `places` are where they go among the eight, None beside them; of the latter there is a setting, a neutral
-    /// value and one to go on from each.
+    /// `places` are the indices of the outputs among the eight parameters, `None` for an extra output. `smoothing`,
+    /// `neutral` and `from` (the starting values) have one entry per extra output.
     pub fn set_mapping(
         &mut self,
         places: Vec<Option<usize>>,
@@ -103,7 +104,7 @@ impl Desk {
     ) {
         self.places = places;
         self.extras = from.to_vec();
-        self.held = from.to_vec();
+        self.extra_targets = from.to_vec();
         self.extra = (!neutral.is_empty()).then(|| {
             let mut channel = Channel::new(smoothing, self.main.silence_settings(), neutral);
             channel.smoother.set_amount(self.main.smoother.amount());
@@ -111,76 +112,76 @@ impl Desk {
             channel.set_mode(self.main.mode());
             channel
         });
-        if self.by.is_some() {
+        if self.target_source.is_some() {
             self.switch.start(&self.target);
         }
     }
 
-    /// How many values a mapping gives.
+    /// Number of outputs of the mapping.
     #[must_use]
     pub fn mapping_len(&self) -> usize {
         self.places.len()
     }
 
-    /// The taught outputs that are none of the eight, as they were given last.
+    /// The latest values of the extra mapping outputs, those that are not among the eight.
     #[must_use]
     pub fn extras(&self) -> &[f64] {
         &self.extras
     }
 
-    /// Shapes by these, each with its place among the eight, or among the taught outputs beside them.
-    pub fn shape(&mut self, main: Vec<(usize, Shared<Shaper>)>, extra: Vec<(usize, Shared<Shaper>)>) {
-        self.main.shape(main);
+    /// Sets the shapers, each with its index among the eight (`main`) or among the extra outputs (`extra`).
+    pub fn set_shapers(&mut self, main: Vec<(usize, Shared<Shaper>)>, extra: Vec<(usize, Shared<Shaper>)>) {
+        self.main.set_shapers(main);
         if let Some(channel) = &mut self.extra {
-            channel.shape(extra);
+            channel.set_shapers(extra);
         }
     }
 
-    /// Smooths the eight, and what is taught beside them, otherwise from the next frame on.
-    pub fn resmooth(&mut self, main: [Smoothing; PARAMETER_COUNT], extra: Vec<Smoothing>) {
+    /// Replaces the smoothing of the eight and of the extra outputs from the next frame on.
+    pub fn retune(&mut self, main: [Smoothing; PARAMETER_COUNT], extra: Vec<Smoothing>) {
         self.main.smoother.retune(main.to_vec());
         if let Some(channel) = &mut self.extra {
             channel.smoother.retune(extra);
         }
     }
 
-    /// Factor on every smoothing time.
+    /// The factor on every smoothing time.
     #[must_use]
     pub fn smoothing(&self) -> f64 {
         self.main.smoother.amount()
     }
 
-    /// 0 none, 1 as it is set.
+    /// Sets the factor on every smoothing time: 0 turns smoothing off, 1 leaves the times as set.
     pub fn set_smoothing(&mut self, amount: f64) {
         self.channels()
             .for_each(|channel| channel.smoother.set_amount(amount));
     }
 
-    /// What the performer's hand does.
+    /// The current mode.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.main.mode()
     }
 
-    /// Goes to another mode, without a jump.
+    /// Changes the mode without a jump.
     pub fn set_mode(&mut self, mode: Mode) {
         if mode != self.mode() {
             self.channels().for_each(|channel| channel.set_mode(mode));
         }
     }
 
-    /// The show is over: to neutral within so many seconds, whatever the mode.
+    /// Fades to neutral within `seconds` at the end of the show, whatever the mode.
     pub fn leave(&mut self, seconds: f64) {
         self.channels().for_each(|channel| channel.leave(seconds));
     }
 
-    /// The stream begins anew: pending events are void and the values ease into what comes.
-    pub fn forget(&mut self) {
+    /// Starts a new stream: drops pending events and eases from the current values into the next frame.
+    pub fn restart(&mut self) {
         self.trigger.reset();
         self.channels().for_each(Channel::restart);
     }
 
-    /// What was given lately has not been heard: eases from what was, the eight and the taught outputs beside them.
+    /// Eases from `heard`, the values last sent (recent outputs were not), for the eight and the extra outputs.
     pub fn resume(&mut self, heard: &Parameters, extras: &[f64]) {
         self.main.resume(heard);
         if let Some(channel) = self.extra.as_mut().filter(|c| c.out().len() == extras.len()) {
@@ -188,88 +189,89 @@ impl Desk {
         }
     }
 
-    /// Whether the model plays, not the scalars.
+    /// Whether the model plays, rather than the scalars.
     #[must_use]
     pub fn by_model(&self) -> bool {
-        self.by.is_some_and(|(model, _)| model)
+        self.target_source.is_some_and(|(model, _)| model)
     }
 
-    /// How long the source has been silent, seconds.
+    /// Seconds since the source's last frame.
     #[must_use]
-    pub fn silent(&self) -> f64 {
-        self.main.silent()
+    pub fn silent_s(&self) -> f64 {
+        self.main.silent_s()
     }
 
     fn channels(&mut self) -> impl Iterator<Item = &mut Channel> {
         std::iter::once(&mut self.main).chain(&mut self.extra)
     }
 
-    /// A frame, `dt` seconds of source time after the last.
+    /// The output for a frame, `dt` seconds of source time after the last.
     ///
-    /// Without what the model said (there is none, or it is late) the scalars play. `taught` are a mapping's values,
-    /// one a place; without them its own outputs hold. `activity` is 0 while the body stands still.
+    /// Without model output (there is none, or it is late) the scalars play. `taught` are the mapping's values, one per
+    /// place; without them the mapping's extra outputs hold. `activity` is 0 while the body stands still.
     pub fn play(
         &mut self,
         output: Option<&ModelOutputWithLeads<'_>>,
         scalars: &[f64; SCALAR_COUNT],
-        taught: Option<&[f64]>,
+        mapped: Option<&[f64]>,
         activity: f64,
         dt: f64,
     ) -> Out {
-        let taught = taught.filter(|_| !self.bypass);
-        let by = (output.is_some() && !self.bypass, taught.is_some());
+        let mapped = mapped.filter(|_| !self.bypass);
+        let target_source = (output.is_some() && !self.bypass, mapped.is_some());
         let mut target = match output {
-            Some(output) if !self.bypass => output.now(&output.leads_ms),
+            Some(output) if !self.bypass => output.at_leads(&output.leads_ms),
             _ => scalar_mapping(scalars),
         };
         let events = if let Some(output) = output {
             let hazards = output.hazards.each_ref().map(Vec::as_slice);
             self.trigger.step(hazards, output.gate, output.way_ms, dt)
         } else {
-            self.trigger.pass(dt);
+            self.trigger.advance(dt);
             Vec::new()
         };
         target[LOUDNESS] *= activity;
-        if let Some(taught) = taught {
-            self.held.clear();
-            for (place, &value) in self.places.iter().zip(taught) {
+        if let Some(mapped) = mapped {
+            self.extra_targets.clear();
+            for (place, &value) in self.places.iter().zip(mapped) {
                 match place {
                     Some(place) => target[*place] = value,
-                    None => self.held.push(value),
+                    None => self.extra_targets.push(value),
                 }
             }
         }
-        if self.by.is_some_and(|before| before != by) {
+        if self.target_source.is_some_and(|before| before != target_source) {
             self.switch.start(&self.target);
         }
-        self.by = Some(by);
-        self.asked = target;
+        self.target_source = Some(target_source);
+        self.frame_target = target;
         self.activity = activity;
-        self.out(target, events, dt)
+        self.output(target, events, dt)
     }
 
-    /// No frame, `dt` seconds after the last call: what the newest one's model says of now.
+    /// The output without a new frame, `dt` seconds after the last call, from the newest frame's model output.
     ///
-    /// `away` seconds have passed since that frame. The forecast is read that much farther ahead; how far holding and
-    /// averaging are better is mixed in it already. Without one, and for what a mapping taught, the last values hold.
+    /// `away` is the time since that frame in seconds: the forecast is read that much farther ahead (blending towards
+    /// held and mean values with distance is already part of it). Without model output, and for mapping outputs, the
+    /// last values hold.
     pub fn bridge(&mut self, output: Option<&ModelOutputWithLeads<'_>>, away: f64, dt: f64) -> Out {
-        let mut target = self.asked;
+        let mut target = self.frame_target;
         let mut events = Vec::new();
-        if let (Some(output), Some((true, by_mapping))) = (output, self.by) {
-            let mut ahead = output.now(
+        if let (Some(output), Some((true, is_mapped))) = (output, self.target_source) {
+            let mut ahead = output.at_leads(
                 &output
                     .leads_ms
                     .map(|lead| (lead + 1000.0 * away).min(HORIZONS_MS[4])),
             );
             ahead[LOUDNESS] *= self.activity;
             for (place, (target, ahead)) in target.iter_mut().zip(ahead).enumerate() {
-                if !(by_mapping && self.places.contains(&Some(place))) {
+                if !(is_mapped && self.places.contains(&Some(place))) {
                     *target = ahead;
                 }
             }
-            // A cast saturates: more bins than there are have passed.
+            // The cast saturates: then all bins have passed.
             let passed = (1000.0 * away / BIN_MS).round_ties_even() as usize;
-            let hazards = output.hazards.each_ref().map(|row| later(row, passed));
+            let hazards = output.hazards.each_ref().map(|row| shift_hazards(row, passed));
             events = self.trigger.step(
                 hazards.each_ref().map(Vec::as_slice),
                 output.gate,
@@ -277,63 +279,63 @@ impl Desk {
                 dt,
             );
         } else {
-            self.trigger.pass(dt);
+            self.trigger.advance(dt);
         }
-        self.out(target, events, dt)
+        self.output(target, events, dt)
     }
 
-    /// No frame for another `dt` seconds: hold, then fade.
+    /// The output without a frame for another `dt` seconds: held, then faded.
     pub fn silence(&mut self, dt: f64) -> Parameters {
         if let Some(channel) = &mut self.extra {
             self.extras.copy_from_slice(channel.silence(dt));
         }
-        eight(self.main.silence(dt))
+        to_parameters(self.main.silence(dt))
     }
 
-    /// From what is asked for to what goes out.
-    fn out(&mut self, mut target: Parameters, events: Vec<Event>, dt: f64) -> Out {
+    /// From the target to the output.
+    fn output(&mut self, mut target: Parameters, events: Vec<Event>, dt: f64) -> Out {
         self.switch.step(&mut target, dt);
         self.target = target;
         if self.gain != 1.0 {
-            // Not `min`, which makes the loudest of what is not finite.
-            let louder = target[LOUDNESS] * self.gain;
-            target[LOUDNESS] = if louder > 1.0 { 1.0 } else { louder };
+            // Not `min`, which would turn NaN into full loudness.
+            let amplified = target[LOUDNESS] * self.gain;
+            target[LOUDNESS] = if amplified > 1.0 { 1.0 } else { amplified };
         }
         if let Some(channel) = &mut self.extra {
-            let mut goal = self.held.clone();
+            let mut goal = self.extra_targets.clone();
             goal.resize(self.extras.len(), 0.0);
             self.extras.copy_from_slice(channel.play(&mut goal, dt));
         }
-        let values = eight(self.main.play(&mut target, dt));
-        (values, self.allowed(events, dt))
+        let values = to_parameters(self.main.play(&mut target, dt));
+        (values, self.filter_events(events, dt))
     }
 
-    /// The events where there may be any; where not, what was announced is called off.
-    fn allowed(&mut self, mut events: Vec<Event>, dt: f64) -> Vec<Event> {
+    /// The events that may be sent; where none may, cancels the announced ones.
+    fn filter_events(&mut self, mut events: Vec<Event>, dt: f64) -> Vec<Event> {
         self.announced.retain_mut(|(_, due)| {
-            let comes = *due > dt;
+            let is_pending = *due > dt;
             *due -= dt;
-            comes
+            is_pending
         });
         if self.mode() != Mode::Playing || self.bypass || self.activity == 0.0 {
-            let off = |(kind, ahead)| Event {
+            let cancel = |(kind, ahead)| Event {
                 kind,
                 cancelled: true,
                 strength: 0.0,
                 ahead,
             };
-            return self.announced.drain(..).map(off).collect();
+            return self.announced.drain(..).map(cancel).collect();
         }
         events.retain(|event| {
             if !event.cancelled {
                 self.announced.push((event.kind, event.ahead));
                 return true;
             }
-            // Of what nobody was told, nothing is called off.
-            let away = |at: &usize| (self.announced[*at].1 - event.ahead).abs();
-            let mine = (0..self.announced.len()).filter(|&at| self.announced[at].0 == event.kind);
-            let nearest = mine.min_by(|a, b| away(a).total_cmp(&away(b)));
-            nearest.map(|at| self.announced.remove(at)).is_some()
+            // Only announced events are cancelled.
+            let away = |i: &usize| (self.announced[*i].1 - event.ahead).abs();
+            let same_kind = (0..self.announced.len()).filter(|&i| self.announced[i].0 == event.kind);
+            let nearest = same_kind.min_by(|a, b| away(a).total_cmp(&away(b)));
+            nearest.map(|i| self.announced.remove(i)).is_some()
         });
         events
     }
@@ -341,7 +343,7 @@ impl Desk {
 
 impl ModelOutputWithLeads<'_> {
     /// The parameters at these leads, in the performer's range.
-    fn now(&self, leads_ms: &Parameters) -> Parameters {
+    fn at_leads(&self, leads_ms: &Parameters) -> Parameters {
         let mut values = at_lead(&self.forecast, leads_ms);
         for reach in self.reaches {
             if let Some(value) = values.get_mut(reach.place) {
@@ -352,14 +354,14 @@ impl ModelOutputWithLeads<'_> {
     }
 }
 
-/// Hazards after so many bins have passed; nothing is known of the last ones.
-fn later(row: &[f64], passed: usize) -> Vec<f64> {
-    let mut later = row.get(passed..).unwrap_or_default().to_vec();
-    later.resize(row.len(), 0.0);
-    later
+/// Hazards after `passed` bins; the last `passed` ones are unknown and become 0.
+fn shift_hazards(row: &[f64], passed: usize) -> Vec<f64> {
+    let mut shifted = row.get(passed..).unwrap_or_default().to_vec();
+    shifted.resize(row.len(), 0.0);
+    shifted
 }
 
-/// The main channel's vector, which has eight values.
-fn eight(values: &[f64]) -> Parameters {
+/// The main channel's values as an array.
+fn to_parameters(values: &[f64]) -> Parameters {
     std::array::from_fn(|i| values[i])
 }

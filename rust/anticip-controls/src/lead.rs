@@ -1,139 +1,141 @@
-//! How far ahead the parameters are read: told, or what their way to the ear takes.
+//! How far ahead of now the parameters are read: a fixed time, or the measured delay from movement to sound.
 //!
-//! Everything here depends on frames, on what is told and on nothing else, so that a replay gives the same bits: what
-//! was measured of the sound while playing comes as a command, which is recorded.
+//! Leads depend only on frames and commands, so that a replay gives the same bits: sound delays measured while
+//! playing arrive as commands, which are recorded.
 
 use crate::vectors::{HORIZONS_MS, PARAMETER_COUNT, Parameters};
 
-/// How late the model's loudness for now is where movement does not repeat, milliseconds: 20 to 40 in the clips of
-/// `bench sound` (docs/latency.md), none in walking.
-const MODEL_MS: f64 = 30.0;
-/// A parameter is read as far ahead as it should be while so much of it is foreseen, and less in proportion.
-const SKILLED: f64 = 0.5;
-/// How fast a lead follows what it should be, ms per frame; the age of frames is averaged over so many of them and
-/// followed when it is so many ms off, so that it rarely moves.
-const EASE_MS: f64 = 0.5;
-const FRAMES: f64 = 100.0;
-const OFF_MS: f64 = 3.0;
-const LONGEST_MS: f64 = HORIZONS_MS[HORIZONS_MS.len() - 1];
-/// The horizons that trust is told of: from 100 ms on.
-const TRUSTED_MS: [f64; 3] = [HORIZONS_MS[2], HORIZONS_MS[3], HORIZONS_MS[4]];
+/// How late the model's loudness at horizon 0 is where movement does not repeat, in milliseconds: 20 to 40 in the
+/// clips of `bench sound` (docs/latency.md), none in walking.
+const MODEL_LAG_MS: f64 = 30.0;
+/// A parameter is read at its full lead while its predictable fraction is at least this, and at proportionally less
+/// below it.
+const FULL_LEAD_TRUST: f64 = 0.5;
+/// Maximum change of a lead, in milliseconds per frame.
+const MAX_STEP_MS: f64 = 0.5;
+/// Time constant, in frames, of the average age of frames.
+const AVERAGE_FRAMES: f64 = 100.0;
+/// The age in use is updated only when the average differs by more than this, so that it rarely changes.
+const MIN_AGE_CHANGE_MS: f64 = 3.0;
+const MAX_LEAD_MS: f64 = HORIZONS_MS[HORIZONS_MS.len() - 1];
+/// Horizons for which trust is given.
+const TRUST_HORIZONS_MS: [f64; 3] = [HORIZONS_MS[2], HORIZONS_MS[3], HORIZONS_MS[4]];
 
-/// What share of a parameter at 100, 200 and 400 ms is foreseen, of each of the eight.
-pub type Trust = [[f32; TRUSTED_MS.len()]; PARAMETER_COUNT];
+/// The predictable fraction of each parameter at 100, 200 and 400 ms.
+pub type Trust = [[f32; TRUST_HORIZONS_MS.len()]; PARAMETER_COUNT];
 
 /// The lead of each parameter, 0 to 400 ms.
 ///
-/// An automatic one is the age of a frame when it leaves, how long what is sent takes to sound, how late the suit is,
-/// what the model lags, and what smoothing lags; less where the model has no skill so far ahead.
+/// An automatic lead is the sum of the frame's age when sent, the delay from sending to sound, and the lags of suit,
+/// model and smoothing; it is reduced where the model cannot predict that far ahead.
 #[derive(Debug, Clone)]
 pub struct Lead {
-    /// Milliseconds, 0 to 400; `None`: automatic.
+    /// 0 to 400 ms; `None` if automatic.
     fixed_ms: Option<f64>,
-    /// How long what is sent takes to sound, ms.
+    /// Delay from sending to sound, in ms.
     pub sound_ms: f64,
     delay_ms: f64,
-    /// What smoothing lags, ms.
-    lags: Parameters,
-    age: f64,
-    averaged: f64,
-    now: Option<Parameters>,
+    /// Lags of the smoothing, in ms.
+    lags_ms: Parameters,
+    age_ms: f64,
+    average_age_ms: f64,
+    current_ms: Option<Parameters>,
 }
 
 impl Lead {
-    /// `delay_ms` is how late the suit is, `lags_ms` what smoothing lags.
+    /// `delay_ms` is the lag of the suit, `lags_ms` the lag of each parameter's smoothing.
     #[must_use]
     pub fn new(fixed_ms: Option<f64>, lags_ms: Parameters, sound_ms: f64, delay_ms: f64) -> Self {
         let mut lead = Self {
             fixed_ms: None,
             sound_ms,
             delay_ms,
-            lags: lags_ms,
-            age: 0.0,
-            averaged: 0.0,
-            now: None,
+            lags_ms,
+            age_ms: 0.0,
+            average_age_ms: 0.0,
+            current_ms: None,
         };
         lead.set(fixed_ms);
         lead
     }
 
-    /// What [`Lead::set`] set.
+    /// The lead set by [`Lead::set`], or `None` if automatic.
     #[must_use]
     pub fn fixed_ms(&self) -> Option<f64> {
         self.fixed_ms
     }
 
-    /// So many milliseconds from the next frame on, or automatic.
+    /// Sets a fixed lead from the next frame on, or an automatic one.
     pub fn set(&mut self, ms: Option<f64>) {
         self.fixed_ms = ms;
         if let Some(ms) = ms {
-            self.now = Some([ms; PARAMETER_COUNT]);
+            self.current_ms = Some([ms; PARAMETER_COUNT]);
         }
     }
 
-    /// From now on the parameters are smoothed otherwise.
-    pub fn follow(&mut self, lags_ms: Parameters) {
-        self.lags = lags_ms;
+    /// Sets the lags of the smoothing.
+    pub fn set_lags(&mut self, lags_ms: Parameters) {
+        self.lags_ms = lags_ms;
     }
 
-    /// From the movement to the sound, without smoothing and the model: for what is announced.
+    /// Delay from movement to sound without smoothing and model lag: the lead of announced events.
     #[must_use]
     pub fn way_ms(&self) -> f64 {
         self.fixed_ms
-            .unwrap_or_else(|| (self.age + self.sound_ms + self.delay_ms).min(LONGEST_MS))
+            .unwrap_or_else(|| (self.age_ms + self.sound_ms + self.delay_ms).min(MAX_LEAD_MS))
     }
 
-    /// Of the eight parameters in the coming frame, ms.
+    /// Leads of the eight parameters for the next frame, in ms.
     #[must_use]
     pub fn leads(&self) -> Parameters {
-        self.now.unwrap_or_else(|| self.goal(1.0, None))
+        self.current_ms.unwrap_or_else(|| self.goal_ms(1.0, None))
     }
 
-    /// A frame that left so long after its own time.
+    /// Reports the age of a frame, in ms, when it was sent.
     pub fn add_age(&mut self, age_ms: f64) {
-        self.averaged += (age_ms.clamp(0.0, LONGEST_MS) - self.averaged) / FRAMES;
-        if (self.averaged - self.age).abs() > OFF_MS {
-            self.age = self.averaged;
+        self.average_age_ms += (age_ms.clamp(0.0, MAX_LEAD_MS) - self.average_age_ms) / AVERAGE_FRAMES;
+        if (self.average_age_ms - self.age_ms).abs() > MIN_AGE_CHANGE_MS {
+            self.age_ms = self.average_age_ms;
         }
     }
 
-    /// Eases the leads towards what they should be: once a frame, when it has left.
+    /// Moves the leads towards their goal; called once per frame, after it has been sent.
     ///
-    /// `amount` is the factor on smoothing; without trust nobody says what is foreseen.
-    pub fn learn(&mut self, amount: f64, trust: Option<&Trust>) {
+    /// `amount` is the factor on smoothing; without `trust` leads are not reduced.
+    pub fn step(&mut self, amount: f64, trust: Option<&Trust>) {
         if self.fixed_ms.is_none() {
-            let goal = self.goal(amount, trust);
-            let now = self.now.unwrap_or(goal);
-            self.now = Some(std::array::from_fn(|p| {
-                now[p] + (goal[p] - now[p]).clamp(-EASE_MS, EASE_MS)
+            let goal_ms = self.goal_ms(amount, trust);
+            let current_ms = self.current_ms.unwrap_or(goal_ms);
+            self.current_ms = Some(std::array::from_fn(|p| {
+                current_ms[p] + (goal_ms[p] - current_ms[p]).clamp(-MAX_STEP_MS, MAX_STEP_MS)
             }));
         }
     }
 
-    fn goal(&self, amount: f64, trust: Option<&Trust>) -> Parameters {
+    fn goal_ms(&self, amount: f64, trust: Option<&Trust>) -> Parameters {
         if let Some(ms) = self.fixed_ms {
             return [ms; PARAMETER_COUNT];
         }
-        let way = self.way_ms() + MODEL_MS;
-        let goal = self.lags.map(|lag| (way + amount * lag).min(LONGEST_MS));
+        let way_ms = self.way_ms() + MODEL_LAG_MS;
+        let goal_ms = self.lags_ms.map(|lag| (way_ms + amount * lag).min(MAX_LEAD_MS));
         let Some(trust) = trust else {
-            return goal;
+            return goal_ms;
         };
         std::array::from_fn(|p| {
-            let lead = goal[p];
-            lead * (skill(&trust[p], lead) / SKILLED).min(1.0)
+            let lead_ms = goal_ms[p];
+            lead_ms * (trust_at(&trust[p], lead_ms) / FULL_LEAD_TRUST).min(1.0)
         })
     }
 }
 
-/// The trust so far ahead, linear between the horizons.
-fn skill(trust: &[f32; TRUSTED_MS.len()], lead: f64) -> f64 {
-    let ([near, middle, far], [low, mid, high]) = (trust.map(f64::from), TRUSTED_MS);
-    if lead <= low {
+/// The trust at this lead, linear between the horizons.
+fn trust_at(trust: &[f32; TRUST_HORIZONS_MS.len()], lead_ms: f64) -> f64 {
+    let ([near, middle, far], [low, mid, high]) = (trust.map(f64::from), TRUST_HORIZONS_MS);
+    if lead_ms <= low {
         near
-    } else if lead <= mid {
-        near + (middle - near) * (lead - low) / (mid - low)
+    } else if lead_ms <= mid {
+        near + (middle - near) * (lead_ms - low) / (mid - low)
     } else {
-        middle + (far - middle) * (lead - mid) / (high - mid)
+        middle + (far - middle) * (lead_ms - mid) / (high - mid)
     }
 }

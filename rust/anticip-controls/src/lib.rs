@@ -1,8 +1,8 @@
-//! From what a model says to what goes out: leads, smoothing, shapes, silence, the performer's hand, events.
+//! From model output to control values: leads, smoothing, shaping, fades on signal loss, freeze and stop, events.
 //!
-//! Conventions, stated once: values are in 0..1; the eight sound parameters stand in the order of the vocabulary
-//! and, of a model, at the horizons of [`HORIZONS_MS`]; times are in seconds unless the name says otherwise. Nothing
-//! here looks at a clock: what comes out depends on the values and times that went in alone.
+//! Conventions: values are in 0..1. The eight sound parameters are in vocabulary order; model forecasts hold them
+//! at the horizons [`HORIZONS_MS`]. Times are in seconds unless the name says otherwise. Nothing here reads a
+//! clock: outputs depend only on the values and times passed in.
 #![forbid(unsafe_code)]
 
 mod channel;
@@ -25,7 +25,7 @@ pub use events::{Event, LastMoment, Trigger};
 pub use lead::{Lead, Trust};
 pub use mixer::{Mixer, ModelOutput, RangeSample};
 pub use presence::{Presence, Silence};
-pub use range::{RESTLESS, Range, STRETCHED, Span};
+pub use range::{MAX_STILL, Range, STRETCHED, Span};
 pub use shaping::{Shape, Shaper};
 pub use shared::Shared;
 pub use smoothing::{Smoother, Smoothing};
@@ -34,5 +34,5 @@ pub use vectors::{
     at_lead, scalar_mapping,
 };
 
-/// Kinds of event.
+/// Number of event kinds.
 pub const EVENT_COUNT: usize = 2;

@@ -1,4 +1,4 @@
-//! The desk with what is learned of the show: how far ahead it is read, and in whose range.
+//! A [`Desk`] together with what is learned during the show: the leads and the performer's range.
 
 use crate::desk::{Desk, ModelOutputWithLeads, Out};
 use crate::events::Event;
@@ -8,37 +8,37 @@ use crate::shared::Shared;
 use crate::vectors::{Forecast, Parameters, Reach, SCALAR_COUNT};
 use crate::{EVENT_COUNT, vectors};
 
-/// What a model says of a frame.
+/// Model output for one frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelOutput {
-    /// Parameters at the horizons.
+    /// Parameters at each horizon.
     pub forecast: Forecast,
-    /// Of each event; at least a bin each.
+    /// Hazard of each bin, per event kind; at least one bin each.
     pub hazards: [Vec<f64>; EVENT_COUNT],
-    /// The commitment gate.
+    /// Value of the commitment gate.
     pub gate: f64,
 }
 
-/// Control values of one performer. What is learned of a frame is learned when it has left.
+/// Control values of one performer. Learning from a frame happens after the frame has been sent.
 #[derive(Debug, Clone)]
 pub struct Mixer {
-    /// The way of a frame.
+    /// Turns frames into outputs.
     pub desk: Desk,
-    /// How far ahead the model is read.
+    /// How far ahead the model output is read.
     pub lead: Shared<Lead>,
-    /// What share of each parameter is foreseen; `None`: nobody says.
+    /// Predictable fraction of each parameter; `None` if unknown.
     pub trust: Option<Trust>,
-    /// Whose range it is stretched to; `None`: the model's own scale.
+    /// The performer's range; `None` leaves values on the model's own scale.
     pub range: Option<Shared<Range>>,
-    /// What the last frame says of the range: the parameters now, the activity, seconds.
+    /// What the last frame adds to the range, not yet learned.
     range_sample: Option<RangeSample>,
 }
 
-/// The parameters of a moment, how much the body moved in it, and how many seconds it stands for.
+/// Parameters at horizon 0, activity, and the number of seconds that the sample counts for.
 pub type RangeSample = (Parameters, f64, f64);
 
 impl Mixer {
-    /// Nothing has been heard.
+    /// A mixer that has received no frames.
     #[must_use]
     pub fn new(desk: Desk, lead: Shared<Lead>) -> Self {
         Self {
@@ -50,7 +50,8 @@ impl Mixer {
         }
     }
 
-    /// A frame, `dt` seconds of source time after the last; see [`Desk::play`]. Of a `guessed` one nothing is learned.
+    /// The output for a frame, `dt` seconds of source time after the last; see [`Desk::play`]. Nothing is learned from
+    /// a `guessed` frame.
     pub fn play(
         &mut self,
         model_output: Option<&ModelOutput>,
@@ -61,14 +62,15 @@ impl Mixer {
         guessed: bool,
     ) -> Out {
         if let Some(model_output) = model_output.filter(|_| !guessed) {
-            self.overhear(model_output, activity, dt);
+            self.observe(model_output, activity, dt);
         }
         let reaches = self.reaches();
-        let output = model_output.map(|model_output| self.read(model_output, &reaches));
+        let output = model_output.map(|model_output| self.with_leads(model_output, &reaches));
         self.desk.play(output.as_ref(), scalars, taught, activity, dt)
     }
 
-    /// No frame, `dt` seconds after the last call: what the newest one's model says of now; see [`Desk::bridge`].
+    /// The output without a new frame, `dt` seconds after the last call, from the newest model output; see
+    /// [`Desk::bridge`].
     pub fn bridge(
         &mut self,
         model_output: Option<&ModelOutput>,
@@ -76,26 +78,26 @@ impl Mixer {
         dt: f64,
     ) -> (Parameters, Vec<Event>) {
         let reaches = self.reaches();
-        let output = model_output.map(|model_output| self.read(model_output, &reaches));
+        let output = model_output.map(|model_output| self.with_leads(model_output, &reaches));
         self.desk.bridge(output.as_ref(), away, dt)
     }
 
-    /// Notes what a frame says of the performer's range, `dt` seconds after the last that said so.
-    pub fn overhear(&mut self, model_output: &ModelOutput, activity: f64, dt: f64) {
+    /// Stores what a frame adds to the performer's range, `dt` seconds after the last call.
+    pub fn observe(&mut self, model_output: &ModelOutput, activity: f64, dt: f64) {
         self.learn_range();
         if !self.desk.bypass {
             self.range_sample = Some((vectors::now(&model_output.forecast), activity, dt));
         }
     }
 
-    /// What the last frame says of the performer's range and of the lead: for the time after it has been sent.
+    /// Learns range and leads from the last frame; call it after the frame has been sent.
     pub fn learn(&mut self) {
         self.learn_range();
         let amount = self.desk.smoothing();
-        self.lead.with(|lead| lead.learn(amount, self.trust.as_ref()));
+        self.lead.with(|lead| lead.step(amount, self.trust.as_ref()));
     }
 
-    /// What has not been learned yet.
+    /// The sample that has not been learned from yet.
     #[must_use]
     pub fn range_sample(&self) -> Option<&RangeSample> {
         self.range_sample.as_ref()
@@ -115,7 +117,7 @@ impl Mixer {
         reaches.map_or_else(Vec::new, Vec::from)
     }
 
-    fn read<'a>(&self, model_output: &ModelOutput, reaches: &'a [Reach]) -> ModelOutputWithLeads<'a> {
+    fn with_leads<'a>(&self, model_output: &ModelOutput, reaches: &'a [Reach]) -> ModelOutputWithLeads<'a> {
         let (leads_ms, way_ms) = self.lead.with(|lead| (lead.leads(), lead.way_ms()));
         ModelOutputWithLeads {
             forecast: model_output.forecast,

@@ -1,9 +1,9 @@
-//! What plays while the performer's signal is lost, and how the output gets back.
+//! Output while the performer's signal is lost, and the return to live values.
 
 use crate::crossfade::{Crossfade, ease, mix};
 
-/// For `hold` seconds after the last frame the values stand still, then they go to neutral within `fade`; when frames
-/// come again the output catches up within `catch_up`.
+/// On signal loss the values hold for `hold` seconds, then fade to neutral within `fade`; when frames return, the
+/// output catches up within `catch_up`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Silence {
     /// Seconds, at least 0.
@@ -14,71 +14,70 @@ pub struct Silence {
     pub catch_up: f64,
 }
 
-/// Frames that are farther apart than this, in seconds, are eased in.
-const GAP: f64 = 0.1;
+/// Frames farther apart than this, in seconds, are eased into.
+const GAP_S: f64 = 0.1;
 
-/// Holds, fades and comes back.
+/// Holds, fades and returns.
 #[derive(Debug, Clone)]
 pub struct Presence {
     settings: Silence,
     neutral: Vec<f64>,
-    catch: Crossfade,
+    catch_up: Crossfade,
     held: Vec<f64>,
     out: Vec<f64>,
-    silent: f64,
+    silent_s: f64,
 }
 
 impl Presence {
-    /// At neutral.
+    /// Starts at neutral.
     #[must_use]
     pub fn new(settings: Silence, neutral: &[f64]) -> Self {
         Self {
             settings,
             neutral: neutral.to_vec(),
-            catch: Crossfade::new(settings.catch_up),
+            catch_up: Crossfade::new(settings.catch_up),
             held: neutral.to_vec(),
             out: neutral.to_vec(),
-            silent: 0.0,
+            silent_s: 0.0,
         }
     }
 
-    /// Its settings.
+    /// The settings.
     #[must_use]
     pub fn settings(&self) -> Silence {
         self.settings
     }
 
-    /// Seconds since the last live vector, as far as [`Presence::silence`] was told.
+    /// Seconds since the last live vector, as counted by [`Presence::silence`].
     #[must_use]
-    pub fn silent(&self) -> f64 {
-        self.silent
+    pub fn silent_s(&self) -> f64 {
+        self.silent_s
     }
 
-    /// A frame came, `dt` seconds after the last one: its values, eased in if there was a gap.
+    /// The output for a frame with these values, `dt` seconds after the last one, eased in after a gap.
     ///
-    /// What comes out depends on the times of the frames alone, not on how often [`Presence::silence`] was called
-    /// between them.
+    /// It depends only on the times of the frames, not on how often [`Presence::silence`] was called between them.
     pub fn live(&mut self, values: &mut [f64], mut dt: f64) {
-        if dt > GAP {
-            let after = self.after(dt);
-            self.catch.start(&after);
-            dt = GAP / 5.0;
+        if dt > GAP_S {
+            let held = self.after_silence(dt);
+            self.catch_up.start(&held);
+            dt = GAP_S / 5.0;
         }
-        self.silent = 0.0;
-        self.catch.step(values, dt);
+        self.silent_s = 0.0;
+        self.catch_up.step(values, dt);
         self.out.copy_from_slice(values);
         self.held.copy_from_slice(values);
     }
 
-    /// No frame for another `dt` seconds: the held or fading vector.
+    /// The held or fading vector, without a frame for another `dt` seconds.
     pub fn silence(&mut self, dt: f64) -> &[f64] {
-        self.silent += dt.max(0.0);
-        self.out = self.after(self.silent);
+        self.silent_s += dt.max(0.0);
+        self.out = self.after_silence(self.silent_s);
         &self.out
     }
 
-    /// What is played so long after the last frame.
-    fn after(&self, seconds: f64) -> Vec<f64> {
+    /// The vector `seconds` after the last frame.
+    fn after_silence(&self, seconds: f64) -> Vec<f64> {
         let mut out = self.neutral.clone();
         mix(
             &self.held,
@@ -88,14 +87,14 @@ impl Presence {
         out
     }
 
-    /// As if these values had just been played.
+    /// Continues as if `values` had just been played.
     pub fn begin(&mut self, values: &[f64]) {
         self.held.copy_from_slice(values);
         self.out.copy_from_slice(values);
     }
 
-    /// Eases into the next live vector from where the output stands.
+    /// Eases from the current output into the next live vector.
     pub fn restart(&mut self) {
-        self.catch.start(&self.out);
+        self.catch_up.start(&self.out);
     }
 }

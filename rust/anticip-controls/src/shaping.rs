@@ -1,39 +1,39 @@
-//! What a performer makes of one output: a part of its range, turned round, as a gate, a toggle, in steps.
+//! Shaping of one output: part of its range, inverted, as a gate or a toggle, in steps.
 
 use crate::vectors::unit;
 
-/// How one output is shaped, in the order of the fields.
+/// How one output is shaped; the steps apply in the order of the fields.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
-    /// The part of the range that becomes 0..1; what is outside is clipped.
+    /// The input range that maps to 0..1; values outside are clamped.
     pub span: (f64, f64),
-    /// Turned round.
+    /// Whether the value is replaced by 1 - value.
     pub invert: bool,
-    /// A gate: 1 from here on, else 0.
+    /// Gate threshold: the output is 1 from here on, else 0; `None` for no gate.
     pub threshold: Option<f64>,
-    /// A gate that is open stays so until the value falls so far below the threshold.
+    /// An open gate closes when the value falls this far below the threshold.
     pub hysteresis: f64,
-    /// Changes between 0 and 1 whenever the gate (of .5 where there is none) opens.
+    /// Whether the output flips between 0 and 1 each time the gate opens; the threshold is 0.5 if there is none.
     pub toggle: bool,
-    /// So many values, evenly from 0 to 1; at least 2.
+    /// Number of output levels, evenly spaced from 0 to 1; at least 2.
     pub steps: Option<u32>,
 }
 
 /// Shapes one output, value by value.
 #[derive(Debug, Clone, Copy)]
 pub struct Shaper {
-    /// How.
+    /// The settings.
     pub shape: Shape,
     /// Whether the gate is open.
     pub open: bool,
-    /// Where the toggle stands.
+    /// Whether the toggle is on.
     pub toggled: bool,
-    /// The least and the greatest of what came in since this was set; None: nobody asks.
+    /// Minimum and maximum of the input since this was set; `None` if they are not tracked.
     pub seen: Option<(f64, f64)>,
 }
 
 impl Shaper {
-    /// Closed, and toggled off.
+    /// A shaper whose gate is closed and whose toggle is off.
     #[must_use]
     pub fn new(shape: Shape) -> Self {
         Self {
@@ -54,18 +54,18 @@ impl Shaper {
             toggle,
             steps,
         } = self.shape;
-        if let Some((least, most)) = &mut self.seen {
-            *least = least.min(value);
-            *most = most.max(value);
+        if let Some((min, max)) = &mut self.seen {
+            *min = min.min(value);
+            *max = max.max(value);
         }
         let mut value = unit((value - low) / (high - low));
         if invert {
             value = 1.0 - value;
         }
         if toggle || threshold.is_some() {
-            let was = self.open;
-            self.open = value >= threshold.unwrap_or(0.5) - if was { hysteresis } else { 0.0 };
-            self.toggled ^= self.open && !was;
+            let was_open = self.open;
+            self.open = value >= threshold.unwrap_or(0.5) - if was_open { hysteresis } else { 0.0 };
+            self.toggled ^= self.open && !was_open;
             value = f64::from(u8::from(if toggle { self.toggled } else { self.open }));
         }
         if let Some(steps) = steps {

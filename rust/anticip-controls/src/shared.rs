@@ -1,27 +1,27 @@
-//! A part that plays in every frame, and that others ask and tell meanwhile.
+//! A value shared between the frame loop and the code that reads or changes its settings.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One part that several have; they take turns.
+/// A value with several owners, behind a mutex.
 #[derive(Debug, Default)]
 pub struct Shared<T>(Arc<Mutex<T>>);
 
 impl<T> Clone for Shared<T> {
-    /// The same part, not another like it.
+    /// Another handle to the same value, not a copy of it.
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
 impl<T> Shared<T> {
-    /// A part of its own.
+    /// Wraps `value`; clones of the result share it.
     #[must_use]
-    pub fn new(part: T) -> Self {
-        Self(Arc::new(Mutex::new(part)))
+    pub fn new(value: T) -> Self {
+        Self(Arc::new(Mutex::new(value)))
     }
 
-    /// Does something with it; others wait meanwhile.
-    pub fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Calls `f` with the value locked. Must not be called again from within `f`.
+    pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

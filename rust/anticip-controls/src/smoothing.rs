@@ -5,87 +5,87 @@ use std::f64::consts::PI;
 /// How one value is smoothed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Smoothing {
-    /// As it comes.
+    /// No smoothing.
     None,
     /// A critically damped second-order low-pass.
     Spring {
-        /// Seconds in which half of a step is covered; above 0.
+        /// Time in which half of a step is covered, in seconds; above 0.
         half_life: f64,
     },
-    /// Casiez, Roussel and Vogel (CHI 2012): steady when still, quick when moved.
+    /// The one-euro filter of Casiez, Roussel and Vogel (CHI 2012): steady at rest, quick in motion.
     OneEuro {
-        /// Hz at rest; above 0.
+        /// Cutoff at rest, in Hz; above 0.
         min_cutoff: f64,
-        /// Hz more a unit/second of speed; at least 0.
+        /// Increase of the cutoff per unit/second of speed, in Hz; at least 0.
         beta: f64,
     },
 }
 
 /// A critically damped step response (1 + wt) exp(-wt) reaches one half at wt = 1.6783.
 const HALF: f64 = 1.678_346_990_016_660_5;
-/// A spring of this rate is there within any frame; one of an infinite rate would be nowhere.
-const INSTANT: f64 = 1e9;
-/// Rate and decay of what is no spring.
+/// Maximum rate of a spring: it arrives within any frame; an infinite rate would give NaN.
+const MAX_RATE: f64 = 1e9;
+/// Rate and decay of a value that has no spring.
 const NO_SPRING: (f64, f64) = (f64::INFINITY, 0.0);
 /// One-euro: the speed estimate is itself low-passed at 1 Hz (the paper's d_cutoff).
 const SPEED_CUTOFF: f64 = 1.0;
 
-/// Smooths a vector, aware of the time between frames.
+/// Smooths a vector whose frames come at varying intervals.
 ///
-/// The output never leaves the hull of the targets it was given, and a constant target is approached from one side
-/// only: the exact solution of the critically damped spring is used, and a spring that would run through a target
-/// that moved towards it stops there instead. That holds however it is retuned on the way.
+/// The output never leaves the hull of its targets, and a constant target is approached from one side only: the
+/// critically damped spring is solved exactly and stops at a target that it would otherwise overshoot because the
+/// target moved towards it. This holds however the smoother is retuned on the way.
 #[derive(Debug, Clone)]
 pub struct Smoother {
     settings: Vec<Smoothing>,
     amount: f64,
-    begun: bool,
+    has_value: bool,
     value: Vec<f64>,
     speed: Vec<f64>,
-    // Rate and decay of each spring, and the time step and amount they were made for: most steps are alike.
+    // Rate and decay of each spring, computed for `springs_for`, a (dt, amount): most steps use the same.
     springs: Vec<(f64, f64)>,
-    made_for: Option<(f64, f64)>,
+    springs_for: Option<(f64, f64)>,
 }
 
 impl Smoother {
-    /// A setting for each value; the first vector passes.
+    /// One setting per value; the first vector passes unchanged.
     #[must_use]
     pub fn new(settings: Vec<Smoothing>) -> Self {
         let count = settings.len();
         Self {
             settings,
             amount: 1.0,
-            begun: false,
+            has_value: false,
             value: vec![0.0; count],
             speed: vec![0.0; count],
             springs: vec![NO_SPRING; count],
-            made_for: None,
+            springs_for: None,
         }
     }
 
-    /// Factor on every time constant.
+    /// The factor on every time constant.
     #[must_use]
     pub fn amount(&self) -> f64 {
         self.amount
     }
 
-    /// 0 is no smoothing, 1 as set, 4 four times as slow.
+    /// Sets the factor on every time constant: 0 turns smoothing off, 4 makes it four times as slow.
     pub fn set_amount(&mut self, amount: f64) {
         self.amount = amount;
     }
 
-    /// Smooths by other settings from where each value stands; as many, or nothing changes.
+    /// Replaces the settings, keeping the current values; ignored unless `settings` has the same length.
     pub fn retune(&mut self, settings: Vec<Smoothing>) {
         if settings.len() == self.settings.len() {
             self.settings = settings;
-            self.made_for = None;
+            self.springs_for = None;
         }
     }
 
-    /// The target becomes the smoothed vector `dt` seconds after the last one; what is not finite is held.
+    /// Smooths `target` in place, `dt` seconds after the last step; a non-finite target holds the current value.
     pub fn step(&mut self, target: &mut [f64], dt: f64) {
-        if !self.begun {
-            self.begun = true;
+        if !self.has_value {
+            self.has_value = true;
             for (value, goal) in self.value.iter_mut().zip(target) {
                 *goal = if goal.is_finite() { *goal } else { 0.0 };
                 *value = *goal;
@@ -93,14 +93,14 @@ impl Smoother {
             return;
         }
         let (dt, amount) = (dt.max(0.0), self.amount);
-        if self.made_for != Some((dt, amount)) {
-            self.made_for = Some((dt, amount));
+        if self.springs_for != Some((dt, amount)) {
+            self.springs_for = Some((dt, amount));
             let each = self.springs.iter_mut().zip(&mut self.speed);
             for ((spring, speed), setting) in each.zip(&self.settings) {
                 *spring = if let Smoothing::Spring { half_life } = setting {
-                    let rate = (HALF / half_life / amount).min(INSTANT);
-                    // A spring runs as far as value + speed / rate, which stays in the hull: the speed of a
-                    // faster one would take a slower one beyond.
+                    let rate = (HALF / half_life / amount).min(MAX_RATE);
+                    // A spring overshoots to value + speed / rate at most, which is inside the hull: without
+                    // scaling, the speed of a faster spring would carry a slower one out of it.
                     *speed *= (rate / spring.0).min(1.0);
                     (rate, (-rate * dt).exp())
                 } else {
@@ -120,9 +120,9 @@ impl Smoother {
             (*value, *speed) = match *setting {
                 _ if amount == 0.0 => (goal, 0.0),
                 Smoothing::None => (goal, 0.0),
-                Smoothing::Spring { .. } => sprung(x, v, goal, dt, *spring),
+                Smoothing::Spring { .. } => step_spring(x, v, goal, dt, *spring),
                 Smoothing::OneEuro { min_cutoff, beta } => {
-                    one_euro(x, v, goal, dt, (min_cutoff, beta, amount))
+                    step_one_euro(x, v, goal, dt, (min_cutoff, beta, amount))
                 }
             };
             *out = *value;
@@ -130,7 +130,7 @@ impl Smoother {
     }
 }
 
-fn sprung(x: f64, v: f64, goal: f64, dt: f64, (rate, decay): (f64, f64)) -> (f64, f64) {
+fn step_spring(x: f64, v: f64, goal: f64, dt: f64, (rate, decay): (f64, f64)) -> (f64, f64) {
     let y = x - goal;
     let c = v + rate * y;
     let y1 = (y + c * dt) * decay;
@@ -140,8 +140,14 @@ fn sprung(x: f64, v: f64, goal: f64, dt: f64, (rate, decay): (f64, f64)) -> (f64
     (goal + y1, (v - c * rate * dt) * decay)
 }
 
-fn one_euro(x: f64, v: f64, goal: f64, dt: f64, (min_cutoff, beta, amount): (f64, f64, f64)) -> (f64, f64) {
-    // Two frames at one time say nothing about speed.
+fn step_one_euro(
+    x: f64,
+    v: f64,
+    goal: f64,
+    dt: f64,
+    (min_cutoff, beta, amount): (f64, f64, f64),
+) -> (f64, f64) {
+    // Two frames with the same timestamp give no speed.
     if dt < 1e-6 {
         return (x, v);
     }

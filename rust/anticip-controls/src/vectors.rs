@@ -1,38 +1,38 @@
-//! Vectors of the eight parameters: of the model at a lead, of the scalars alone, in the performer's range.
+//! Vectors of the eight parameters: read from a forecast, mapped from the scalars, stretched to the performer's range.
 
-/// Sound parameters.
+/// Number of sound parameters.
 pub const PARAMETER_COUNT: usize = 8;
-/// Anticipation scalars.
+/// Number of anticipation scalars.
 pub const SCALAR_COUNT: usize = 7;
-/// How far ahead a model says the parameters, milliseconds.
+/// Horizons at which a model forecasts the parameters, in milliseconds.
 pub const HORIZONS_MS: [f64; 5] = [0.0, 40.0, 100.0, 200.0, 400.0];
-/// Width of a bin of the events' hazards, milliseconds.
+/// Width of a hazard bin, in milliseconds.
 pub const BIN_MS: f64 = 20.0;
-/// The place of the loudness among the parameters.
+/// Index of loudness among the parameters.
 pub const LOUDNESS: usize = 1;
-/// The place of the brightness.
+/// Index of brightness among the parameters.
 pub(crate) const BRIGHTNESS: usize = 2;
-/// Where the parameters go when there is nobody to follow: silent, centred, dry.
+/// The parameters when there is no performer: silent, centred, dry.
 pub const NEUTRAL: Parameters = [0.5, 0.0, 0.5, 0.0, 0.0, 0.5, 0.5, 0.0];
 
-/// One value a parameter.
+/// One value per parameter.
 pub type Parameters = [f64; PARAMETER_COUNT];
-/// The parameters at the horizons.
+/// Each parameter at each horizon.
 pub type Forecast = [[f64; HORIZONS_MS.len()]; PARAMETER_COUNT];
 
-/// Clipped to 0..1; what is no number is 0.
+/// Clamps to 0..1; NaN becomes 0.
 pub(crate) fn unit(value: f64) -> f64 {
     if value > 0.0 { value.min(1.0) } else { 0.0 }
 }
 
-/// The parameters of this moment.
+/// The parameters at horizon 0.
 pub(crate) fn now(forecast: &Forecast) -> Parameters {
     forecast.map(|row| row[0])
 }
 
-/// The parameters so many milliseconds ahead, a lead for each: linear between the horizons, clipped to 0..1.
+/// The parameters at a lead each, linear between the horizons and clamped to 0..1.
 ///
-/// A lead outside the horizons is taken for the nearest of them.
+/// Leads outside the horizons are clamped to them.
 #[must_use]
 pub fn at_lead(forecast: &Forecast, leads_ms: &Parameters) -> Parameters {
     std::array::from_fn(|p| {
@@ -43,7 +43,7 @@ pub fn at_lead(forecast: &Forecast, leads_ms: &Parameters) -> Parameters {
     })
 }
 
-/// The parameters from the scalars alone: what plays when there is no model, or it is late.
+/// The parameters from the scalars alone, used when there is no model output or it is late.
 ///
 /// A still performer is silent, novelty away from the centre of the recent range is loud, an uncertain course is
 /// dense, an unsteady one rough.
@@ -65,19 +65,20 @@ pub fn scalar_mapping(scalars: &[f64; SCALAR_COUNT]) -> Parameters {
     .map(unit)
 }
 
-/// How one parameter is stretched to the range that a performer uses: 0 up to `foot`, .75 at `top`, 1 at 1.
+/// Stretching map of one parameter: 0 up to `foot`, 0.75 at `top`, 1 at 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reach {
-    /// The parameter's place.
+    /// Index of the parameter.
     pub place: usize,
-    /// Where the map rises from 0.
+    /// Where the map starts to rise from 0.
     pub foot: f64,
-    /// Where it reaches .75; above `foot` and below 1.
+    /// Where it reaches 0.75; above `foot` and below 1.
     pub top: f64,
-    /// The exponent between the two.
+    /// The exponent between `foot` and `top`.
     pub curve: f64,
 }
 
+/// Stretched value at `top`.
 const HIGH: f64 = 0.75;
 
 impl Reach {

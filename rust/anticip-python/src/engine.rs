@@ -392,7 +392,7 @@ impl PyEngine {
         self.desk.get().0.turn(|mixer| {
             mixer.trust = trust;
             if out.reset {
-                mixer.desk.forget();
+                mixer.desk.restart();
             }
             let age_ms = slot.release_ns.saturating_sub(out.t_local_ns) as f64 / 1e6;
             mixer.lead.with(|lead| lead.add_age(age_ms));
@@ -418,7 +418,7 @@ impl PyEngine {
                 let taught = checked(mixer, taught)?;
                 let Some(dt) = slot.dt else {
                     if let Some(model_output) = &model_output {
-                        mixer.overhear(model_output, activity, slot.since);
+                        mixer.observe(model_output, activity, slot.since);
                     }
                     return Ok(None);
                 };

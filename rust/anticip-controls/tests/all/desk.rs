@@ -1,4 +1,4 @@
-//! What a desk makes of a body that stands still, of frames that do not come, and of gaps.
+//! The desk with a still body, with missing frames and with gaps.
 
 use anticip_controls::{
     Desk, HORIZONS_MS, LOUDNESS, Mode, ModelOutputWithLeads, NEUTRAL, PARAMETER_COUNT, Presence, Silence,
@@ -12,13 +12,13 @@ const SILENCE: Silence = Silence {
     catch_up: 0.4,
 };
 
-/// A desk that smooths nothing.
+/// A desk without smoothing.
 fn desk() -> Desk {
     let rule = Trigger::new([0.5, 0.2], [0.12, 1.0], (0.8, 5), 200.0, None);
     Desk::new([Smoothing::None; PARAMETER_COUNT], SILENCE, NEUTRAL, rule)
 }
 
-/// A model that says every parameter will fall from 0.8 to nothing within 400 ms.
+/// Model output that forecasts a fall of every parameter from 0.8 to 0 within 400 ms.
 fn falling(lead_ms: f64) -> ModelOutputWithLeads<'static> {
     ModelOutputWithLeads {
         forecast: [HORIZONS_MS.map(|ms| 0.8 * (1.0 - ms / 400.0)); PARAMETER_COUNT],
@@ -30,8 +30,8 @@ fn falling(lead_ms: f64) -> ModelOutputWithLeads<'static> {
     }
 }
 
-fn assert_near(found: f64, wanted: f64) {
-    assert!((found - wanted).abs() < 1e-12, "{found}, expected {wanted}");
+fn assert_near(actual: f64, expected: f64) {
+    assert!((actual - expected).abs() < 1e-12, "{actual}, expected {expected}");
 }
 
 #[test]
@@ -54,15 +54,15 @@ fn who_stands_still_is_silent_but_for_what_is_taught() {
 #[test]
 fn a_frame_that_does_not_come_is_what_was_foreseen_of_it() {
     for lead in [0.0, 100.0] {
-        let foreseen = |away: f64| 0.8 * (1.0 - (lead + 1000.0 * away) / 400.0).max(0.0);
+        let forecast = |away: f64| 0.8 * (1.0 - (lead + 1000.0 * away) / 400.0).max(0.0);
         for away in [0.02, 0.1, 0.25, 0.4, 1.0] {
             let mut desk = desk();
-            let said = falling(lead);
-            desk.play(Some(&said), &[0.5; 7], None, 1.0, DT);
-            let (values, _) = desk.bridge(Some(&said), away, DT);
-            assert_near(values[0], foreseen(away));
+            let output = falling(lead);
+            desk.play(Some(&output), &[0.5; 7], None, 1.0, DT);
+            let (values, _) = desk.bridge(Some(&output), away, DT);
+            assert_near(values[0], forecast(away));
             let (held, _) = desk.bridge(None, away, DT);
-            assert_near(held[0], foreseen(0.0));
+            assert_near(held[0], forecast(0.0));
         }
     }
 }
@@ -90,7 +90,7 @@ fn what_was_not_heard_is_eased_over_from_what_was() {
             desk.play(Some(&falling(0.0)), &[0.5; 7], Some(&[0.9]), 1.0, DT).0[1]
         };
         let goal = (0..30).map(|_| next(&mut desk)).last().expect("thirty");
-        let beside = desk.extras()[0];
+        let extra = desk.extras()[0];
         desk.resume(&[0.3; PARAMETER_COUNT], &[0.1]);
         let mut before = 0.3;
         for n in 0..21 {
@@ -102,8 +102,8 @@ fn what_was_not_heard_is_eased_over_from_what_was() {
             before = value;
         }
         assert_near(before, goal);
-        assert_near(desk.extras()[0], beside);
-        // The hand holds what was heard.
+        assert_near(desk.extras()[0], extra);
+        // A freeze holds the values that were heard.
         desk.resume(&[0.2; PARAMETER_COUNT], &[]);
         desk.set_mode(Mode::Frozen);
         assert_near(next(&mut desk), 0.2);

@@ -1,4 +1,4 @@
-//! What holds whatever is sent: nothing leaves its hull, nothing jumps, nothing depends on how often silence is asked.
+//! Properties that hold for any input: outputs stay in the hull of their targets and never jump.
 
 use anticip_controls::{
     Crossfade, Desk, Forecast, HORIZONS_MS, LOUDNESS, Mode, ModelOutputWithLeads, NEUTRAL, PARAMETER_COUNT,
@@ -26,7 +26,7 @@ fn spring(half_life: f64) -> Smoother {
     Smoother::new(vec![Smoothing::Spring { half_life }])
 }
 
-fn stepped(smoother: &mut Smoother, goal: f64, dt: f64) -> f64 {
+fn step(smoother: &mut Smoother, goal: f64, dt: f64) -> f64 {
     let mut value = [goal];
     smoother.step(&mut value, dt);
     value[0]
@@ -45,7 +45,7 @@ fn desk() -> Desk {
     )
 }
 
-fn said(level: f64, hazard: f64) -> ModelOutputWithLeads<'static> {
+fn model_output(level: f64, hazard: f64) -> ModelOutputWithLeads<'static> {
     ModelOutputWithLeads {
         forecast: [[level; 5]; 8],
         hazards: [vec![hazard; 25], vec![hazard; 25]],
@@ -74,7 +74,7 @@ proptest! {
                 kind.into_iter().for_each(|kind| smoother.retune(vec![kind]));
             }
             (low, high) = (low.min(target), high.max(target));
-            let out = stepped(&mut smoother, target, dt);
+            let out = step(&mut smoother, target, dt);
             prop_assert!(out >= low - 1e-9 && out <= high + 1e-9, "{out} of {low}..{high}");
         }
     }
@@ -82,9 +82,9 @@ proptest! {
     #[test]
     fn a_step_is_approached_from_one_side(kind in smoothing(), a in 0.0..=1.0, b in 0.0..=1.0, dt in 0.001..0.1) {
         let mut smoother = Smoother::new(vec![kind]);
-        let mut last = stepped(&mut smoother, a, dt);
+        let mut last = step(&mut smoother, a, dt);
         for _ in 0..50 {
-            let out = stepped(&mut smoother, b, dt);
+            let out = step(&mut smoother, b, dt);
             prop_assert!((out - b).abs() <= (last - b).abs() + 1e-12);
             prop_assert!((out - b) * (a - b) >= -1e-12);
             last = out;
@@ -94,12 +94,12 @@ proptest! {
     #[test]
     fn the_spring_does_not_depend_on_the_frame_rate(half_life in 0.005..0.5, pieces in 1_u32..20) {
         let (mut one, mut many) = (spring(half_life), spring(half_life));
-        stepped(&mut one, 0.0, 0.0);
-        stepped(&mut many, 0.0, 0.0);
-        let whole = stepped(&mut one, 1.0, 0.1);
+        step(&mut one, 0.0, 0.0);
+        step(&mut many, 0.0, 0.0);
+        let whole = step(&mut one, 1.0, 0.1);
         let mut parts = 0.0;
         for _ in 0..pieces {
-            parts = stepped(&mut many, 1.0, 0.1 / f64::from(pieces));
+            parts = step(&mut many, 1.0, 0.1 / f64::from(pieces));
         }
         prop_assert!((whole - parts).abs() < 1e-12);
     }
@@ -131,7 +131,7 @@ proptest! {
         prop_assert!(scalar_mapping(&scalars).iter().all(|v| (0.0..=1.0).contains(v)));
     }
 
-    /// The performer's own changes pass, but what silence adds is bounded by the slope of its fades.
+    /// Live values may jump; the changes made on signal loss and return are bounded by the slope of the fades.
     #[test]
     fn silence_and_return_never_jump(frames in vec(any::<bool>(), 5..300)) {
         let mut presence = Presence::new(SILENCE, &NEUTRAL);
@@ -193,7 +193,7 @@ proptest! {
         let places: Vec<Option<usize>> = places.into_iter().map(|p| (p < 4).then_some(p)).collect();
         let beside = places.iter().filter(|place| place.is_none()).count();
         desk.set_mapping(places, vec![Smoothing::None; beside], &vec![0.0; beside], &vec![0.5; beside]);
-        let (values, _) = desk.play(Some(&said(0.5, 0.0)), &[0.5; 7], Some(&taught), 1.0, DT);
+        let (values, _) = desk.play(Some(&model_output(0.5, 0.0)), &[0.5; 7], Some(&taught), 1.0, DT);
         prop_assert!(values.iter().chain(desk.extras()).all(|v| (0.0..=1.0).contains(v)));
     }
 }
@@ -201,24 +201,24 @@ proptest! {
 #[test]
 fn half_life_is_the_half_of_a_step_and_the_amount_scales_it() {
     let mut smoother = spring(0.3);
-    stepped(&mut smoother, 0.0, 0.0);
-    assert!((stepped(&mut smoother, 1.0, 0.3) - 0.5).abs() < 1e-12);
+    step(&mut smoother, 0.0, 0.0);
+    assert!((step(&mut smoother, 1.0, 0.3) - 0.5).abs() < 1e-12);
     let mut slow = spring(0.1);
-    stepped(&mut slow, 0.0, 0.0);
+    step(&mut slow, 0.0, 0.0);
     slow.set_amount(3.0);
-    assert!((stepped(&mut slow, 1.0, 0.3) - 0.5).abs() < 1e-12);
+    assert!((step(&mut slow, 1.0, 0.3) - 0.5).abs() < 1e-12);
     slow.set_amount(0.0);
-    assert_eq!(stepped(&mut slow, 0.25, DT), 0.25);
-    // Next to none is none, not infinitely many.
+    assert_eq!(step(&mut slow, 0.25, DT), 0.25);
+    // An amount next to 0 acts like 0 and does not divide by it.
     slow.set_amount(1e-300);
-    assert_eq!(stepped(&mut slow, 0.5, DT), 0.5);
+    assert_eq!(step(&mut slow, 0.5, DT), 0.5);
 }
 
 #[test]
 fn a_target_that_is_no_number_is_held() {
     let mut smoother = spring(0.02);
-    stepped(&mut smoother, 0.4, 0.0);
-    assert!((stepped(&mut smoother, f64::NAN, DT) - 0.4).abs() < 1e-12);
+    step(&mut smoother, 0.4, 0.0);
+    assert!((step(&mut smoother, f64::NAN, DT) - 0.4).abs() < 1e-12);
 }
 
 #[test]
@@ -230,20 +230,20 @@ fn one_euro_is_steady_at_rest_and_quick_in_motion() {
         }])
     };
     let (mut quick, mut slow) = (filter(20.0), filter(0.0));
-    // Noise of a hundredth: what passes is well below it.
+    // Input alternates by +-0.001; less than 0.0006 of that passes.
     let passed: Vec<f64> = (0..400)
-        .map(|n| stepped(&mut quick, 0.5 + 0.002 * f64::from(n % 2), DT))
+        .map(|n| step(&mut quick, 0.5 + 0.002 * f64::from(n % 2), DT))
         .collect();
     let spread = passed[200..]
         .iter()
         .map(|v| (v - 0.501).abs())
         .fold(0.0, f64::max);
     assert!(spread < 0.0006, "{spread}");
-    stepped(&mut slow, 0.5, DT);
+    step(&mut slow, 0.5, DT);
     let (mut a, mut b) = (0.0, 0.0);
     for n in 0..25 {
         let goal = 0.5 + 0.5 * f64::from(n) / 24.0;
-        (a, b) = (stepped(&mut quick, goal, DT), stepped(&mut slow, goal, DT));
+        (a, b) = (step(&mut quick, goal, DT), step(&mut slow, goal, DT));
     }
     assert!(1.0 - a < 0.5 * (1.0 - b), "{a} {b}");
 }
@@ -302,11 +302,11 @@ fn a_crossfade_arrives() {
 #[test]
 fn a_frame_after_ticks_of_silence_takes_the_hand_no_farther_than_a_frame() {
     let mut desk = desk();
-    desk.play(Some(&said(0.8, 0.0)), &[0.5; 7], None, 1.0, DT);
+    desk.play(Some(&model_output(0.8, 0.0)), &[0.5; 7], None, 1.0, DT);
     desk.set_mode(Mode::Stopped);
     let before = desk.silence(0.5)[0];
-    let (after, _) = desk.play(Some(&said(0.8, 0.0)), &[0.5; 7], None, 1.0, 0.52);
-    // A second's fade to neutral is half over: a frame of 20 ms is 3 % of the way at most.
+    let (after, _) = desk.play(Some(&model_output(0.8, 0.0)), &[0.5; 7], None, 1.0, 0.52);
+    // The 1 s fade to neutral is half over: a frame of 20 ms covers at most 3 % of it.
     assert!(
         (after[0] - before).abs() < 0.3 * 0.03 + 1e-9,
         "{before} {}",
@@ -314,7 +314,7 @@ fn a_frame_after_ticks_of_silence_takes_the_hand_no_farther_than_a_frame() {
     );
 }
 
-/// A desk that announces beats 100 ms before.
+/// A desk that announces beats at least 100 ms ahead.
 fn beats() -> Desk {
     let rule = anticip_controls::LastMoment {
         lead_ms: 100.0,
@@ -325,7 +325,7 @@ fn beats() -> Desk {
 }
 
 fn beat(bin: usize) -> ModelOutputWithLeads<'static> {
-    let mut frame = said(0.5, 0.0);
+    let mut frame = model_output(0.5, 0.0);
     frame.hazards[0][bin] = 0.6;
     frame
 }
@@ -341,15 +341,15 @@ fn of_two_beats_the_one_that_is_meant_is_called_off() {
         off.len() == 1 && off[0].cancelled && (off[0].ahead - 0.18).abs() < 1e-9,
         "{off:?}"
     );
-    // It is not called off again when the hand stops everything.
+    // It is not cancelled again when a panic stops everything.
     desk.set_mode(Mode::Panic);
-    let (_, events) = desk.play(Some(&said(0.5, 0.0)), &[0.5; 7], None, 1.0, DT);
+    let (_, events) = desk.play(Some(&model_output(0.5, 0.0)), &[0.5; 7], None, 1.0, DT);
     assert!(events.is_empty());
 }
 
 #[test]
 fn what_was_played_or_never_announced_is_not_called_off() {
-    // The model rests while the beat is played.
+    // There is no model output while the beat passes.
     let mut desk = beats();
     let (_, first) = desk.play(Some(&beat(9)), &[0.5; 7], None, 1.0, DT);
     assert_eq!(first.len(), 1);
@@ -357,17 +357,17 @@ fn what_was_played_or_never_announced_is_not_called_off() {
         assert!(desk.play(None, &[0.5; 7], None, 1.0, DT).1.is_empty());
     }
     assert!(
-        desk.play(Some(&said(0.5, 0.0)), &[0.5; 7], None, 1.0, DT)
+        desk.play(Some(&model_output(0.5, 0.0)), &[0.5; 7], None, 1.0, DT)
             .1
             .is_empty()
     );
-    // The hand is on it when it would be announced, and goes before it falls through.
+    // Frozen when it would be announced, playing again before it is cancelled.
     let mut desk = beats();
     desk.set_mode(Mode::Frozen);
     assert!(desk.play(Some(&beat(9)), &[0.5; 7], None, 1.0, DT).1.is_empty());
     desk.set_mode(Mode::Playing);
     assert!(desk.play(Some(&beat(24)), &[0.5; 7], None, 1.0, DT).1.is_empty());
-    // The hand has called it off already.
+    // The freeze has cancelled it already.
     let mut desk = beats();
     desk.play(Some(&beat(9)), &[0.5; 7], None, 1.0, DT);
     desk.set_mode(Mode::Frozen);
@@ -389,7 +389,7 @@ fn a_loudness_that_is_no_number_is_held_at_any_gain() {
 #[test]
 fn a_gate_that_stays_shut_is_waited_for_no_longer_than_told() {
     let mut rule = Trigger::new([0.5, 0.9], [0.0; 2], (0.8, 5), 200.0, None);
-    // Frames so far apart that what was announced is over.
+    // Frames so far apart that earlier announcements have passed.
     let mut announces = |gate| !rule.step([&[0.9; 25], &[0.0; 25]], gate, 0.0, 1.0).is_empty();
     let announced: Vec<bool> = (0..12).map(|_| announces(0.0)).collect();
     assert_eq!(announced, (0..12).map(|n| n % 6 == 5).collect::<Vec<_>>());

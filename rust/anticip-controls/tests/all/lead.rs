@@ -1,10 +1,10 @@
-//! The automatic lead: what it adds up to, how it moves, and that it needs nothing but frames and what is told.
+//! The automatic lead: its parts, how it changes, and that it depends only on frames and commands.
 
 use anticip_controls::{Lead, PARAMETER_COUNT, Trust};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const NONE: [f64; PARAMETER_COUNT] = [0.0; PARAMETER_COUNT];
+const NO_LAG: [f64; PARAMETER_COUNT] = [0.0; PARAMETER_COUNT];
 const SPRING_MS: f64 = 24.0;
 const SPRING: [f64; PARAMETER_COUNT] = [SPRING_MS; PARAMETER_COUNT];
 
@@ -12,75 +12,75 @@ fn automatic(lags: [f64; PARAMETER_COUNT], sound_ms: f64) -> Lead {
     Lead::new(None, lags, sound_ms, 0.0)
 }
 
-fn learned(mut lead: Lead, amount: f64, trust: Option<&Trust>) -> [f64; PARAMETER_COUNT] {
-    lead.learn(amount, trust);
+fn leads_after_step(mut lead: Lead, amount: f64, trust: Option<&Trust>) -> [f64; PARAMETER_COUNT] {
+    lead.step(amount, trust);
     lead.leads()
 }
 
-fn assert_near(found: f64, wanted: f64) {
-    assert!((found - wanted).abs() < 1e-9, "{found}, expected {wanted}");
+fn assert_near(actual: f64, expected: f64) {
+    assert!((actual - expected).abs() < 1e-9, "{actual}, expected {expected}");
 }
 
 #[test]
 fn it_is_the_way_and_what_lags() {
-    let plain = learned(automatic(NONE, 0.0), 1.0, None);
+    let plain = leads_after_step(automatic(NO_LAG, 0.0), 1.0, None);
     assert!(plain.iter().all(|lead| *lead == plain[0]));
-    let told = Lead::new(None, NONE, 40.0, 25.0);
-    assert_near(told.way_ms(), 65.0);
-    assert_near(learned(told, 1.0, None)[3], plain[3] + 65.0);
+    let lead = Lead::new(None, NO_LAG, 40.0, 25.0);
+    assert_near(lead.way_ms(), 65.0);
+    assert_near(leads_after_step(lead, 1.0, None)[3], plain[3] + 65.0);
     assert_near(
-        learned(automatic(SPRING, 0.0), 1.0, None)[3],
+        leads_after_step(automatic(SPRING, 0.0), 1.0, None)[3],
         plain[3] + SPRING_MS,
     );
-    assert_eq!(learned(automatic(SPRING, 0.0), 0.0, None), plain);
-    assert_eq!(learned(automatic(NONE, 1000.0), 1.0, None), [400.0; 8]);
+    assert_eq!(leads_after_step(automatic(SPRING, 0.0), 0.0, None), plain);
+    assert_eq!(leads_after_step(automatic(NO_LAG, 1000.0), 1.0, None), [400.0; 8]);
 }
 
 #[test]
 fn what_is_told_is_kept() {
-    let told = Lead::new(Some(120.0), SPRING, 40.0, 0.0);
-    assert_eq!(learned(told, 1.0, Some(&[[0.0; 3]; 8])), [120.0; 8]);
+    let lead = Lead::new(Some(120.0), SPRING, 40.0, 0.0);
+    assert_eq!(leads_after_step(lead, 1.0, Some(&[[0.0; 3]; 8])), [120.0; 8]);
 }
 
 #[test]
 fn nothing_is_read_farther_ahead_than_there_is_skill() {
-    let lead = || automatic(NONE, 100.0);
-    let full = learned(lead(), 1.0, Some(&[[1.0; 3]; 8]))[0];
+    let lead = || automatic(NO_LAG, 100.0);
+    let full = leads_after_step(lead(), 1.0, Some(&[[1.0; 3]; 8]))[0];
     assert!(100.0 < full && full < 200.0);
     // Full skill 100 ms ahead, none at 200: linear between, and half of it is enough.
     let mut trust = [[0.25; 3]; 8];
     trust[0] = [1.0, 0.0, 0.0];
-    let some = learned(lead(), 1.0, Some(&trust));
+    let some = leads_after_step(lead(), 1.0, Some(&trust));
     assert_near(some[0], full * ((200.0 - full) / 100.0 / 0.5).min(1.0));
     assert_near(some[7], full / 2.0);
-    assert_eq!(learned(lead(), 1.0, Some(&[[0.0; 3]; 8])), NONE);
+    assert_eq!(leads_after_step(lead(), 1.0, Some(&[[0.0; 3]; 8])), NO_LAG);
 }
 
 #[test]
 fn the_age_of_frames_is_followed_only_when_it_has_changed() {
-    let mut lead = automatic(NONE, 0.0);
-    let mut ways: Vec<f64> = (0..1000)
+    let mut lead = automatic(NO_LAG, 0.0);
+    let mut ways_ms: Vec<f64> = (0..1000)
         .map(|n| {
             lead.add_age(10.0 + f64::from(n % 2));
             lead.way_ms()
         })
         .collect();
-    assert!((ways[999] - 10.5).abs() < 3.1);
-    ways.dedup();
-    assert!(ways.len() < 8);
+    assert!((ways_ms[999] - 10.5).abs() < 3.1);
+    ways_ms.dedup();
+    assert!(ways_ms.len() < 8);
 }
 
 proptest! {
     #[test]
     fn it_never_jumps_and_is_the_same_again(
-        moves in vec((0.0..60.0, 0.0f32..1.0, prop::option::of(0.0..300.0)), 2..60)
+        frames in vec((0.0..60.0, 0.0f32..1.0, prop::option::of(0.0..300.0)), 2..60)
     ) {
         let leads = || {
             let mut lead = automatic(SPRING, 0.0);
-            moves.iter().map(|&(age, trust, sound)| {
+            frames.iter().map(|&(age, trust, sound)| {
                 lead.add_age(age);
                 lead.sound_ms = sound.unwrap_or(lead.sound_ms);
-                lead.learn(1.0, Some(&[[trust; 3]; 8]));
+                lead.step(1.0, Some(&[[trust; 3]; 8]));
                 lead.leads()
             }).collect::<Vec<_>>()
         };

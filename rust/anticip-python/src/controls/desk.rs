@@ -135,7 +135,7 @@ impl PyDesk {
                 .collect()
         };
         let (main, extra) = (shared(main), shared(extra));
-        self.0.with(py, |mixer| mixer.desk.shape(main, extra));
+        self.0.with(py, |mixer| mixer.desk.set_shapers(main, extra));
     }
 
     fn resmooth(&self, py: Python<'_>, main: Vec<SmoothingArgs>, extra: Vec<SmoothingArgs>) -> PyResult<()> {
@@ -146,7 +146,7 @@ impl PyDesk {
             if count != expected {
                 return Err(expected);
             }
-            mixer.desk.resmooth(main, extra);
+            mixer.desk.retune(main, extra);
             Ok(())
         });
         retuned.map_err(|expected| {
@@ -173,7 +173,7 @@ impl PyDesk {
     }
 
     fn forget(&self, py: Python<'_>) {
-        self.0.with(py, |mixer| mixer.desk.forget());
+        self.0.with(py, |mixer| mixer.desk.restart());
     }
 
     fn resume(&self, py: Python<'_>, heard: [f64; PARAMETER_COUNT], extras: Vec<f64>) -> PyResult<()> {
@@ -203,7 +203,7 @@ impl PyDesk {
 
     #[getter]
     fn silent(&self, py: Python<'_>) -> f64 {
-        self.0.with(py, |mixer| mixer.desk.silent())
+        self.0.with(py, |mixer| mixer.desk.silent_s())
     }
 
     #[getter]

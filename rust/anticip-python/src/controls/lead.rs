@@ -57,7 +57,7 @@ impl PyLead {
     }
 
     fn follow(&self, lags_ms: Parameters) {
-        self.0.with(|lead| lead.follow(lags_ms));
+        self.0.with(|lead| lead.set_lags(lags_ms));
     }
 }
 

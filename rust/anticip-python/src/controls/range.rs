@@ -1,6 +1,6 @@
 //! The performer's range.
 
-use anticip_controls::{PARAMETER_COUNT, RESTLESS, Range, STRETCHED, Shared, Span};
+use anticip_controls::{MAX_STILL, PARAMETER_COUNT, Range, STRETCHED, Shared, Span};
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
@@ -62,7 +62,7 @@ fn read(known: Known) -> PyResult<[Option<Span>; STRETCHED.len()]> {
 fn span((still, low, high): Ends) -> PyResult<Span> {
     Span::new(still, low, high).ok_or_else(|| {
         let message = format!(
-            "range: expected 0 <= still <= low <= high <= 1, still at most {RESTLESS}, got {still}, {low}, {high}"
+            "range: expected 0 <= still <= low <= high <= 1, still at most {MAX_STILL}, got {still}, {low}, {high}"
         );
         raise(Kind::Value, &message)
     })
