@@ -1,71 +1,79 @@
-//! What the model is off by, as far as plain rivals tell it: a linear correction that is learned while one plays.
+//! A linear correction of the model, learned while playing, from how simple rival forecasts differ from it.
 //!
-//! Ridge regression of what came, less what the model said, on how far each rival was from the model; errors count
-//! half after the mixing's half-life (recursive least squares with forgetting). It begins as no correction, and what
-//! pulls it there is in proportion to how far rivals and model are apart: a small movement is corrected as a large one.
+//! Ridge regression of the model's error on the rivals' differences from the model, by recursive least squares with
+//! forgetting (errors count half after the mixing's half-life). It starts as no correction; the ridge is in
+//! proportion to how far rivals and model differ, so that small movements are corrected like large ones.
 
-/// How many rivals tell it.
-pub(crate) const TELLERS: usize = 4;
-/// How many frames what was believed before is worth.
-const PULL: f64 = 300.0;
-/// Squared distance of rivals and model under which there is nothing to learn.
-const TINY: f64 = 1e-7;
+/// Number of rivals.
+pub(crate) const RIVALS: usize = 4;
+/// Weight of the prior (no correction), in frames.
+const PRIOR_FRAMES: f64 = 300.0;
+/// Squared difference of rivals and model below which nothing is learned.
+const MIN_POWER: f64 = 1e-7;
 
-/// How far each rival is from the model.
-pub(crate) type Apart = [f64; TELLERS];
+/// Difference of each rival from the model.
+pub(crate) type Differences = [f64; RIVALS];
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Correction {
-    /// Discounted sums of products of the distances, below the diagonal and on it, and of these with what the model was
-    /// off.
-    products: [[f64; TELLERS]; TELLERS],
-    off: Apart,
-    /// By how much of each distance the model is corrected.
-    shares: Apart,
+    /// Discounted sums of products of the differences (lower triangle).
+    products: [[f64; RIVALS]; RIVALS],
+    /// Discounted sums of products of the differences with the model's error.
+    error_products: Differences,
+    /// Coefficient of each difference in the correction.
+    coefficients: Differences,
 }
 
 impl Correction {
-    /// The model was off by `off`, and rivals by `apart` from it.
-    pub(crate) fn learn(&mut self, decay: f64, apart: &Apart, off: f64) {
-        for (row, (products, sum)) in self.products.iter_mut().zip(&mut self.off).enumerate() {
-            for (product, x) in products[..=row].iter_mut().zip(apart) {
-                *product = decay * *product + apart[row] * x;
+    /// Adds a frame: the model was off by `error`, and the rivals differed from it by `differences`.
+    pub(crate) fn learn(&mut self, decay: f64, differences: &Differences, error: f64) {
+        for (row, (products, sum)) in self.products.iter_mut().zip(&mut self.error_products).enumerate() {
+            for (product, x) in products[..=row].iter_mut().zip(differences) {
+                *product = decay * *product + differences[row] * x;
             }
-            *sum = decay * *sum + apart[row] * off;
+            *sum = decay * *sum + differences[row] * error;
         }
     }
 
-    /// Believes what was learned of `count` frames, by Cholesky's decomposition.
-    pub(crate) fn believe(&mut self, count: f64) {
-        let power: f64 = (0..TELLERS).map(|i| self.products[i][i]).sum();
-        let pull = PULL * power / (TELLERS as f64 * count.max(1.0)) + TINY;
+    /// Solves for the coefficients after `count` frames, by Cholesky decomposition.
+    pub(crate) fn solve(&mut self, count: f64) {
+        let power: f64 = (0..RIVALS).map(|i| self.products[i][i]).sum();
+        let ridge = PRIOR_FRAMES * power / (RIVALS as f64 * count.max(1.0)) + MIN_POWER;
         let mut lower = self.products;
-        let mut shares = self.off;
-        for i in 0..TELLERS {
-            lower[i][i] += pull;
+        let mut coefficients = self.error_products;
+        for i in 0..RIVALS {
+            lower[i][i] += ridge;
             for j in 0..=i {
                 let sum: f64 = (0..j).map(|k| lower[i][k] * lower[j][k]).sum();
-                let left = lower[i][j] - sum;
-                lower[i][j] = if i == j { left.sqrt() } else { left / lower[j][j] };
+                let residual = lower[i][j] - sum;
+                lower[i][j] = if i == j {
+                    residual.sqrt()
+                } else {
+                    residual / lower[j][j]
+                };
             }
-            let sum: f64 = (0..i).map(|k| lower[i][k] * shares[k]).sum();
-            shares[i] = (shares[i] - sum) / lower[i][i];
+            let sum: f64 = (0..i).map(|k| lower[i][k] * coefficients[k]).sum();
+            coefficients[i] = (coefficients[i] - sum) / lower[i][i];
         }
-        for i in (0..TELLERS).rev() {
-            let sum: f64 = (i + 1..TELLERS).map(|k| lower[k][i] * shares[k]).sum();
-            shares[i] = (shares[i] - sum) / lower[i][i];
+        for i in (0..RIVALS).rev() {
+            let sum: f64 = (i + 1..RIVALS).map(|k| lower[k][i] * coefficients[k]).sum();
+            coefficients[i] = (coefficients[i] - sum) / lower[i][i];
         }
-        self.shares = shares;
+        self.coefficients = coefficients;
     }
 
-    /// What is added to the model.
-    pub(crate) fn of(&self, apart: &Apart) -> f64 {
-        self.shares.iter().zip(apart).map(|(share, x)| share * x).sum()
+    /// The correction to add to the model.
+    pub(crate) fn correction(&self, differences: &Differences) -> f64 {
+        self.coefficients
+            .iter()
+            .zip(differences)
+            .map(|(coefficient, x)| coefficient * x)
+            .sum()
     }
 
-    /// What share of the sum is the model's, 0..1.
-    pub(crate) fn kept(&self) -> f64 {
-        (1.0 - self.shares.iter().sum::<f64>()).clamp(0.0, 1.0)
+    /// The share of the corrected value that comes from the model, 0..1.
+    pub(crate) fn model_share(&self) -> f64 {
+        (1.0 - self.coefficients.iter().sum::<f64>()).clamp(0.0, 1.0)
     }
 }
 
@@ -73,37 +81,37 @@ impl Correction {
 mod tests {
     use super::*;
 
-    /// Distances that follow no rule, of about `size`.
-    fn apart(frame: usize, size: f64) -> Apart {
+    /// Pseudo-random differences of about `size`.
+    fn differences(frame: usize, size: f64) -> Differences {
         std::array::from_fn(|k| size * (frame as f64 * [0.37, 1.1, 2.3, 0.71][k] + k as f64).sin())
     }
 
-    fn learned(size: f64, frames: usize, truth: &Apart) -> Correction {
+    fn learned(size: f64, frames: usize, truth: &Differences) -> Correction {
         let mut correction = Correction::default();
         for frame in 0..frames {
-            let x = apart(frame, size);
-            let off = truth.iter().zip(&x).map(|(share, x)| share * x).sum();
-            correction.learn(1.0, &x, off);
+            let x = differences(frame, size);
+            let error = truth.iter().zip(&x).map(|(coefficient, x)| coefficient * x).sum();
+            correction.learn(1.0, &x, error);
         }
-        correction.believe(frames as f64);
+        correction.solve(frames as f64);
         correction
     }
 
     #[test]
     fn it_begins_as_none_and_finds_what_the_model_is_off_by() {
-        assert_eq!(Correction::default().of(&[1.0; TELLERS]), 0.0);
-        assert_eq!(Correction::default().kept(), 1.0);
+        assert_eq!(Correction::default().correction(&[1.0; RIVALS]), 0.0);
+        assert_eq!(Correction::default().model_share(), 1.0);
         let truth = [0.5, -0.2, 0.1, 0.3];
-        let found = learned(0.3, 100_000, &truth);
-        for (found, wanted) in found.shares.iter().zip(truth) {
-            assert!((found - wanted).abs() < 0.01, "{found} {wanted}");
+        let correction = learned(0.3, 100_000, &truth);
+        for (coefficient, expected) in correction.coefficients.iter().zip(truth) {
+            assert!((coefficient - expected).abs() < 0.01, "{coefficient} {expected}");
         }
-        assert!((found.kept() - 0.3).abs() < 0.02);
+        assert!((correction.model_share() - 0.3).abs() < 0.02);
         let early = learned(0.3, 30, &truth);
         assert!(
-            early.shares[0] > 0.0 && early.shares[0] < 0.2,
+            early.coefficients[0] > 0.0 && early.coefficients[0] < 0.2,
             "{:?}",
-            early.shares
+            early.coefficients
         );
     }
 
@@ -111,7 +119,7 @@ mod tests {
     fn small_movement_is_corrected_as_large_movement_is() {
         let truth = [0.4, 0.0, -0.1, 0.2];
         let (large, small) = (learned(0.3, 400, &truth), learned(0.03, 400, &truth));
-        for (large, small) in large.shares.iter().zip(small.shares) {
+        for (large, small) in large.coefficients.iter().zip(small.coefficients) {
             assert!((large - small).abs() < 1e-3, "{large} {small}");
         }
     }
@@ -120,9 +128,9 @@ mod tests {
     fn where_all_say_the_same_nothing_is_learned() {
         let mut correction = Correction::default();
         for _ in 0..1000 {
-            correction.learn(0.99, &[0.0; TELLERS], 0.1);
+            correction.learn(0.99, &[0.0; RIVALS], 0.1);
         }
-        correction.believe(100.0);
-        assert_eq!(correction.of(&[0.0; TELLERS]), 0.0);
+        correction.solve(100.0);
+        assert_eq!(correction.correction(&[0.0; RIVALS]), 0.0);
     }
 }

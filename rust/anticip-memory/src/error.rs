@@ -1,16 +1,16 @@
-//! What can be wrong with what is given to a memory.
+//! Errors of this crate.
 
-/// Errors of this crate. Every message says what was expected and what was given.
+/// Errors of this crate. Every message states what was expected and what was received.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MemoryError {
     /// An array has the wrong number of entries.
     #[error("{what}: expected {expected}, got {given}")]
     Shape {
-        /// Which array.
+        /// Name of the array.
         what: &'static str,
-        /// What it should hold.
+        /// The expected size.
         expected: String,
-        /// What it holds.
+        /// The actual size.
         given: String,
     },
     /// An option is out of its range.
@@ -18,18 +18,18 @@ pub enum MemoryError {
     Option {
         /// Name of the option.
         option: &'static str,
-        /// Its range.
+        /// The allowed range.
         expected: &'static str,
         /// The value.
         given: String,
     },
-    /// There is no room for what should be remembered.
+    /// The memory has no room for the moments.
     #[error("a memory of {capacity} moments is full")]
     Full {
-        /// How many moments there is room for.
+        /// The number of moments it holds.
         capacity: usize,
     },
-    /// A take is rehearsed when the stream has already been learned from.
+    /// A take was rehearsed after moments of the stream had been learned.
     #[error("rehearse before playing: moments of the stream have been learned already")]
     Played,
 }

@@ -1,16 +1,16 @@
-//! The teacher's zero-phase smoother.
+//! The teacher's zero-phase low-pass filter.
 
 use crate::RATE;
 
-/// A symmetric, positive low-pass: what is bounded stays bounded, and nothing rings.
+/// A symmetric Gaussian low-pass. All taps are positive: bounded input stays bounded, without ringing.
 #[derive(Debug, Clone)]
 pub(crate) struct Gaussian {
-    /// From the middle outwards.
+    /// Taps from the centre outwards.
     taps: Vec<f64>,
 }
 
 impl Gaussian {
-    /// -3 dB at `cutoff` Hz: a standard deviation of s seconds has the gain exp(-2 (pi s f)^2).
+    /// Gain -3 dB at `cutoff` Hz; a standard deviation of s seconds has the gain exp(-2 (pi s f)^2).
     pub(crate) fn new(cutoff: f64) -> Self {
         let sigma = std::f64::consts::LN_2.sqrt() / (std::f64::consts::TAU * cutoff) * RATE;
         let radius = (4.0 * sigma).ceil() as usize;
@@ -23,12 +23,12 @@ impl Gaussian {
         }
     }
 
-    /// How many frames it sees to either side.
+    /// Number of frames on each side of the centre.
     pub(crate) fn radius(&self) -> usize {
         self.taps.len() - 1
     }
 
-    /// The frames of `0..frames` that it sees from `at`, each with its weight.
+    /// The frames of `0..frames` under the kernel centred on `at`, each with its weight.
     pub(crate) fn around(&self, at: usize, frames: usize) -> impl Iterator<Item = (usize, f64)> {
         let first = at.saturating_sub(self.radius());
         let last = (at + self.radius() + 1).min(frames);
@@ -44,12 +44,12 @@ mod tests {
     fn a_gaussian_passes_its_cutoff_at_3_db() {
         for cutoff in [1.0, 3.0, 6.6] {
             let kernel = Gaussian::new(cutoff);
-            let seen: Vec<(usize, f64)> = kernel.around(100, 1000).collect();
-            assert!((seen.iter().map(|(_, tap)| tap).sum::<f64>() - 1.0).abs() < 1e-12);
-            let turn = std::f64::consts::TAU * cutoff / RATE;
-            let gain: f64 = seen
+            let taps: Vec<(usize, f64)> = kernel.around(100, 1000).collect();
+            assert!((taps.iter().map(|(_, tap)| tap).sum::<f64>() - 1.0).abs() < 1e-12);
+            let phase_step = std::f64::consts::TAU * cutoff / RATE;
+            let gain: f64 = taps
                 .iter()
-                .map(|&(at, tap)| tap * (turn * (at as f64 - 100.0)).cos())
+                .map(|&(at, tap)| tap * (phase_step * (at as f64 - 100.0)).cos())
                 .sum();
             assert!((20.0 * gain.log10() + 3.0).abs() < 0.1, "{gain}");
         }

@@ -1,32 +1,32 @@
-//! Moments of a stream: a key every other frame, and the teacher's word on what followed, once it is known.
+//! Learning of moments: a key every other frame, paired with what followed once the teacher has reported it.
 
 use anticip_motion::twin::body::{Body, Rotations};
 use anticip_motion::twin::{Ring, TwinColumns};
 
-use crate::key::{FIRST, Key, KeyMaker, Twin};
+use crate::key::{FIRST_KEY_FRAME, Key, KeyMaker, Twin};
 use crate::store::{FOLLOWED, Followed, MOMENT_STEP};
 use crate::teacher::{TEACHER_REACH, TEACHER_START, Teacher};
 use crate::{HORIZONS, PARAMETER_COUNT};
 
-/// Frames at most between a frame and the teacher's word about it: its reach, or the start of a take.
-pub(crate) const LATE: usize = TEACHER_START + 1;
+/// Maximum delay, in frames, from a frame to the teacher's output for it: its reach, or the start of a take.
+pub(crate) const MAX_TEACHER_DELAY: usize = TEACHER_START + 1;
 
-/// The farthest frame that a moment remembers.
-const FARTHEST: usize = HORIZONS[HORIZONS.len() - 1];
+/// The farthest horizon of a moment, in frames.
+const MAX_HORIZON: usize = HORIZONS[HORIZONS.len() - 1];
 
-// A take's first words come when it is long enough, all others when the teacher's reach has passed.
-const _: () = assert!(TEACHER_REACH < LATE);
+// The first outputs of a take come once it is long enough, all others one reach after their frame.
+const _: () = assert!(TEACHER_REACH < MAX_TEACHER_DELAY);
 
-/// What is read of a frame as it comes.
+/// Features of a frame, computed as it arrives.
 #[derive(Debug, Clone)]
 pub(crate) struct FrameFeatures {
     pub(crate) body: Body,
     pub(crate) twins: Twin,
-    /// Nothing in the first half second of a take.
+    /// `None` in the first half second of a take.
     pub(crate) key: Option<Key>,
 }
 
-/// A stream of frames as twins and keys.
+/// Turns a stream of frames into twin columns and keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FeatureExtractor {
     twins: TwinColumns,
@@ -39,7 +39,7 @@ impl FeatureExtractor {
         self.keys.reset();
     }
 
-    #[inline(never)] // One piece of code: that which was prewarmed.
+    #[inline(never)] // One copy of the code, so that prewarming reaches it.
     pub(crate) fn push(&mut self, pose: &Rotations) -> FrameFeatures {
         let body = Body::of(pose);
         let twins = self.twins.push_body(&body);
@@ -48,79 +48,85 @@ impl FeatureExtractor {
     }
 }
 
-/// What is known of a frame of the past.
+/// The teacher's output for a past frame.
 #[derive(Debug, Clone)]
-pub(crate) struct Taught {
+pub(crate) struct TaughtFrame {
     pub(crate) frame: usize,
     pub(crate) parameters: [f64; PARAMETER_COUNT],
-    /// The moment whose farthest horizon this frame is, where it is learned: its frame, its key and what followed.
+    /// The moment that has this frame as its farthest horizon, if it is learned: frame, key, and what followed.
     pub(crate) moment: Option<(usize, Key, Followed)>,
 }
 
-/// Learns what followed each moment of a take, as late as the teacher says it.
+/// Learns what followed each moment of a take, with the delay of the teacher.
 #[derive(Debug, Clone)]
 pub(crate) struct Learner {
     teacher: Teacher,
-    words: Words,
+    pending: PendingMoments,
 }
 
 #[derive(Debug, Clone)]
-struct Words {
+struct PendingMoments {
     frames: usize,
-    /// Keys that wait for what follows, of moments that are learned.
-    waiting: Vec<Option<Key>>,
-    /// The teacher's newest words.
+    /// Keys of moments to be learned, waiting for what follows; a ring.
+    keys: Vec<Option<Key>>,
+    /// The teacher's newest outputs.
     taught: Ring<PARAMETER_COUNT>,
 }
 
 impl Default for Learner {
     fn default() -> Self {
-        let waiting = (LATE + FARTHEST) / MOMENT_STEP + 2;
+        let keys = (MAX_TEACHER_DELAY + MAX_HORIZON) / MOMENT_STEP + 2;
         Self {
             teacher: Teacher::default(),
-            words: Words {
+            pending: PendingMoments {
                 frames: 0,
-                waiting: vec![None; waiting],
-                taught: Ring::new(FARTHEST + 1),
+                keys: vec![None; keys],
+                taught: Ring::new(MAX_HORIZON + 1),
             },
         }
     }
 }
 
 impl Learner {
-    /// Takes a frame, whose moment is `learned` or not; tells what is known since.
-    pub(crate) fn push(&mut self, frame: &FrameFeatures, learned: bool, mut tell: impl FnMut(Taught)) {
-        let words = &mut self.words;
-        if let Some(moment) = moment_at(words.frames) {
-            let slot = moment % words.waiting.len();
-            words.waiting[slot] = frame.key.filter(|_| learned);
+    /// Adds a frame, whose moment is learned if `learned`; calls `emit` with each frame for which the teacher is done.
+    pub(crate) fn push(&mut self, frame: &FrameFeatures, learned: bool, mut emit: impl FnMut(TaughtFrame)) {
+        let pending = &mut self.pending;
+        if let Some(moment) = moment_at(pending.frames) {
+            let slot = moment % pending.keys.len();
+            pending.keys[slot] = frame.key.filter(|_| learned);
         }
-        words.frames += 1;
-        self.teacher.push_body(&frame.body, |row| tell(words.take(row)));
+        pending.frames += 1;
+        self.teacher
+            .push_body(&frame.body, |row| emit(pending.complete(row)));
     }
 
-    /// No moment so far is learned.
-    pub(crate) fn forget(&mut self) {
-        self.words.waiting.fill(None);
+    /// Drops the moments that wait for what follows.
+    pub(crate) fn drop_pending(&mut self) {
+        self.pending.keys.fill(None);
     }
 
-    /// The take ends here: tells the rest of it.
-    pub(crate) fn finish(&mut self, mut tell: impl FnMut(Taught)) {
-        let words = &mut self.words;
-        self.teacher.finish(|row| tell(words.take(row)));
-        words.frames = 0;
-        words.taught.clear();
+    /// Ends the take and emits the rest of it.
+    pub(crate) fn finish(&mut self, mut emit: impl FnMut(TaughtFrame)) {
+        let pending = &mut self.pending;
+        self.teacher.finish(|row| emit(pending.complete(row)));
+        pending.frames = 0;
+        pending.taught.clear();
     }
 }
 
-impl Words {
-    fn take(&mut self, parameters: [f64; PARAMETER_COUNT]) -> Taught {
+impl PendingMoments {
+    fn complete(&mut self, parameters: [f64; PARAMETER_COUNT]) -> TaughtFrame {
         let frame = self.taught.len();
         self.taught.push(&parameters);
-        let past = frame.checked_sub(FARTHEST);
-        let moment = past
-            .and_then(|at| Some((at, self.waiting[moment_at(at)? % self.waiting.len()]?)))
-            .map(|(at, key)| {
+        let start = frame.checked_sub(MAX_HORIZON);
+        let moment = start
+            .and_then(|moment_frame| {
+                Some((
+                    moment_frame,
+                    self.keys[moment_at(moment_frame)? % self.keys.len()]?,
+                ))
+            })
+            .map(|(moment_frame, key)| {
                 let mut followed = [0; FOLLOWED];
                 for (slots, ahead) in followed
                     .as_chunks_mut::<PARAMETER_COUNT>()
@@ -128,13 +134,13 @@ impl Words {
                     .iter_mut()
                     .zip(HORIZONS)
                 {
-                    for (slot, value) in slots.iter_mut().zip(self.taught.at(at + ahead)) {
+                    for (slot, value) in slots.iter_mut().zip(self.taught.at(moment_frame + ahead)) {
                         *slot = (value * f64::from(u16::MAX)).round() as u16;
                     }
                 }
-                (at, key, followed)
+                (moment_frame, key, followed)
             });
-        Taught {
+        TaughtFrame {
             frame,
             parameters,
             moment,
@@ -142,22 +148,26 @@ impl Words {
     }
 }
 
-/// Which moment of its take a frame is, if it is one.
+/// The index of a frame's moment within its take, if the frame has one.
 fn moment_at(frame: usize) -> Option<usize> {
-    let since = frame.checked_sub(FIRST)?;
-    since.is_multiple_of(MOMENT_STEP).then_some(since / MOMENT_STEP)
+    let frames_since_first = frame.checked_sub(FIRST_KEY_FRAME)?;
+    frames_since_first
+        .is_multiple_of(MOMENT_STEP)
+        .then_some(frames_since_first / MOMENT_STEP)
 }
 
-/// How many moments a take of so many frames has.
+/// Number of moments in a take of this many frames.
 pub(crate) fn moments_of(frames: usize) -> usize {
-    frames.saturating_sub(FIRST + FARTHEST).div_ceil(MOMENT_STEP)
+    frames
+        .saturating_sub(FIRST_KEY_FRAME + MAX_HORIZON)
+        .div_ceil(MOMENT_STEP)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A body whose joints swing, each at its own pace.
+    /// A pose whose joints swing, each at its own pace.
     fn pose(frame: usize) -> Rotations {
         let t = frame as f64 / 50.0;
         std::array::from_fn(|joint| {
@@ -184,12 +194,15 @@ mod tests {
             .collect();
         assert_eq!(moments.len(), moments_of(400));
         for (frame, (at, key, followed)) in moments {
-            assert_eq!(at + FARTHEST, frame);
+            assert_eq!(at + MAX_HORIZON, frame);
             assert_eq!(Some(*key), keys[*at]);
             for (h, ahead) in HORIZONS.into_iter().enumerate() {
                 for (p, truth) in taught[at + ahead].parameters.iter().enumerate() {
-                    let kept = f64::from(followed[h * PARAMETER_COUNT + p]) / f64::from(u16::MAX);
-                    assert!((kept - truth).abs() < 1e-5, "{at} {h} {p}: {kept} for {truth}");
+                    let stored = f64::from(followed[h * PARAMETER_COUNT + p]) / f64::from(u16::MAX);
+                    assert!(
+                        (stored - truth).abs() < 1e-5,
+                        "{at} {h} {p}: {stored} for {truth}"
+                    );
                 }
             }
         }

@@ -1,8 +1,8 @@
-//! What a performer did before, and what it says about what comes next.
+//! Memory of what a performer did before, and forecasts from it of what comes next.
 //!
-//! Conventions, stated once: frames are those of the 50 Hz grid ([`RATE`]); a pose is 22 canonical rotations; the
-//! eight sound parameters are in 0..1; times ahead and behind are counted in frames. Nothing looks ahead: what is
-//! learned of a frame is learned when the teacher's support has arrived.
+//! Conventions: frames are those of the 50 Hz grid ([`RATE`]); a pose is 22 canonical rotations; the eight sound
+//! parameters are in 0..1; times ahead and behind are counted in frames. Nothing looks ahead: a frame is learned once
+//! all frames that the teacher needs for it have arrived.
 #![forbid(unsafe_code)]
 
 mod correction;
@@ -30,5 +30,5 @@ pub use mixing::Table;
 pub use store::{FOLLOWED, Followed, MOMENT_STEP, MOMENTS_AN_HOUR, Origin, Store};
 pub use teacher::{TEACHER_REACH, TEACHER_START, Teacher};
 
-/// The horizons that are mixed: 100, 200 and 400 ms in frames.
+/// The mixed horizons in frames: 100, 200 and 400 ms.
 pub const HORIZONS: [usize; 3] = [5, 10, 20];

@@ -1,4 +1,4 @@
-//! One performer: what the model says, mixed with what followed earlier moments like this one.
+//! One performer: model forecasts mixed with what followed similar earlier moments.
 
 use std::hint::black_box;
 
@@ -6,79 +6,80 @@ use anticip_motion::features::RATE;
 use anticip_motion::twin::body::Rotations;
 
 use crate::key::{DELAY_0, DELAY_20, DELAY_60, DELAY_160, MEAN_1S, MEAN_4S, Twin, parameters};
-use crate::learn::{FeatureExtractor, FrameFeatures, LATE, Learner, Taught, moments_of};
+use crate::learn::{FeatureExtractor, FrameFeatures, Learner, MAX_TEACHER_DELAY, TaughtFrame, moments_of};
 use crate::mixing::{ExpertValues, Mixing, Table};
 use crate::nearest::{NEAREST, Near, Search};
 use crate::store::{Origin, Store};
 use crate::{HORIZONS, MemoryError, PARAMETER_COUNT, Place};
 
-/// How many horizons the model has: now, 40, 100, 200 and 400 ms.
+/// Number of model horizons: now, 40, 100, 200 and 400 ms.
 pub const MODEL_HORIZONS: usize = 5;
 
-/// The parameters that a model says, at its horizons.
+/// The parameters forecast by a model, at its horizons.
 pub type ModelRows = [[f32; MODEL_HORIZONS]; PARAMETER_COUNT];
 
 const H: usize = HORIZONS.len();
-/// The first of the model's horizons that is mixed; all after it are.
+/// The first mixed horizon of the model; all later ones are mixed too.
 const FIRST_MIXED: usize = MODEL_HORIZONS - H;
-/// What part of the correction at the first mixed horizon those before it get: what was best on strangers.
-const BEFORE: [f64; FIRST_MIXED] = [0.4, 0.6];
-/// Squared distance under which moments are alike, whatever the nearest is.
-const ALIKE: f64 = 0.001;
+/// Share of the correction at the first mixed horizon that is applied to each horizon before it; chosen on unseen
+/// performers.
+const EARLY_SHARE: [f64; FIRST_MIXED] = [0.4, 0.6];
+/// Squared distance added to the nearest moment's as the scale on which weights of moments fall.
+const DISTANCE_SCALE: f64 = 0.001;
 
-/// What the memory says of a frame.
+/// What the nearest moments say about a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Recalled {
-    /// Mean of the parameters that followed the nearest moments.
+    /// Weighted mean of the parameters that followed the nearest moments.
     followed: Table,
-    /// Mean of the parameters in these moments, as the undelayed twin heard them.
-    then: [f32; PARAMETER_COUNT],
+    /// Weighted mean of the parameters in those moments, from the undelayed twin.
+    current: [f32; PARAMETER_COUNT],
 }
 
 /// What was rehearsed at a place.
 #[derive(Debug, Clone, Copy, Default)]
-struct Placed {
+struct RehearsedPlace {
     followed: [[f64; PARAMETER_COUNT]; H],
-    there: [f64; PARAMETER_COUNT],
+    current: [f64; PARAMETER_COUNT],
 }
 
-/// What holds after a frame.
+/// The forecast for a frame.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MixedForecast {
     /// The parameters at the model's horizons, 0..1.
     pub parameters: ModelRows,
-    /// What share of it is forecast, by the model or from memory, rather than held, 0..1.
+    /// Share of it that is forecast, by the model or from memory, rather than held or averaged, 0..1.
     pub trust: Table,
 }
 
-/// One performer: the memory of what was done before, and the stream that reads it and adds to it.
+/// One performer: the stored moments, and the stream that reads and adds to them.
 #[derive(Debug, Clone)]
 pub struct Memory {
     store: Store,
-    /// Names of the takes that were rehearsed; those learned since are numbered on.
+    /// Names of the rehearsed takes, by number; takes learned since have the numbers after them.
     names: Vec<String>,
     take: u32,
     learning: bool,
     extractor: FeatureExtractor,
     learner: Learner,
-    /// The newest frame, until it is learned from.
+    /// The newest frame, while it has not been learned from.
     unlearned: Option<FrameFeatures>,
     search: Search,
     mixing: Mixing,
-    /// What all but the model say of the newest frame.
+    /// The experts' values for the newest frame, without the model's before [`Self::push`] adds them.
     expert_values: [[ExpertValues; H]; PARAMETER_COUNT],
     now: [f64; PARAMETER_COUNT],
-    /// Nothing where fewer than twelve moments are known.
+    /// `None` while fewer than twelve moments are stored.
     recalled: Option<Recalled>,
-    /// How sure the place of the newest frame is, 0..1.
-    sure: f64,
+    /// Trust in the place of the newest frame, 0..1.
+    place_trust: f64,
 }
 
 impl Memory {
-    /// A performer of whom nothing is known, with room for `capacity` moments, one for every 40 ms.
+    /// A performer without moments, with room for `capacity` of them, one for every 40 ms.
     ///
     /// # Errors
-    /// A capacity out of range.
+    /// If `capacity` is out of range.
     pub fn new(capacity: usize) -> Result<Self, MemoryError> {
         Ok(Self {
             store: Store::new(capacity)?,
@@ -89,41 +90,41 @@ impl Memory {
             learner: Learner::default(),
             unlearned: None,
             search: Search::default(),
-            mixing: Mixing::new(LATE),
+            mixing: Mixing::new(MAX_TEACHER_DELAY),
             expert_values: Default::default(),
             now: [0.0; PARAMETER_COUNT],
             recalled: None,
-            sure: 0.0,
+            place_trust: 0.0,
         })
     }
 
-    /// What is remembered.
+    /// The stored moments, including those of the newest frame.
     #[must_use]
     pub fn store(&mut self) -> &Store {
         self.learn();
         &self.store
     }
 
-    /// Names of the takes that were rehearsed, by number.
+    /// Names of the rehearsed takes, by number.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Whether what is played is remembered.
+    /// Whether new moments are learned.
     #[must_use]
     pub fn learning(&self) -> bool {
         self.learning
     }
 
-    /// Says whether what is played from here on is remembered. What is known is looked at either way.
+    /// Sets whether moments are learned from here on; stored moments are used either way.
     pub fn set_learning(&mut self, learning: bool) {
         self.learn();
         self.learning = learning;
     }
 
-    /// Takes the next frame and what the model says in it, if there is one; `place` is where in what was rehearsed the
-    /// performer is, by the number of the take, if that is known.
+    /// Adds the next frame and returns its forecast. `model` is the model's output for the frame, `place` the performer's
+    /// place in the rehearsed takes, if known (`place.take` is the number of the take).
     pub fn push(
         &mut self,
         pose: &Rotations,
@@ -131,18 +132,19 @@ impl Memory {
         place: Option<&Place>,
     ) -> MixedForecast {
         self.learn();
-        self.mixing.weigh();
+        self.mixing.update_weights();
         let features = self.extractor.push(pose);
         self.recalled = features.key.and_then(|key| {
-            let near = self.search.find(&self.store, &key);
-            (near.len() == NEAREST).then(|| recall(&self.store, near))
+            let nearest = self.search.find(&self.store, &key);
+            (nearest.len() == NEAREST).then(|| recall(&self.store, nearest))
         });
         self.now = features.twins[DELAY_20];
-        let placed = place
+        let rehearsed_place = place
             .filter(|place| place.trust.is_finite())
-            .and_then(|place| Some((self.placed(place)?, place.trust.clamp(0.0, 1.0))));
-        self.sure = placed.map_or(0.0, |(_, trust)| trust);
-        self.expert_values = self.listen(&features.twins, placed.map(|(found, _)| found));
+            .and_then(|place| Some((self.rehearsed_at(place)?, place.trust.clamp(0.0, 1.0))));
+        self.place_trust = rehearsed_place.map_or(0.0, |(_, trust)| trust);
+        self.expert_values =
+            self.values_without_model(&features.twins, rehearsed_place.map(|(found, _)| found));
         let forecast = self.imagine(model);
         for (p, rows) in model.into_iter().flatten().enumerate() {
             for (h, row) in rows[FIRST_MIXED..].iter().enumerate() {
@@ -154,22 +156,22 @@ impl Memory {
         let mixed = forecast
             .parameters
             .map(|rows| std::array::from_fn(|h| rows[FIRST_MIXED + h]));
-        self.mixing.keep(&self.expert_values, &mixed);
+        self.mixing.record(&self.expert_values, &mixed);
         self.unlearned = Some(features);
         forecast
     }
 
-    /// Learns from the newest frame: for who has time before the next one, which does so otherwise. What is said is
-    /// the same either way.
+    /// Learns from the newest frame. Optional: the next [`Self::push`] does it otherwise, with the same result; calling it
+    /// moves the work out of that frame.
     pub fn learn(&mut self) {
         if let Some(features) = self.unlearned.take() {
-            let note = note(&mut self.store, &mut self.mixing, self.take);
-            self.learner.push(&features, self.learning, note);
+            let note_taught = note_taught(&mut self.store, &mut self.mixing, self.take);
+            self.learner.push(&features, self.learning, note_taught);
         }
     }
 
-    /// What would hold if the model said this of the newest frame, or of a body that is carried on from it; nothing
-    /// changes.
+    /// The forecast if the model had this output for the newest frame, or for a frame extrapolated from it; changes no
+    /// state.
     #[must_use]
     pub fn imagine(&self, model: Option<&ModelRows>) -> MixedForecast {
         let mut forecast = MixedForecast::default();
@@ -178,22 +180,22 @@ impl Memory {
             for h in 0..H {
                 let model = rows.map(|row| row[FIRST_MIXED + h]);
                 let expert_values = self.mixing.with_model(p, h, &self.expert_values[p][h], model);
-                let (mixed, trust) = self.mixing.mix(p, h, &expert_values, self.sure);
+                let (mixed, trust) = self.mixing.mix(p, h, &expert_values, self.place_trust);
                 forecast.parameters[p][FIRST_MIXED + h] = mixed as f32;
                 forecast.trust[p][h] = trust as f32;
             }
-            // Without a model what is now stands for it.
+            // Without a model the current parameters take its place.
             let start = rows.unwrap_or([self.now[p]; MODEL_HORIZONS]);
             let correction = f64::from(forecast.parameters[p][FIRST_MIXED]) - start[FIRST_MIXED];
-            for (h, share) in BEFORE.into_iter().enumerate() {
+            for (h, share) in EARLY_SHARE.into_iter().enumerate() {
                 forecast.parameters[p][h] = (start[h] + share * correction).clamp(0.0, 1.0) as f32;
             }
         }
         forecast
     }
 
-    /// Runs what [`Self::push`] runs, on scratch states, and throws away what became of `pose`: so that the next frame
-    /// finds it in the caches. Says what [`Self::imagine`] does.
+    /// Runs the code of [`Self::push`] on scratch states and discards the result, so that the next frame finds data and
+    /// code in the caches. Returns what [`Self::imagine`] returns.
     #[must_use]
     pub fn prewarm(&self, pose: &Rotations, model: Option<&ModelRows>) -> MixedForecast {
         if let Some(key) = self.extractor.clone().push(pose).key {
@@ -202,36 +204,40 @@ impl Memory {
         self.imagine(model)
     }
 
-    /// What was rehearsed at a place, and what followed it there at the tempo of now.
-    fn placed(&self, place: &Place) -> Option<Placed> {
+    /// What was rehearsed at a place, and what followed there at the current tempo.
+    fn rehearsed_at(&self, place: &Place) -> Option<RehearsedPlace> {
         let take = u32::try_from(place.take).ok()?;
         let (frame, tempo) = (place.seconds * RATE, place.tempo.clamp(0.0, 2.0));
-        let mut placed = Placed {
-            there: self.store.parameters(take, frame)?,
-            ..Placed::default()
+        let mut rehearsed = RehearsedPlace {
+            current: self.store.parameters(take, frame)?,
+            ..RehearsedPlace::default()
         };
-        for (followed, ahead) in placed.followed.iter_mut().zip(HORIZONS) {
+        for (followed, ahead) in rehearsed.followed.iter_mut().zip(HORIZONS) {
             *followed = self.store.parameters(take, frame + tempo * ahead as f64)?;
         }
-        Some(placed)
+        Some(rehearsed)
     }
 
-    /// What everybody but the model says.
-    fn listen(&self, twins: &Twin, placed: Option<Placed>) -> [[ExpertValues; H]; PARAMETER_COUNT] {
+    /// The values of all experts but the model.
+    fn values_without_model(
+        &self,
+        twins: &Twin,
+        rehearsed: Option<RehearsedPlace>,
+    ) -> [[ExpertValues; H]; PARAMETER_COUNT] {
         std::array::from_fn(|p| {
             std::array::from_fn(|h| {
-                let followed = self.recalled.map(|found| f64::from(found.followed[p][h]));
+                let followed = self.recalled.map(|recalled| f64::from(recalled.followed[p][h]));
                 let change = self
                     .recalled
-                    .map(|found| f64::from(found.followed[p][h] - found.then[p]));
+                    .map(|recalled| f64::from(recalled.followed[p][h] - recalled.current[p]));
                 let now = twins[DELAY_0][p];
                 [
                     None,
                     None,
                     followed,
                     change.map(|change| (now + change).clamp(0.0, 1.0)),
-                    placed.map(|found| found.followed[h][p]),
-                    placed.map(|found| (now + found.followed[h][p] - found.there[p]).clamp(0.0, 1.0)),
+                    rehearsed.map(|place| place.followed[h][p]),
+                    rehearsed.map(|place| (now + place.followed[h][p] - place.current[p]).clamp(0.0, 1.0)),
                     Some(twins[DELAY_20][p]),
                     Some(twins[DELAY_60][p]),
                     Some(twins[DELAY_160][p]),
@@ -243,12 +249,11 @@ impl Memory {
         })
     }
 
-    /// The take ends here, the next frame begins another. What is known stays, and so does what was learned of who
-    /// says best what comes.
+    /// Ends the take; the next frame starts another. Stored moments and the learned weights of the experts stay.
     pub fn reset(&mut self) {
         self.learn();
         self.learner
-            .finish(note(&mut self.store, &mut self.mixing, self.take));
+            .finish(note_taught(&mut self.store, &mut self.mixing, self.take));
         self.take += 1;
         self.restart();
     }
@@ -259,41 +264,42 @@ impl Memory {
         self.mixing.restart();
         self.expert_values = Default::default();
         self.recalled = None;
-        self.sure = 0.0;
+        self.place_trust = 0.0;
     }
 
-    /// Remembers a whole take for good, under a name. The stream is not touched.
+    /// Stores a whole take permanently, under a name. Does not affect the stream.
     ///
     /// # Errors
-    /// No room for it, or moments that were learned from the stream and would not be the newest any more.
+    /// If there is no room, or if moments of the stream have been learned, which would no longer be the newest.
     pub fn rehearse(&mut self, name: &str, take: &[Rotations]) -> Result<(), MemoryError> {
         self.learn();
         if self.store.len() > self.store.rehearsed() {
             return Err(MemoryError::Played);
         }
         let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        self.store.room(self.store.rehearsed() + moments_of(take.len()))?;
+        self.store
+            .check_room(self.store.rehearsed() + moments_of(take.len()))?;
         let (mut extractor, mut learner) = (FeatureExtractor::default(), Learner::default());
         let store = &mut self.store;
-        let mut tell = |taught: Taught| {
+        let mut store_moment = |taught: TaughtFrame| {
             if let Some((frame, key, followed)) = taught.moment {
                 store.learn(&key, &followed, origin(number, frame));
             }
         };
         for pose in take {
-            learner.push(&extractor.push(pose), true, &mut tell);
+            learner.push(&extractor.push(pose), true, &mut store_moment);
         }
-        learner.finish(&mut tell);
-        self.store.keep();
+        learner.finish(&mut store_moment);
+        self.store.keep_all();
         self.names.push(name.to_owned());
         self.take = self.take.max(number + 1);
         Ok(())
     }
 
-    /// Fills the memory, in place of all that it has, with what was rehearsed before: takes are numbers of `names`.
+    /// Replaces all moments by rehearsed ones; takes are indices into `names`.
     ///
     /// # Errors
-    /// What [`Store::restore`] refuses, or a take without a name.
+    /// As [`Store::restore`], or if a take has no name.
     pub fn restore(
         &mut self,
         names: Vec<String>,
@@ -310,17 +316,17 @@ impl Memory {
         }
         self.learn();
         self.store.restore(keys, followed, origins)?;
-        self.learner.forget();
+        self.learner.drop_pending();
         self.take = self.take.max(u32::try_from(names.len()).unwrap_or(u32::MAX));
         self.names = names;
         self.search.reset();
         Ok(())
     }
 
-    /// Forgets what was learned from the stream; `rehearsed`, what was rehearsed as well.
+    /// Forgets the moments learned from the stream, and with `rehearsed` those rehearsed too.
     pub fn clear(&mut self, rehearsed: bool) {
         self.learn();
-        self.learner.forget();
+        self.learner.drop_pending();
         self.store.clear(rehearsed);
         if rehearsed {
             self.names.clear();
@@ -330,12 +336,12 @@ impl Memory {
     }
 }
 
-/// What becomes of what is known late: who said it is judged, and what is learned of the take is remembered.
-fn note(store: &mut Store, mixing: &mut Mixing, take: u32) -> impl FnMut(Taught) {
-    move |taught| {
-        mixing.judge(taught.frame, &taught.parameters);
-        if let Some((frame, key, followed)) = taught.moment {
-            store.learn(&key, &followed, origin(take, frame));
+/// A function for each frame that the teacher has finished: scores the experts and stores the moment.
+fn note_taught(store: &mut Store, mixing: &mut Mixing, take: u32) -> impl FnMut(TaughtFrame) {
+    move |frame| {
+        mixing.score(frame.frame, &frame.parameters);
+        if let Some((moment_frame, key, followed)) = frame.moment {
+            store.learn(&key, &followed, origin(take, moment_frame));
         }
     }
 }
@@ -347,12 +353,12 @@ fn origin(take: u32, frame: usize) -> Origin {
     }
 }
 
-/// What followed the nearest moments, the nearer the heavier.
+/// Weighted means over the nearest moments; nearer ones weigh more.
 fn recall(store: &Store, near: &[Near]) -> Recalled {
-    let least = f64::from(near[0].distance);
-    let weigh = |near: &Near| (-f64::from(near.distance) / (least + ALIKE)).exp();
+    let nearest = f64::from(near[0].distance);
+    let weigh = |near: &Near| (-f64::from(near.distance) / (nearest + DISTANCE_SCALE)).exp();
     let total: f64 = near.iter().map(weigh).sum();
-    let (mut followed, mut then) = ([[0.0; PARAMETER_COUNT]; H], [0.0; PARAMETER_COUNT]);
+    let (mut followed, mut current) = ([[0.0; PARAMETER_COUNT]; H], [0.0; PARAMETER_COUNT]);
     for moment in near {
         let weight = weigh(moment) / total;
         let rows = store.followed(moment.slot).as_chunks::<PARAMETER_COUNT>().0;
@@ -361,12 +367,12 @@ fn recall(store: &Store, near: &[Near]) -> Recalled {
                 followed[h][p] += weight * (f64::from(value) / f64::from(u16::MAX));
             }
         }
-        for (sum, value) in then.iter_mut().zip(parameters(&store.key(moment.slot))) {
+        for (sum, value) in current.iter_mut().zip(parameters(&store.key(moment.slot))) {
             *sum += weight * f64::from(value);
         }
     }
     Recalled {
         followed: std::array::from_fn(|p| std::array::from_fn(|h| followed[h][p] as f32)),
-        then: then.map(|value| value as f32),
+        current: current.map(|value| value as f32),
     }
 }

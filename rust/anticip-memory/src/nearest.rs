@@ -1,25 +1,26 @@
-//! The nearest earlier moments, found with a bounded amount of work a frame.
+//! Search for the nearest earlier moments, with a bounded amount of work per frame.
 //!
-//! A moment that was near a frame ago is still near, or the one after it is: the best of the last frame and their
-//! neighbours in time are compared again. Beside them the memory is swept, so much a frame, by sketches of every second
-//! moment; what a sketch does not rule out joins the best. A memory of a few minutes is swept whole in every frame.
+//! A moment that was near one frame ago is still near, or the one after it is: the best of the last frame and their
+//! neighbours in time are compared again. In addition a sweep compares the sketches of every second moment, a fixed
+//! number per frame; moments that their sketch does not rule out are compared in full. A memory of a few minutes is
+//! swept completely in every frame.
 
 use pulp::Arch;
 
 use crate::key::{Key, Split, UNIT};
 use crate::sketch::{self, sketch};
-use crate::store::{COARSE, Store};
+use crate::store::{COARSE_STEP, Store};
 
-/// How many moments answer.
+/// Number of moments returned.
 pub(crate) const NEAREST: usize = 12;
-/// How many are looked at again in the next frame.
-const POOL: usize = 48;
-/// Sketches that are compared in a frame.
-const SWEEP: usize = 6144;
-/// Of those that are not ruled out, how many keys are compared in a frame.
-const BUDGET: usize = 128;
+/// Number of moments compared again in the next frame.
+const POOL_SIZE: usize = 48;
+/// Sketches compared per frame.
+const SKETCHES_PER_FRAME: usize = 6144;
+/// Maximum number of keys compared per frame after the sweep.
+const MAX_KEYS_PER_FRAME: usize = 128;
 
-/// A moment and its squared distance.
+/// A moment and the squared distance of its key.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Near {
     pub(crate) slot: usize,
@@ -28,50 +29,50 @@ pub(crate) struct Near {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Search {
-    /// The best of the last frame, nearest first.
+    /// The best moments of the last frame, nearest first.
     best: Vec<Near>,
-    /// Where the sweep goes on.
-    at: usize,
+    /// Index of the sketch at which the sweep continues.
+    sweep_position: usize,
     slots: Vec<usize>,
     hits: Vec<(i32, usize)>,
 }
 
 impl Search {
-    /// Forgets what was near.
+    /// Forgets the moments found so far and restarts the sweep.
     pub(crate) fn reset(&mut self) {
         self.best.clear();
-        self.at = 0;
+        self.sweep_position = 0;
     }
 
-    /// The nearest moments to `key`, nearest first, at most [`NEAREST`].
-    #[inline(never)] // One piece of code: that which was prewarmed.
+    /// The moments nearest to `key`, nearest first, at most [`NEAREST`].
+    #[inline(never)] // One copy of the code, so that prewarming reaches it.
     pub(crate) fn find(&mut self, store: &Store, key: &Key) -> &[Near] {
-        Arch::new().dispatch(|| self.look(store, key));
+        Arch::new().dispatch(|| self.update_best(store, key));
         &self.best[..self.best.len().min(NEAREST)]
     }
 
-    /// Leaves them in `best`.
+    /// Leaves the nearest moments in `best`.
     #[inline(always)]
-    fn look(&mut self, store: &Store, key: &Key) {
+    fn update_best(&mut self, store: &Store, key: &Key) {
         let split = Split::of(key);
-        self.follow(store, &split);
+        self.recompare(store, &split);
         self.sweep(store, key);
-        for (apart, slot) in self.hits.drain(..) {
-            if apart > limit(&self.best) {
+        for (sketch_distance, slot) in self.hits.drain(..) {
+            if sketch_distance > max_sketch_distance(&self.best) {
                 break;
             }
             let distance = store.distance(&split, slot);
-            let at = self.best.partition_point(|near| near.before(distance, slot));
+            let at = self.best.partition_point(|near| near.is_before(distance, slot));
             if self.best.get(at).is_none_or(|near| near.slot != slot) {
                 self.best.insert(at, Near { slot, distance });
-                self.best.truncate(POOL);
+                self.best.truncate(POOL_SIZE);
             }
         }
     }
 
     /// Compares the best of the last frame and their neighbours in time with `key`.
     #[inline(always)]
-    fn follow(&mut self, store: &Store, key: &Split) {
+    fn recompare(&mut self, store: &Store, key: &Split) {
         self.slots.clear();
         for near in &self.best {
             self.slots
@@ -86,51 +87,53 @@ impl Search {
         }));
         self.best
             .sort_unstable_by(|a, b| a.distance.total_cmp(&b.distance).then(a.slot.cmp(&b.slot)));
-        self.best.truncate(POOL);
+        self.best.truncate(POOL_SIZE);
     }
 
-    /// Leaves in `hits` what the next stretch of sketches does not rule out, nearest first.
+    /// Leaves in `hits` the moments of the next sketches that are not ruled out, nearest first.
     #[inline(always)]
     fn sweep(&mut self, store: &Store, key: &Key) {
         let sketches = store.sketches();
-        let (mine, limit) = (sketch(key), limit(&self.best));
-        let mut left = SWEEP.min(sketches.len());
+        let (own, max_distance) = (sketch(key), max_sketch_distance(&self.best));
+        let mut remaining = SKETCHES_PER_FRAME.min(sketches.len());
         self.hits.clear();
-        while left > 0 {
-            if self.at >= sketches.len() {
-                self.at = 0;
+        while remaining > 0 {
+            if self.sweep_position >= sketches.len() {
+                self.sweep_position = 0;
             }
-            let stretch = &sketches[self.at..(self.at + left).min(sketches.len())];
+            let stretch =
+                &sketches[self.sweep_position..(self.sweep_position + remaining).min(sketches.len())];
             for (i, other) in stretch.iter().enumerate() {
-                let apart = sketch::distance(&mine, other);
-                if apart < limit {
-                    self.hits.push((apart, (self.at + i) * COARSE));
+                let distance = sketch::distance(&own, other);
+                if distance < max_distance {
+                    self.hits
+                        .push((distance, (self.sweep_position + i) * COARSE_STEP));
                 }
             }
-            self.at += stretch.len();
-            left -= stretch.len();
+            self.sweep_position += stretch.len();
+            remaining -= stretch.len();
         }
-        if self.hits.len() > BUDGET {
-            self.hits.select_nth_unstable(BUDGET);
-            self.hits.truncate(BUDGET);
+        if self.hits.len() > MAX_KEYS_PER_FRAME {
+            self.hits.select_nth_unstable(MAX_KEYS_PER_FRAME);
+            self.hits.truncate(MAX_KEYS_PER_FRAME);
         }
         self.hits.sort_unstable();
     }
 }
 
 impl Near {
-    /// Whether it stands before another; of two that are as near, the earlier slot does.
-    fn before(&self, distance: f32, slot: usize) -> bool {
+    /// Whether this moment sorts before the other; equal distances sort by slot.
+    fn is_before(&self, distance: f32, slot: usize) -> bool {
         (self.distance, self.slot) < (distance, slot)
     }
 }
 
-/// The squared distance of sketches, in units of keys, beyond which a moment is none of the nearest.
-fn limit(best: &[Near]) -> i32 {
+/// Maximum squared distance of sketches, in units of a key squared, at which a moment can be among the nearest.
+fn max_sketch_distance(best: &[Near]) -> i32 {
     let farthest = best
         .get(NEAREST - 1)
         .map_or(f64::INFINITY, |near| f64::from(near.distance));
-    // Rounding can make sketches a little farther apart than their keys.
+    // Rounding can make sketches slightly farther apart than their keys.
     (farthest * UNIT * UNIT * 1.01 + 1000.0) as i32
 }
 
@@ -140,7 +143,7 @@ mod tests {
     use crate::key::KEY_SIZE;
     use crate::store::{FOLLOWED, Origin};
 
-    /// A body that swings about: its parameters earlier and later are much alike, and so are both its postures.
+    /// Key of a swinging body: consecutive blocks of parameters, and both postures, are strongly correlated.
     fn walk(seed: f64, moment: usize) -> Key {
         std::array::from_fn(|i| {
             let (channel, ago, size) = if i < 56 {
@@ -162,7 +165,7 @@ mod tests {
         store
     }
 
-    fn brute(store: &Store, key: &Key) -> Vec<usize> {
+    fn nearest_by_brute_force(store: &Store, key: &Key) -> Vec<usize> {
         let mut all: Vec<_> = (0..store.len())
             .map(|slot| (store.distance(&Split::of(key), slot), slot))
             .collect();
@@ -172,26 +175,26 @@ mod tests {
 
     fn recall(store: &Store, key: impl Fn(usize) -> Key) -> f64 {
         let mut search = Search::default();
-        let (mut found, mut asked) = (0, 0);
+        let (mut hits, mut expected) = (0, 0);
         for frame in 0..400 {
             let key = key(frame);
-            let near: Vec<usize> = search.find(store, &key).iter().map(|near| near.slot).collect();
+            let found: Vec<usize> = search.find(store, &key).iter().map(|found| found.slot).collect();
             if frame >= 20 {
-                let exact = brute(store, &key);
-                found += exact.iter().filter(|slot| near.contains(slot)).count();
-                asked += exact.len();
+                let exact = nearest_by_brute_force(store, &key);
+                hits += exact.iter().filter(|slot| found.contains(slot)).count();
+                expected += exact.len();
             }
         }
-        found as f64 / asked as f64
+        hits as f64 / expected as f64
     }
 
     #[test]
     fn what_was_shown_is_found_again() {
         let store = filled(20_000);
-        let shown = recall(&store, |frame| walk(1.0, 3000 + frame / 2));
-        let other = recall(&store, |frame| walk(1.2, frame / 2));
-        assert!(shown > 0.98, "{shown}");
-        assert!(other > 0.9, "{other}");
+        let same_movement = recall(&store, |frame| walk(1.0, 3000 + frame / 2));
+        let other_movement = recall(&store, |frame| walk(1.2, frame / 2));
+        assert!(same_movement > 0.98, "{same_movement}");
+        assert!(other_movement > 0.9, "{other_movement}");
     }
 
     #[test]

@@ -1,38 +1,38 @@
-//! What is remembered: keys, what followed them, and which take they are of.
+//! Storage of moments: their keys, what followed them, and the takes they belong to.
 
 use std::collections::HashMap;
 
-use crate::key::{self, BEFORE, Earlier, KEY_SIZE, Key, OWN, Own, Split, check};
-use crate::sketch::{SKETCH, Sketch, sketch};
+use crate::key::{self, EARLIER_MOMENTS, Earlier, KEY_SIZE, Key, OWN_SIZE, Own, Split, check};
+use crate::sketch::{SKETCH_SIZE, Sketch, sketch};
 use crate::{HORIZONS, MemoryError, PARAMETER_COUNT};
 
-/// Frames between two moments that are remembered.
+/// Frames from one stored moment to the next.
 pub const MOMENT_STEP: usize = 2;
-/// How many numbers are remembered of what followed a moment: the parameters at each horizon.
+/// Number of values stored of what followed a moment: the parameters at each horizon.
 pub const FOLLOWED: usize = HORIZONS.len() * PARAMETER_COUNT;
 
 /// The teacher's parameters at each horizon after a moment, in 1/65535.
 pub type Followed = [u16; FOLLOWED];
 
-/// How many moments an hour of memory has.
+/// Number of moments in an hour of memory.
 pub const MOMENTS_AN_HOUR: usize = 90_000;
 
-/// Every how many moments one is looked at first.
-pub(crate) const COARSE: usize = 2;
+/// Step between the moments that have a sketch.
+pub(crate) const COARSE_STEP: usize = 2;
 
-/// Where a moment comes from.
+/// The take and frame of a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Origin {
-    /// Number of the take, in the order in which takes were learned.
+    /// Number of the take, in the order in which the takes were learned.
     pub take: u32,
-    /// Frame of the take, at 50 Hz.
+    /// Frame within the take, at 50 Hz.
     pub frame: u32,
 }
 
-/// How many numbers that is.
-const ORIGIN: usize = 2;
+/// Number of values in an [`Origin`].
+const ORIGIN_SIZE: usize = 2;
 
-/// Moments of one take in neighbouring slots, [`MOMENT_STEP`] frames from one to the next.
+/// Consecutive slots with moments of one take, [`MOMENT_STEP`] frames apart.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     origin: Origin,
@@ -40,46 +40,49 @@ struct Run {
     len: usize,
 }
 
-/// Moments of a performer: those rehearsed stay, of those learned since the oldest are forgotten when it is full.
+/// Moments of a performer. Rehearsed moments stay; of the others the oldest are overwritten when the store is full.
 ///
-/// All memory is taken at the start, as zeros that the operating system gives as they are used. So it is vectors of plain
-/// numbers: rows or structures of zeros would be written one by one.
+/// All memory is allocated at the start, as zeroed pages that the operating system provides on first use. Hence the
+/// vectors of plain numbers: vectors of arrays or structs would be zeroed element by element.
 ///
-/// Of a key only what is of its own moment is stored. What it repeats of earlier moments is read from theirs, unless they
-/// are not there: at the start of a take, after a pause in learning, and where they have just been forgotten.
+/// Of a key only the values of its own moment are stored. The values that it repeats are read from earlier moments,
+/// unless these do not exist: at the start of a take, after a pause in learning, and where they were just overwritten.
 #[derive(Debug, Clone)]
 pub struct Store {
     capacity: usize,
-    /// Of the key an [`Own`] a slot, a [`Followed`], take and frame of its [`Origin`], for every [`COARSE`]th a [`Sketch`].
+    /// Per slot: the key's [`Own`].
     own: Vec<i16>,
+    /// Per slot: a [`Followed`].
     followed: Vec<u16>,
+    /// Per slot: take and frame of its [`Origin`].
     origins: Vec<u32>,
+    /// Per [`COARSE_STEP`] slots: a [`Sketch`].
     sketches: Vec<i16>,
-    /// Whether the rest of a slot's key is read from the slots before it; where it is not, it is here.
-    repeats: Vec<bool>,
-    apart: HashMap<usize, Earlier>,
-    /// How many of the first slots were rehearsed; behind them is a ring.
+    /// Per slot: whether its [`Earlier`] is read from the slots before it; otherwise it is in `separate`.
+    reads_earlier: Vec<bool>,
+    separate: HashMap<usize, Earlier>,
+    /// Number of rehearsed moments, which fill the first slots; the slots after them form a ring.
     rehearsed: usize,
-    /// What was rehearsed, take by take.
+    /// The rehearsed moments as runs, take by take.
     runs: Vec<Run>,
     len: usize,
-    /// Where the ring goes on once it is full.
+    /// Next position of the ring to be overwritten, once it is full.
     next: usize,
     forgotten: u64,
 }
 
 impl Run {
-    fn goes_on(&self, origin: Origin) -> bool {
+    fn continues_with(&self, origin: Origin) -> bool {
         let next = self.origin.frame as usize + self.len * MOMENT_STEP;
         origin.take == self.origin.take && origin.frame as usize == next
     }
 }
 
 impl Store {
-    /// Room for `capacity` moments.
+    /// A store for `capacity` moments.
     ///
     /// # Errors
-    /// A capacity that is not within 1 to ten hours.
+    /// If `capacity` is not within 1 to 900000 (ten hours).
     pub fn new(capacity: usize) -> Result<Self, MemoryError> {
         if !(1..=10 * MOMENTS_AN_HOUR).contains(&capacity) {
             return Err(MemoryError::Option {
@@ -90,12 +93,12 @@ impl Store {
         }
         Ok(Self {
             capacity,
-            own: vec![0; capacity * OWN],
+            own: vec![0; capacity * OWN_SIZE],
             followed: vec![0; capacity * FOLLOWED],
-            origins: vec![0; capacity * ORIGIN],
-            sketches: vec![0; capacity.div_ceil(COARSE) * SKETCH],
-            repeats: vec![false; capacity],
-            apart: HashMap::new(),
+            origins: vec![0; capacity * ORIGIN_SIZE],
+            sketches: vec![0; capacity.div_ceil(COARSE_STEP) * SKETCH_SIZE],
+            reads_earlier: vec![false; capacity],
+            separate: HashMap::new(),
             rehearsed: 0,
             runs: Vec::new(),
             len: 0,
@@ -104,38 +107,38 @@ impl Store {
         })
     }
 
-    /// How many moments there is room for.
+    /// Maximum number of moments.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// How many there are.
+    /// Number of stored moments.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no moments.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many of them were rehearsed: slots `0..rehearsed()`.
+    /// Number of rehearsed moments: slots `0..rehearsed()`.
     #[must_use]
     pub fn rehearsed(&self) -> usize {
         self.rehearsed
     }
 
-    /// How many were forgotten to make room, since the memory was made or cleared.
+    /// Number of moments overwritten since the store was created or cleared.
     #[must_use]
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// Checks that so many moments can be kept in all.
-    pub(crate) fn room(&self, moments: usize) -> Result<(), MemoryError> {
+    /// Returns an error if there is no room for this total number of moments.
+    pub(crate) fn check_room(&self, moments: usize) -> Result<(), MemoryError> {
         if moments <= self.capacity {
             return Ok(());
         }
@@ -144,57 +147,59 @@ impl Store {
         })
     }
 
-    /// Everything there is now is kept for good.
-    pub(crate) fn keep(&mut self) {
+    /// Marks all current moments as rehearsed, so that they are never overwritten.
+    pub(crate) fn keep_all(&mut self) {
         for slot in self.rehearsed..self.len {
             let origin = self.origin(slot);
             match self.runs.last_mut() {
-                Some(run) if run.goes_on(origin) => run.len += 1,
+                Some(run) if run.continues_with(origin) => run.len += 1,
                 _ => self.runs.push(Run { origin, slot, len: 1 }),
             }
         }
         self.rehearsed = self.len;
     }
 
-    /// The teacher's parameters at a frame of a rehearsed take, 0..1; nothing where no moment tells: in the first .6 s
-    /// of a take and after its end.
+    /// The teacher's parameters at a frame of a rehearsed take, interpolated, 0..1; `None` where no moment covers it: in
+    /// the first 0.6 s of a take and after its end.
     pub(crate) fn parameters(&self, take: u32, frame: f64) -> Option<[f64; PARAMETER_COUNT]> {
         HORIZONS.into_iter().enumerate().find_map(|(h, ahead)| {
             let at = frame - ahead as f64;
-            let (run, moment) = self
+            let (run, position) = self
                 .runs
                 .iter()
                 .filter(|run| run.origin.take == take)
                 .find_map(|run| {
-                    let moment = (at - f64::from(run.origin.frame)) / MOMENT_STEP as f64;
+                    let position = (at - f64::from(run.origin.frame)) / MOMENT_STEP as f64;
                     (0.0..=(run.len - 1) as f64)
-                        .contains(&moment)
-                        .then_some((run, moment))
+                        .contains(&position)
+                        .then_some((run, position))
                 })?;
-            let (whole, part) = (moment as usize, moment.fract());
-            let row = |moment: usize| {
-                let followed = self.followed(run.slot + moment.min(run.len - 1));
+            let (whole, fraction) = (position as usize, position.fract());
+            let row = |i: usize| {
+                let followed = self.followed(run.slot + i.min(run.len - 1));
                 followed.as_chunks::<PARAMETER_COUNT>().0[h]
                     .map(|value| f64::from(value) / f64::from(u16::MAX))
             };
             let (before, after) = (row(whole), row(whole + 1));
-            Some(std::array::from_fn(|p| before[p] + part * (after[p] - before[p])))
+            Some(std::array::from_fn(|p| {
+                before[p] + fraction * (after[p] - before[p])
+            }))
         })
     }
 
-    /// Forgets what was learned since the rehearsals; `rehearsed` too, forgets those.
+    /// Forgets the moments learned since the rehearsals, and with `rehearsed` those too.
     pub fn clear(&mut self, rehearsed: bool) {
         if rehearsed {
             self.rehearsed = 0;
             self.runs.clear();
         }
         self.len = self.rehearsed;
-        self.apart.retain(|&slot, _| slot < self.rehearsed);
+        self.separate.retain(|&slot, _| slot < self.rehearsed);
         self.next = 0;
         self.forgotten = 0;
     }
 
-    /// Remembers a moment; false where every slot was rehearsed.
+    /// Stores a moment; returns false if every slot is rehearsed.
     pub fn learn(&mut self, key: &Key, followed: &Followed, origin: Origin) -> bool {
         let slot = if self.len < self.capacity() {
             self.len += 1;
@@ -203,48 +208,48 @@ impl Store {
             let slot = self.rehearsed + self.next;
             self.next = (self.next + 1) % (self.capacity() - self.rehearsed);
             self.forgotten += 1;
-            self.forget(slot);
+            self.release(slot);
             slot
         } else {
             return false;
         };
         let Split { own, earlier } = Split::of(key);
-        self.own[slot * OWN..][..OWN].copy_from_slice(&own);
-        self.repeats[slot] = self.repeated(slot) == Some(earlier);
-        if !self.repeats[slot] {
-            self.apart.insert(slot, earlier);
+        self.own[slot * OWN_SIZE..][..OWN_SIZE].copy_from_slice(&own);
+        self.reads_earlier[slot] = self.earlier_from_slots(slot) == Some(earlier);
+        if !self.reads_earlier[slot] {
+            self.separate.insert(slot, earlier);
         }
         self.followed[slot * FOLLOWED..][..FOLLOWED].copy_from_slice(followed);
-        self.origins[slot * ORIGIN..][..ORIGIN].copy_from_slice(&[origin.take, origin.frame]);
-        if slot.is_multiple_of(COARSE) {
-            self.sketches[slot / COARSE * SKETCH..][..SKETCH].copy_from_slice(&sketch(key));
+        self.origins[slot * ORIGIN_SIZE..][..ORIGIN_SIZE].copy_from_slice(&[origin.take, origin.frame]);
+        if slot.is_multiple_of(COARSE_STEP) {
+            self.sketches[slot / COARSE_STEP * SKETCH_SIZE..][..SKETCH_SIZE].copy_from_slice(&sketch(key));
         }
         true
     }
 
-    /// The moments that read the oldest one, whose slot this is, keep what they read.
-    fn forget(&mut self, slot: usize) {
-        self.apart.remove(&slot);
+    /// Prepares a slot for overwriting: slots that read from it keep a copy of what they read.
+    fn release(&mut self, slot: usize) {
+        self.separate.remove(&slot);
         let ring = self.capacity - self.rehearsed;
-        for after in BEFORE.into_iter().filter(|after| *after < ring) {
-            let reader = self.rehearsed + (slot - self.rehearsed + after) % ring;
-            if std::mem::take(&mut self.repeats[reader])
-                && let Some(earlier) = self.repeated(reader)
+        for offset in EARLIER_MOMENTS.into_iter().filter(|offset| *offset < ring) {
+            let reader = self.rehearsed + (slot - self.rehearsed + offset) % ring;
+            if std::mem::take(&mut self.reads_earlier[reader])
+                && let Some(earlier) = self.earlier_from_slots(reader)
             {
-                self.apart.insert(reader, earlier);
+                self.separate.insert(reader, earlier);
             }
         }
     }
 
-    /// The slot that was learned so many before another, if it still is there.
+    /// The slot learned `ago` moments before `slot`, if it still exists.
     #[inline(always)]
-    fn before(&self, slot: usize, ago: usize) -> Option<usize> {
+    fn slot_before(&self, slot: usize, ago: usize) -> Option<usize> {
         let start = if slot < self.rehearsed { 0 } else { self.rehearsed };
         if slot - start >= ago {
             return Some(slot - ago);
         }
-        let turned = slot >= self.rehearsed && self.len == self.capacity && ago < self.capacity - start;
-        turned.then(|| slot + self.capacity - start - ago)
+        let has_wrapped = slot >= self.rehearsed && self.len == self.capacity && ago < self.capacity - start;
+        has_wrapped.then(|| slot + self.capacity - start - ago)
     }
 
     #[inline(always)]
@@ -252,18 +257,20 @@ impl Store {
         &self.own.as_chunks().0[slot]
     }
 
-    /// What the slots before it have of a slot's key.
+    /// The [`Earlier`] of a slot as its predecessors have it, if they all exist.
     #[inline(always)]
-    fn repeated(&self, slot: usize) -> Option<Earlier> {
-        let [first, second, third, fourth] = BEFORE.map(|ago| self.before(slot, ago));
+    fn earlier_from_slots(&self, slot: usize) -> Option<Earlier> {
+        let [first, second, third, fourth] = EARLIER_MOMENTS.map(|ago| self.slot_before(slot, ago));
         let rows = [first?, second?, third?, fourth?].map(|slot| self.own(slot));
         Some(key::earlier(rows))
     }
 
     #[inline(always)]
     fn earlier(&self, slot: usize) -> Earlier {
-        let repeated = self.repeats[slot].then(|| self.repeated(slot)).flatten();
-        repeated.unwrap_or_else(|| self.apart[&slot])
+        let earlier_from_slots = self.reads_earlier[slot]
+            .then(|| self.earlier_from_slots(slot))
+            .flatten();
+        earlier_from_slots.unwrap_or_else(|| self.separate[&slot])
     }
 
     /// The key of a slot.
@@ -276,63 +283,63 @@ impl Store {
         .key()
     }
 
-    /// How far the key of a slot is from another, squared, in units of one.
+    /// The squared distance of a slot's key from `key`, in squared metres.
     #[inline(always)]
     pub(crate) fn distance(&self, key: &Split, slot: usize) -> f32 {
         key::distance(key, self.own(slot), &self.earlier(slot))
     }
 
-    /// What followed the moment of a slot.
+    /// The parameters that followed the moment of a slot.
     #[must_use]
     pub fn followed(&self, slot: usize) -> &Followed {
         &self.followed.as_chunks().0[slot]
     }
 
-    /// Where the moment of a slot comes from.
+    /// Take and frame of the moment of a slot.
     #[must_use]
     pub fn origin(&self, slot: usize) -> Origin {
-        let [take, frame] = self.origins.as_chunks::<ORIGIN>().0[slot];
+        let [take, frame] = self.origins.as_chunks::<ORIGIN_SIZE>().0[slot];
         Origin { take, frame }
     }
 
-    /// Slots in the order in which they were learned.
+    /// The slots in the order in which they were learned.
     pub fn in_order(&self) -> impl Iterator<Item = usize> {
         let ring = self.len - self.rehearsed;
-        let turned = (0..ring).map(move |i| self.rehearsed + (self.next + i) % ring);
-        (0..self.rehearsed).chain(turned)
+        let ring_slots = (0..ring).map(move |i| self.rehearsed + (self.next + i) % ring);
+        (0..self.rehearsed).chain(ring_slots)
     }
 
-    /// The sketches of every [`COARSE`]th slot.
+    /// The sketches of every [`COARSE_STEP`]th slot.
     pub(crate) fn sketches(&self) -> &[Sketch] {
-        &self.sketches.as_chunks().0[..self.len.div_ceil(COARSE)]
+        &self.sketches.as_chunks().0[..self.len.div_ceil(COARSE_STEP)]
     }
 
-    /// Fills a memory with what was rehearsed, in place of all that it has.
+    /// Replaces all moments by rehearsed ones.
     ///
     /// # Errors
-    /// More moments than there is room for, arrays that do not fit each other, or numbers that no key has.
+    /// If there are more moments than room, the array lengths do not match, or a value is out of range for a key.
     pub fn restore(&mut self, keys: &[i16], followed: &[u16], origins: &[Origin]) -> Result<(), MemoryError> {
         let moments = origins.len();
-        for (what, given, expected) in [
+        for (what, actual, expected) in [
             ("keys", keys.len(), moments * KEY_SIZE),
             ("followed", followed.len(), moments * FOLLOWED),
         ] {
-            if given != expected {
+            if actual != expected {
                 return Err(MemoryError::Shape {
                     what,
                     expected: format!("{expected} numbers"),
-                    given: given.to_string(),
+                    given: actual.to_string(),
                 });
             }
         }
         check(keys)?;
-        self.room(moments)?;
+        self.check_room(moments)?;
         self.clear(true);
         let rows = keys.as_chunks().0.iter().zip(followed.as_chunks().0);
         for ((key, followed), &origin) in rows.zip(origins) {
             self.learn(key, followed, origin);
         }
-        self.keep();
+        self.keep_all();
         Ok(())
     }
 }
@@ -345,19 +352,19 @@ mod tests {
 
     #[test]
     fn what_is_restored_is_there_and_what_does_not_fit_is_named() {
-        let rows: Vec<_> = (0..5).map(moment).collect();
+        let rows: Vec<_> = (0..5).map(test_moment).collect();
         let keys: Vec<i16> = rows.iter().flat_map(|(key, ..)| *key).collect();
         let followed: Vec<u16> = rows.iter().flat_map(|(_, followed, _)| *followed).collect();
         let origins: Vec<Origin> = rows.iter().map(|(.., origin)| *origin).collect();
         let mut store = Store::new(100).unwrap();
         store.restore(&keys, &followed, &origins).unwrap();
         assert_eq!(store.len(), 5);
-        for (keys, followed, wanted) in [
+        for (keys, followed, expected) in [
             (&keys[1..], &followed[..], "keys"),
             (&keys, &followed[1..], "followed"),
         ] {
             match store.restore(keys, followed, &origins) {
-                Err(MemoryError::Shape { what, .. }) => assert_eq!(what, wanted),
+                Err(MemoryError::Shape { what, .. }) => assert_eq!(what, expected),
                 other => panic!("{other:?}"),
             }
             assert_eq!(store.len(), 5);
@@ -377,7 +384,7 @@ mod tests {
                 let frame = frame as u32;
                 assert!(store.learn(&[0; KEY_SIZE], &followed, Origin { take, frame }));
             }
-            store.keep();
+            store.keep_all();
         }
         let at = |take, frame| store.parameters(take, frame).map(|row| row[3] * 65535.0);
         assert_eq!(at(0, 29.0), None);
@@ -394,7 +401,7 @@ mod tests {
         assert_eq!(store.parameters(0, 41.0), None);
     }
 
-    fn moment(number: u32) -> (Key, Followed, Origin) {
+    fn test_moment(number: u32) -> (Key, Followed, Origin) {
         let value = i16::try_from(number % 2000).unwrap();
         let origin = Origin {
             take: 0,
@@ -403,49 +410,49 @@ mod tests {
         ([value; KEY_SIZE], [number as u16; FOLLOWED], origin)
     }
 
-    /// A stream in which what a key repeats of earlier ones is that, as it is of takes.
-    fn streamed(frame: u32) -> Key {
+    /// Key of a stream of frames whose repeated values equal those of earlier keys, as in real takes.
+    fn stream_key(frame: u32) -> Key {
         std::array::from_fn(|i| {
             let (block, at) = (i / PARAMETER_COUNT, i % PARAMETER_COUNT);
-            let (ago, what) = match block {
+            let (ago, value_index) = match block {
                 0..5 => ([0, 3, 8, 15, 25][block], at),
                 5..7 => (0, i),
                 _ => (if i < 119 { 0 } else { 6 }, 100 + (i - 56) % 63),
             };
-            ((frame + 100 - ago) * (what as u32 + 7) % 1999) as i16
+            ((frame + 100 - ago) * (value_index as u32 + 7) % 1999) as i16
         })
     }
 
     proptest! {
-        /// Whatever was paused, forgotten or cleared meanwhile, and however little of it is stored.
+        /// Keys are complete whatever was paused, overwritten or cleared before, however little of them is stored.
         #[test]
         fn every_key_is_whole(
             capacity in 1_usize..60, rehearsed in 0_usize..40,
-            acts in prop::collection::vec((0_u32..40, 0_u32..3, any::<bool>()), 1..12)
+            steps in prop::collection::vec((0_u32..40, 0_u32..3, any::<bool>()), 1..12)
         ) {
             let mut store = Store::new(capacity).unwrap();
             let mut frame = 0;
             let mut learn = |store: &mut Store, count: u32| {
                 for _ in 0..count {
                     frame += 2;
-                    store.learn(&streamed(frame), &[0; FOLLOWED], Origin { take: 0, frame });
+                    store.learn(&stream_key(frame), &[0; FOLLOWED], Origin { take: 0, frame });
                 }
                 frame += 2;
             };
             learn(&mut store, rehearsed.min(capacity) as u32);
-            store.keep();
-            for (count, pauses, clear) in acts {
+            store.keep_all();
+            for (count, pauses, clear) in steps {
                 if clear && pauses == 0 {
                     store.clear(false);
                 }
                 (0..=pauses).for_each(|_| learn(&mut store, count));
                 for slot in store.in_order() {
-                    prop_assert_eq!(store.key(slot), streamed(store.origin(slot).frame));
+                    prop_assert_eq!(store.key(slot), stream_key(store.origin(slot).frame));
                 }
             }
-            // What is read from other slots is not kept as well.
-            let whole = store.repeats[..store.len()].iter().filter(|repeats| !**repeats).count();
-            prop_assert_eq!(whole, store.apart.len());
+            // Values that are read from other slots are not stored twice.
+            let stored = store.reads_earlier[..store.len()].iter().filter(|reads_earlier| !**reads_earlier).count();
+            prop_assert_eq!(stored, store.separate.len());
         }
 
         #[test]
@@ -455,12 +462,12 @@ mod tests {
             let rehearsed = rehearsed.min(capacity);
             let mut store = Store::new(capacity).unwrap();
             for number in 0..rehearsed as u32 {
-                let (key, followed, origin) = moment(number);
+                let (key, followed, origin) = test_moment(number);
                 prop_assert!(store.learn(&key, &followed, origin));
             }
-            store.keep();
+            store.keep_all();
             for number in 1000..1000 + played {
-                let (key, followed, origin) = moment(number);
+                let (key, followed, origin) = test_moment(number);
                 prop_assert_eq!(store.learn(&key, &followed, origin), rehearsed < capacity);
             }
             let kept = if rehearsed < capacity { (played as usize).min(capacity - rehearsed) } else { 0 };
@@ -470,7 +477,7 @@ mod tests {
             let found: Vec<u32> = slots.iter().map(|&slot| store.origin(slot).frame).collect();
             prop_assert_eq!(&found, &expected);
             for (slot, number) in slots.into_iter().zip(expected) {
-                let (key, followed, _) = moment(number);
+                let (key, followed, _) = test_moment(number);
                 prop_assert_eq!(store.key(slot), key);
                 prop_assert_eq!(store.followed(slot), &followed);
             }

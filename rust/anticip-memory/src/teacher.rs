@@ -1,8 +1,8 @@
-//! The offline teacher as a stream: what it says about a frame, as soon as all that it looks at has arrived.
+//! The offline teacher as a stream: its output for a frame, as soon as all frames it depends on have arrived.
 //!
-//! Zero-phase throughout: every filter is a symmetric Gaussian, cut and renormalised at both ends of a take, every
-//! difference is central (one-sided in the first and the last frame), the periodicity compares equal stretches of past
-//! and future.
+//! Zero-phase throughout: every filter is a symmetric Gaussian, truncated and renormalised at both ends of a take,
+//! every difference is central (one-sided in the first and the last frame), and the periodicity compares equally long
+//! stretches of past and future.
 
 use anticip_motion::kinematics::ENDS;
 use anticip_motion::twin::Ring;
@@ -15,15 +15,15 @@ use anticip_motion::twin::measures::{
 use crate::gaussian::Gaussian;
 use crate::{PARAMETER_COUNT, RATE};
 
-/// Frames after a frame that the teacher looks at: 5 to smooth and 1 to differentiate positions, 30 of the longest
-/// period, 27 to smooth how well it repeats.
+/// Frames after a frame on which the teacher's output for it depends: 5 to smooth positions and 1 to differentiate
+/// them, 30 for the longest period, 27 to smooth its periodicity.
 pub const TEACHER_REACH: usize = 63;
 
-/// Frames that a take must be longer than for every period to be looked at. Until so many are there, nothing is said.
+/// A take must be longer than this, in frames, for every period to be tested. Until then there is no output.
 pub const TEACHER_START: usize = 2 * LONGEST_LAG;
 
-/// More frames than stand between the first that is still needed and the newest.
-const KEPT: usize = 128;
+/// Capacity of the rings: more frames than lie between the first one still needed and the newest.
+const RING_SIZE: usize = 128;
 
 const END_SIZE: usize = 3 * ENDS.len();
 
@@ -51,43 +51,43 @@ impl Default for Teacher {
             motion: Gaussian::new(MOTION_HZ),
             fast: Gaussian::new(FAST_HZ),
             slow: Gaussian::new(SLOW_HZ),
-            places: Ring::new(KEPT),
-            lateral: Ring::new(KEPT),
-            calm: Ring::new(KEPT),
-            velocity: Ring::new(KEPT),
-            pulse: Ring::new(KEPT),
-            acceleration: Ring::new(KEPT),
-            measures: Ring::new(KEPT),
-            terms: Ring::new(KEPT),
+            places: Ring::new(RING_SIZE),
+            lateral: Ring::new(RING_SIZE),
+            calm: Ring::new(RING_SIZE),
+            velocity: Ring::new(RING_SIZE),
+            pulse: Ring::new(RING_SIZE),
+            acceleration: Ring::new(RING_SIZE),
+            measures: Ring::new(RING_SIZE),
+            terms: Ring::new(RING_SIZE),
             emitted: 0,
         }
     }
 }
 
-/// Whether row `at` of a stream can be made of another that has `given` rows and is looked at `reach` rows ahead.
-fn ready(at: usize, given: usize, reach: usize, ended: bool) -> bool {
-    at + if ended { 0 } else { reach } < given
+/// Whether row `at` can be computed from a stream that has `available` rows, of which it needs `reach` ahead.
+fn ready(at: usize, available: usize, reach: usize, ended: bool) -> bool {
+    at + if ended { 0 } else { reach } < available
 }
 
 impl Teacher {
-    /// Takes the next frame; what can be said now is said in order, one call a frame.
-    pub fn push(&mut self, pose: &Rotations, say: impl FnMut([f64; PARAMETER_COUNT])) {
-        self.push_body(&Body::of(pose), say);
+    /// Adds the next frame; calls `emit` once per frame whose output is complete, in order.
+    pub fn push(&mut self, pose: &Rotations, emit: impl FnMut([f64; PARAMETER_COUNT])) {
+        self.push_body(&Body::of(pose), emit);
     }
 
-    pub(crate) fn push_body(&mut self, body: &Body, say: impl FnMut([f64; PARAMETER_COUNT])) {
+    pub(crate) fn push_body(&mut self, body: &Body, emit: impl FnMut([f64; PARAMETER_COUNT])) {
         self.places.push(&body.places);
         self.lateral.push(&body.lateral);
-        self.advance(false, say);
+        self.advance(false, emit);
     }
 
-    /// Says what is left of the take, which ends here; the next frame begins another.
-    pub fn finish(&mut self, say: impl FnMut([f64; PARAMETER_COUNT])) {
-        self.advance(true, say);
+    /// Ends the take and emits the rest of it; the next frame starts another.
+    pub fn finish(&mut self, emit: impl FnMut([f64; PARAMETER_COUNT])) {
+        self.advance(true, emit);
         self.reset();
     }
 
-    /// The next frame begins another take; what was not said of the last is not said.
+    /// Discards the take; the next frame starts another.
     pub fn reset(&mut self) {
         self.places.clear();
         self.lateral.clear();
@@ -100,7 +100,8 @@ impl Teacher {
         self.emitted = 0;
     }
 
-    fn advance(&mut self, ended: bool, mut say: impl FnMut([f64; PARAMETER_COUNT])) {
+    /// Computes every row whose inputs are complete, stage by stage.
+    fn advance(&mut self, ended: bool, mut emit: impl FnMut([f64; PARAMETER_COUNT])) {
         let frames = self.places.len();
         while ready(self.calm.len(), frames, self.motion.radius(), ended) {
             let row = smooth(&self.motion, &self.places, self.calm.len());
@@ -139,12 +140,12 @@ impl Teacher {
         {
             let mut measures = smooth(&self.slow, &self.measures, self.emitted);
             measures[..FAST].copy_from_slice(&smooth(&self.fast, &self.measures, self.emitted)[..FAST]);
-            say(squash(&measures, self.periodicity(frames)));
+            emit(squash(&measures, self.periodicity(frames)));
             self.emitted += 1;
         }
     }
 
-    /// How the movement repeats around frame `at`, for every period; nothing where a period reaches beyond the take.
+    /// How well the movement repeats around frame `at`, per period; zeros where a period extends beyond the take.
     fn terms_at(&self, at: usize) -> [f64; 2 * LAGS] {
         let mut row = [0.0; 2 * LAGS];
         for (slot, lag) in row.as_chunks_mut().0.iter_mut().zip(lags()) {
@@ -156,30 +157,37 @@ impl Teacher {
         row
     }
 
-    /// The greatest periodicity around the next frame to be said; `frames` of the take have come.
+    /// The highest periodicity around the next frame to be emitted; `frames` of the take have arrived.
     fn periodicity(&self, frames: usize) -> f64 {
         let sums = smooth(&self.slow, &self.terms, self.emitted);
         let mass: f64 = self.slow.around(self.emitted, frames).map(|(_, tap)| tap).sum();
-        let (mut best, reach) = (0.0_f64, self.slow.radius());
+        let (mut highest, reach) = (0.0_f64, self.slow.radius());
         for (&term, lag) in sums.as_chunks().0.iter().zip(lags()) {
             let half = lag / 2;
             if frames <= 2 * lag {
                 continue;
             }
-            let both = half..frames - half;
-            // Far from both ends of the take it is all of it.
-            let inside = self.emitted >= half + reach && self.emitted + reach < both.end;
-            let seen = self.slow.around(self.emitted, frames);
-            let seen = seen.filter(|(at, _)| both.contains(at)).map(|(_, tap)| tap);
-            let weight = if inside { 1.0 } else { seen.sum::<f64>() / mass };
+            let valid = half..frames - half;
+            // Far from both ends of the take all taps are inside.
+            let is_inside = self.emitted >= half + reach && self.emitted + reach < valid.end;
+            let taps_inside = self.slow.around(self.emitted, frames);
+            let taps_inside = taps_inside
+                .filter(|(at, _)| valid.contains(at))
+                .map(|(_, tap)| tap);
+            let weight = if is_inside {
+                1.0
+            } else {
+                taps_inside.sum::<f64>() / mass
+            };
             if weight > 0.25 {
-                best = best.max(periodicity(term, weight));
+                highest = highest.max(periodicity(term, weight));
             }
         }
-        best
+        highest
     }
 }
 
+/// Row `at` smoothed by the kernel, renormalised at both ends.
 fn smooth<const N: usize>(kernel: &Gaussian, rows: &Ring<N>, at: usize) -> [f64; N] {
     let (mut total, mut mass) = ([0.0; N], 0.0);
     for (frame, tap) in kernel.around(at, rows.len()) {

@@ -1,60 +1,66 @@
-//! Belief in a stretch of one take: where in it, and how fast it goes.
+//! Belief in a stretch of one take: a distribution over place and tempo.
 
 use pulp::Arch;
 
-use super::posture::{Posture, apart, dot};
+use super::posture::{Posture, distance_squared, dot};
 use super::rehearsal::Rehearsal;
 
-/// Tempi against the rehearsal, in steps of a fifth; the first two are standing still and hardly moving.
+/// Tempi relative to the rehearsal, about a fifth distance_squared; the first two are standing still and hardly moving.
 pub(super) const TEMPI: [f32; TEMPO_COUNT] = [0.0, 0.35, 0.57, 0.69, 0.83, 1.0, 1.2, 1.45];
 const TEMPO_COUNT: usize = 8;
-/// Belief in each tempo at one frame of the rehearsal.
+/// Belief per tempo at one frame of the rehearsal.
 pub(super) type Row = [f32; TEMPO_COUNT];
 
-/// How common each tempo is: what is drawn to where nothing speaks for another, and at which who was lost moves on.
+/// Prior of each tempo: the distribution without evidence, and the one after the performer was lost.
 pub(super) const ANY_TEMPO: Row = [0.05, 0.05, 0.1, 0.15, 0.2, 0.2, 0.15, 0.1];
-/// Chances a frame: one tempo up or down; a stop; going on after one.
+/// Probability per frame of one tempo step up or down.
 const DRIFT: f32 = 0.03;
+/// Probability per frame of a stop.
 const STOP: f32 = 0.001;
+/// Probability per frame of going on after a stop.
 const RESUME: f32 = 0.05;
+/// Distribution of tempo after a stop.
 const RESUMED: Row = [0.0, 0.21, 0.105, 0.105, 0.16, 0.21, 0.16, 0.05];
-/// What place wanders in a frame, frames squared: moving, and standing still.
-const WANDER: f32 = 0.2;
-const STILL: f32 = 0.02;
-/// Chance a frame that what is done is no longer in the rehearsal.
+/// Variance per frame that the place diffuses by while moving, in frames squared.
+const MOVING_VARIANCE: f32 = 0.2;
+/// The same while standing still.
+const STILL_VARIANCE: f32 = 0.02;
+/// Probability per frame that the movement is no longer in the rehearsal.
 pub(super) const LEAVE: f32 = 0.0005;
 
-/// Postures and velocities are measured so many frames late.
+/// Delay of postures and velocities, in frames.
 const DELAY: f32 = super::posture::HALF as f32;
-/// Frames of the rehearsal before the present one that a late one may be of: the delay at the highest tempo.
+/// Frames before the present place that a delayed observation may be of: the delay at the highest tempo.
 const BEFORE: usize = 5;
-/// Frames that a step may reach: one back, five ahead.
+/// Frames that a step may go back.
 const BACK: usize = 1;
+/// Number of frames that a step may reach: one back to five ahead.
 const REACH: usize = 7;
-/// A stretch has no more frames than these: six seconds.
-const LONGEST: usize = 300;
-/// Ends of a stretch that hold less than this share of its belief are cut off.
+/// Maximum length of a stretch in frames: six seconds.
+const MAX_FRAMES: usize = 300;
+/// Frames at the ends of a stretch with less than this share of its belief are cut off.
 const NEGLIGIBLE: f32 = 1e-5;
 
-/// What is seen in a frame.
+/// Observation of a frame.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
+pub(super) struct Observation {
     pub(super) place: Posture,
     pub(super) velocity: Posture,
-    /// False in the first frames, whose velocity nobody knows.
+    /// False in the first frames, which have no velocity yet.
     pub(super) moving: bool,
-    /// What the same movement done again differs by, squared: places (m^2), velocities ((m/s)^2).
+    /// Squared scale of differences when the same movement is repeated: positions (m^2), velocities ((m/s)^2).
     pub(super) scale: [f32; 2],
-    /// How likely this is in a frame in which something else is done.
+    /// Likelihood of the observation when the movement is in no take.
     pub(super) elsewhere: f32,
-    /// The share of its log likelihood that counts between stretches.
+    /// Share of the log likelihood that counts between stretches.
     pub(super) weight: f32,
 }
 
-/// How belief moves within one or two frames.
+/// Transition of belief over one or two frames.
 #[derive(Debug, Clone)]
 pub(super) struct Motion {
     pub(super) frames: u8,
+    /// Per offset in frames (from one back) and tempo: probability of moving there.
     taps: [Row; REACH],
     stay: Row,
     up: Row,
@@ -69,16 +75,16 @@ impl Motion {
         let mut taps = [[0.0; TEMPO_COUNT]; REACH];
         for (k, tempo) in TEMPI.iter().enumerate() {
             let (whole, part) = ((tempo * n).floor() as usize, (tempo * n).fract());
-            // A way between two frames is shared by both, which is some wandering already.
-            let wander = n * if k == 0 { STILL } else { WANDER };
-            let aside = ((wander - part * (1.0 - part)) / 2.0).max(0.0);
-            let blur = [aside, 1.0 - 2.0 * aside, aside];
+            // Interpolating between two frames already adds part of the variance.
+            let variance = n * if k == 0 { STILL_VARIANCE } else { MOVING_VARIANCE };
+            let side = ((variance - part * (1.0 - part)) / 2.0).max(0.0);
+            let blur = [side, 1.0 - 2.0 * side, side];
             for (i, b) in blur.iter().enumerate() {
                 taps[whole + i][k] += (1.0 - part) * b;
                 taps[whole + i + 1][k] += part * b;
             }
         }
-        // Towards a rarer tempo more seldom, so that without evidence they stay as common as they are.
+        // Rarer towards a rarer tempo, so that without evidence the tempi keep their prior.
         let drift = |from: usize, to: usize| DRIFT * n * (ANY_TEMPO[to] / ANY_TEMPO[from]).min(1.0);
         let (mut up, mut down) = ([0.0; TEMPO_COUNT], [0.0; TEMPO_COUNT]);
         for k in 1..TEMPO_COUNT - 1 {
@@ -98,7 +104,7 @@ impl Motion {
         }
     }
 
-    /// The belief of one frame after its tempo may have changed.
+    /// Applies the transition of tempo to the belief at one frame.
     fn change(&self, row: &Row) -> Row {
         let mut out: Row = std::array::from_fn(|k| row[k] * self.stay[k] + row[0] * self.resume[k]);
         for k in 1..TEMPO_COUNT - 1 {
@@ -110,15 +116,15 @@ impl Motion {
     }
 }
 
-/// Room that a step works in.
+/// Buffers reused by steps.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scratch {
     rows: Vec<Row>,
-    along: Vec<[f32; 3]>,
-    pub(super) known: Vec<Posture>,
+    comparisons: Vec<[f32; 3]>,
+    pub(super) postures: Vec<Posture>,
 }
 
-/// Consecutive frames of a take, and how much each is believed in; together with all else it sums to one.
+/// Belief in consecutive frames of a take; over all stretches and "nowhere" it sums to one.
 #[derive(Debug, Clone)]
 pub(super) struct Stretch {
     pub(super) take: usize,
@@ -126,6 +132,7 @@ pub(super) struct Stretch {
     pub(super) rows: Vec<Row>,
 }
 
+/// The total belief.
 pub(super) fn mass(row: &Row) -> f32 {
     row.iter().sum()
 }
@@ -143,16 +150,16 @@ impl Stretch {
         self.rows.iter_mut().flatten().for_each(|w| *w *= by);
     }
 
-    /// Takes the belief of another stretch of the same take in.
+    /// Adds the belief of an overlapping stretch of the same take that starts no earlier.
     pub(super) fn merge(&mut self, other: &Self) {
         let end = self.end().max(other.end());
         self.rows.resize(end - self.start, [0.0; TEMPO_COUNT]);
-        for (row, more) in self.rows[other.start - self.start..].iter_mut().zip(&other.rows) {
-            row.iter_mut().zip(more).for_each(|(w, m)| *w += m);
+        for (row, added) in self.rows[other.start - self.start..].iter_mut().zip(&other.rows) {
+            row.iter_mut().zip(added).for_each(|(w, m)| *w += m);
         }
     }
 
-    /// Believes in each of these frames by so much more.
+    /// Adds belief to each of these frames, spread over the tempi by their prior.
     pub(super) fn add(&mut self, frames: std::ops::Range<usize>, each: f32) {
         if frames.is_empty() {
             return;
@@ -161,9 +168,9 @@ impl Stretch {
             self.start = frames.start;
         }
         if frames.start < self.start {
-            let more = self.start - frames.start;
+            let missing = self.start - frames.start;
             self.rows
-                .splice(0..0, std::iter::repeat_n([0.0; TEMPO_COUNT], more));
+                .splice(0..0, std::iter::repeat_n([0.0; TEMPO_COUNT], missing));
             self.start = frames.start;
         }
         if frames.end > self.end() {
@@ -176,14 +183,21 @@ impl Stretch {
         }
     }
 
-    /// Moves on by the frames of `motion` and weighs every place by how likely it makes what is seen.
-    pub(super) fn step(&mut self, at: &Rehearsal, motion: &Motion, seen: &Seen, scratch: &mut Scratch) {
+    /// Advances by the frames of `motion` and weights every place by the likelihood of the observation.
+    pub(super) fn step(
+        &mut self,
+        at: &Rehearsal,
+        motion: &Motion,
+        observed: &Observation,
+        scratch: &mut Scratch,
+    ) {
         self.predict(at, motion, scratch);
         self.trim();
-        self.weigh(at, motion, seen, scratch);
+        self.weight_by_likelihood(at, motion, observed, scratch);
         self.trim();
     }
 
+    /// Applies the transitions of tempo and place.
     fn predict(&mut self, at: &Rehearsal, motion: &Motion, scratch: &mut Scratch) {
         let take = at.frames(self.take);
         let first = self.start.saturating_sub(BACK).max(take.start);
@@ -207,65 +221,85 @@ impl Stretch {
         self.start = first;
     }
 
-    fn weigh(&mut self, at: &Rehearsal, motion: &Motion, seen: &Seen, scratch: &mut Scratch) {
-        Arch::new().dispatch(|| self.compare(at, seen, scratch));
-        let along = &scratch.along;
-        let speed = dot(&seen.velocity, &seen.velocity);
-        let place = 1.0 / seen.scale[0];
-        let velocity = f32::from(u8::from(seen.moving)) / seen.scale[1];
+    fn weight_by_likelihood(
+        &mut self,
+        at: &Rehearsal,
+        motion: &Motion,
+        observed: &Observation,
+        scratch: &mut Scratch,
+    ) {
+        Arch::new().dispatch(|| self.compare(at, observed, scratch));
+        let comparisons = &scratch.comparisons;
+        let observed_square = dot(&observed.velocity, &observed.velocity);
+        let place = 1.0 / observed.scale[0];
+        let velocity = f32::from(u8::from(observed.moving)) / observed.scale[1];
         let keep = 1.0 - LEAVE * f32::from(motion.frames);
-        // What was rehearsed as many frames ago as postures are late, at this tempo.
+        // Frames of the rehearsal by which the observation is delayed at each tempo.
         let ago = TEMPI.map(|tempo| (tempo * DELAY).ceil());
         let delays: [_; TEMPO_COUNT] = std::array::from_fn(|k| (ago[k] as usize, ago[k] - TEMPI[k] * DELAY));
         for (i, row) in self.rows.iter_mut().enumerate() {
             for (k, w) in row.iter_mut().enumerate() {
                 let (ago, part) = delays[k];
                 let near = i + BEFORE - ago;
-                let [a, b] = [along[near], along[(near + 1).min(along.len() - 1)]];
-                let [cross, square, off] = [0, 1, 2].map(|n| a[n] + part * (b[n] - a[n]));
-                let away = (speed + TEMPI[k] * (TEMPI[k] * square - 2.0 * cross)).max(0.0);
-                let unlikely = (1.0 + place * off) * (1.0 + velocity * away);
+                let [a, b] = [
+                    comparisons[near],
+                    comparisons[(near + 1).min(comparisons.len() - 1)],
+                ];
+                let [dot_product, rehearsed_square, position_error] =
+                    [0, 1, 2].map(|n| a[n] + part * (b[n] - a[n]));
+                let velocity_error =
+                    (observed_square + TEMPI[k] * (TEMPI[k] * rehearsed_square - 2.0 * dot_product)).max(0.0);
+                let inverse_likelihood = (1.0 + place * position_error) * (1.0 + velocity * velocity_error);
                 *w *= keep
                     / if motion.frames == 2 {
-                        unlikely * unlikely
+                        inverse_likelihood * inverse_likelihood
                     } else {
-                        unlikely
+                        inverse_likelihood
                     };
             }
         }
     }
 
-    /// Leaves in `along` how far what is seen is from each place, and from some before the first.
+    /// Leaves in `comparisons`, for each place and some before the first: dot product of the observed and the rehearsed
+    /// velocity, the rehearsed velocity squared, squared distance of the postures.
     #[inline(always)]
-    fn compare(&self, at: &Rehearsal, seen: &Seen, scratch: &mut Scratch) {
-        let Scratch { along, known, .. } = scratch;
+    fn compare(&self, at: &Rehearsal, observed: &Observation, scratch: &mut Scratch) {
+        let Scratch {
+            comparisons,
+            postures,
+            ..
+        } = scratch;
         let first = self.start.saturating_sub(BEFORE).max(at.frames(self.take).start);
-        // Before a take all is as at its start.
+        // Before a take everything is as at its start.
         let missing = self.rows.len() + BEFORE - (self.end() - first);
-        along.clear();
-        along.resize(missing, [0.0; 3]);
-        at.seen(self.take, first..self.end(), known, |[place, velocity]| {
-            along.push([
-                dot(&seen.velocity, velocity),
+        comparisons.clear();
+        comparisons.resize(missing, [0.0; 3]);
+        at.for_each_frame(self.take, first..self.end(), postures, |[place, velocity]| {
+            comparisons.push([
+                dot(&observed.velocity, velocity),
                 dot(velocity, velocity),
-                apart(&seen.place, place),
+                distance_squared(&observed.place, place),
             ]);
         });
-        if let Some(&start) = along.get(missing) {
-            along[..missing].fill(start);
+        if let Some(&start) = comparisons.get(missing) {
+            comparisons[..missing].fill(start);
         }
     }
 
-    /// Cuts off ends that hold next to nothing, and the lighter ones of what is too long.
+    /// Cuts off ends with negligible belief, and the lighter end while the stretch is too long.
     fn trim(&mut self) {
-        let least = NEGLIGIBLE * self.mass();
-        let heavy = |row: &Row| mass(row) > least;
-        let Some(mut first) = self.rows.iter().position(heavy) else {
+        let min_mass = NEGLIGIBLE * self.mass();
+        let is_significant = |row: &Row| mass(row) > min_mass;
+        let Some(mut first) = self.rows.iter().position(is_significant) else {
             self.rows.clear();
             return;
         };
-        let mut end = self.rows.iter().rposition(heavy).map_or(first, |last| last + 1);
-        while end - first > LONGEST {
+        let mut end = self
+            .rows
+            .iter()
+            .rposition(is_significant)
+            .map_or(first, |last| last + 1);
+        while end - first > MAX_FRAMES {
             if mass(&self.rows[first]) < mass(&self.rows[end - 1]) {
                 first += 1;
             } else {
@@ -288,7 +322,7 @@ mod tests {
     fn what_holds_no_belief_has_no_frames_also_where_a_take_begins() {
         let take = [[[1.0, 0.0, 0.0, 0.0]; JOINT_COUNT]; 40];
         let rehearsal = Rehearsal::new([take]).expect("a take");
-        let seen = Seen {
+        let observed = Observation {
             place: [0.0; 32],
             velocity: [0.0; 32],
             moving: true,
@@ -299,7 +333,7 @@ mod tests {
         for start in [0, 3, 20] {
             let (take, rows) = (0, vec![[0.0; TEMPO_COUNT]; 3]);
             let mut stretch = Stretch { take, start, rows };
-            stretch.step(&rehearsal, &Motion::new(1), &seen, &mut Scratch::default());
+            stretch.step(&rehearsal, &Motion::new(1), &observed, &mut Scratch::default());
             assert!(stretch.rows.is_empty(), "{start}");
         }
     }
@@ -322,7 +356,7 @@ mod tests {
         }
         belief.add(50..50, 1.0);
         let times: Vec<f32> = belief.rows.iter().map(|row| mass(row).round()).collect();
-        let wanted = |frame: usize| {
+        let expected = |frame: usize| {
             [100..110, 95..105, 108..120, 97..99]
                 .iter()
                 .filter(|f| f.contains(&frame))
@@ -330,7 +364,7 @@ mod tests {
         };
         assert_eq!(
             times,
-            (95..120).map(|frame| wanted(frame) as f32).collect::<Vec<_>>()
+            (95..120).map(|frame| expected(frame) as f32).collect::<Vec<_>>()
         );
     }
 }

@@ -1,69 +1,74 @@
-//! The fine place: an online time warping in a band around what is believed, where the suit trembles little.
+//! Fine place: an online time warping in a band around the believed place, used where the suit has little noise.
 //!
-//! Belief has inertia: it moves at a tempo that changes slowly. Who does the same again changes it within a step. A
-//! warping without any memory of tempo keeps up with that, but jumps nowhere and is lost in noise, so belief leads it.
+//! Belief has inertia, because its tempo changes slowly; a performer may change tempo within a step. A warping without
+//! memory of tempo keeps up with that, but cannot follow jumps and gets lost in noise, so belief leads it.
 
-use super::posture::{Posture, apart};
+use super::posture::{Posture, distance_squared};
 use super::rehearsal::{MOMENT, Rehearsal};
 use super::{Place, RATE};
 
-/// Moments that the band reaches to either side of what is believed, and its width.
+/// Moments that the band extends to either side of the believed place.
 const REACH: i64 = 16;
+/// Width of the band in moments.
 const BAND: usize = 2 * REACH as usize + 1;
-/// Metres of posture that a metre a second counts like.
-const SPEED: f32 = 0.15;
-/// It begins so close to what is believed, and again when it is farther away: frames.
-const BEGIN: f64 = 6.0;
-const ASTRAY: f64 = 12.5;
-/// Belief below this leads nowhere.
-const LEAST: f64 = 0.3;
-/// The share of the fine place in what is told, in a suit that does not tremble; half of it at this, metres rms.
+/// Seconds by which velocities are multiplied to compare them with positions.
+const VELOCITY_S: f32 = 0.15;
+/// Maximum distance from the believed place at which the warping starts, in frames.
+const START_FRAMES: f64 = 6.0;
+/// Distance at which it is restarted, in frames.
+const MAX_DISTANCE_FRAMES: f64 = 12.5;
+/// Minimum trust for belief to lead the warping.
+const MIN_TRUST: f64 = 0.3;
+/// Share of the fine place in the result for a suit without noise.
 const SHARE: f64 = 0.7;
-const QUIET: f64 = 0.002;
-/// Below this tempo it counts less: who stands still is found by what moves before and after, not by posture.
-const SLOW: f64 = 0.5;
-/// Frames over which trembling is measured, and by how much the third difference of noise is larger, squared.
-const MEASURED: f64 = 100.0;
-const THIRD: f32 = 20.0;
+/// Noise at which that share halves, metres rms.
+const HALF_SHARE_NOISE: f64 = 0.002;
+/// Below this tempo the share falls in proportion: standing still is located by the movement around it, not by posture.
+const FULL_SHARE_TEMPO: f64 = 0.5;
+/// Frames over which noise is averaged.
+const NOISE_FRAMES: f64 = 100.0;
+/// Variance of the third difference of white noise relative to the noise.
+const THIRD_DIFFERENCE_GAIN: f32 = 20.0;
 
-/// The cheapest ways that lead to the moments of the band: their costs and lengths.
+/// Cost and length of the cheapest path to each moment of the band.
 #[derive(Debug, Clone)]
 pub(super) struct Fine {
-    ways: [(f32, f32); BAND],
-    /// The moment of the take that the band begins with; there is none where nothing is followed.
+    paths: [(f32, f32); BAND],
+    /// Take and first moment of the band; `None` while nothing is followed.
     band: Option<(usize, i64)>,
     /// The frame of the take that was found last.
     found: Option<f64>,
-    /// Logarithm of how much the suit trembles, squared, over so many frames.
-    tremble: f64,
+    /// Mean logarithm of the squared noise.
+    log_noise: f64,
+    /// Number of frames in that mean, up to [`NOISE_FRAMES`].
     frames: f64,
 }
 
-const NO_WAY: (f32, f32) = (f32::INFINITY, 1.0);
+const NO_PATH: (f32, f32) = (f32::INFINITY, 1.0);
 
 impl Default for Fine {
     fn default() -> Self {
         Self {
-            ways: [NO_WAY; BAND],
+            paths: [NO_PATH; BAND],
             band: None,
             found: None,
-            tremble: 0.0,
+            log_noise: 0.0,
             frames: 0.0,
         }
     }
 }
 
 impl Fine {
-    /// Measures trembling by the last four postures, newest first: noise differs from frame to frame, movement hardly.
-    fn measure(&mut self, last: [&Posture; 4]) {
+    /// Measures noise from the last four postures, newest first; movement hardly contributes to a third difference.
+    fn measure_noise(&mut self, last: [&Posture; 4]) {
         let third: Posture =
             std::array::from_fn(|n| last[0][n] - last[3][n] + 3.0 * (last[2][n] - last[1][n]));
-        let square = apart(&third, &[0.0; 32]) / (30.0 * THIRD);
-        self.frames = (self.frames + 1.0).min(MEASURED);
-        self.tremble += (f64::from(square + 1e-10).ln() - self.tremble) / self.frames;
+        let square = distance_squared(&third, &[0.0; 32]) / (30.0 * THIRD_DIFFERENCE_GAIN);
+        self.frames = (self.frames + 1.0).min(NOISE_FRAMES);
+        self.log_noise += (f64::from(square + 1e-10).ln() - self.log_noise) / self.frames;
     }
 
-    /// The place to be told, where `believed` leads; `last` are the last postures, newest first.
+    /// The refined place; `believed` leads, `last` are the last four postures, newest first.
     pub(super) fn refine(
         &mut self,
         at: &Rehearsal,
@@ -71,7 +76,7 @@ impl Fine {
         now: usize,
         believed: Place,
     ) -> Place {
-        self.measure(last);
+        self.measure_noise(last);
         if now.is_multiple_of(MOMENT) {
             self.step(at, [last[0], last[MOMENT]], &believed);
         } else if let Some(found) = &mut self.found {
@@ -81,32 +86,33 @@ impl Fine {
         let Some(found) = self.found.filter(|_| followed) else {
             return believed;
         };
-        let share = SHARE * (believed.tempo / SLOW).min(1.0) / (1.0 + self.tremble.exp() / (QUIET * QUIET));
+        let share = SHARE * (believed.tempo / FULL_SHARE_TEMPO).min(1.0)
+            / (1.0 + self.log_noise.exp() / (HALF_SHARE_NOISE * HALF_SHARE_NOISE));
         Place {
             seconds: believed.seconds + share * (found / RATE - believed.seconds),
             ..believed
         }
     }
 
-    /// Belief leads nowhere.
-    pub(super) fn lose(&mut self) {
+    /// Stops, because belief leads nowhere.
+    pub(super) fn stop(&mut self) {
         (self.band, self.found) = (None, None);
     }
 
-    /// Moves on by a moment: to what is `seen` now and was seen one before.
-    fn step(&mut self, at: &Rehearsal, seen: [&Posture; 2], believed: &Place) {
-        if believed.trust < LEAST {
-            return self.lose();
+    /// Advances by a moment; `observed` are the postures now and one moment before.
+    fn step(&mut self, at: &Rehearsal, observed: [&Posture; 2], believed: &Place) {
+        if believed.trust < MIN_TRUST {
+            return self.stop();
         }
         let centre = believed.seconds * RATE;
         let first = (centre / MOMENT as f64).round() as i64 - REACH;
-        let same = self.band.filter(|(take, _)| *take == believed.take);
-        let moved = same.map(|(_, was)| first - was);
-        let before = self.ways;
-        let mut before_it: Option<Posture> = None;
+        let current_band = self.band.filter(|(take, _)| *take == believed.take);
+        let shift = current_band.map(|(_, old_first)| first - old_first);
+        let old_paths = self.paths;
+        let mut previous: Option<Posture> = None;
         let mut best = (f32::INFINITY, 0.0);
-        for (i, way) in self.ways.iter_mut().enumerate() {
-            *way = NO_WAY;
+        for (i, path) in self.paths.iter_mut().enumerate() {
+            *path = NO_PATH;
             let Some((moment, rehearsed)) = usize::try_from(first + i as i64)
                 .ok()
                 .and_then(|moment| Some((moment, at.moment(believed.take, moment)?)))
@@ -114,37 +120,37 @@ impl Fine {
                 continue;
             };
             let frame = (moment * MOMENT) as f64;
-            let from = match moved {
-                None if (frame - centre).abs() <= BEGIN => (0.0, 0.0),
-                None => NO_WAY,
-                // It stands, goes on by a moment or by two.
-                Some(moved) => (0..3)
-                    .filter_map(|skip| before.get(usize::try_from(i as i64 + moved - skip).ok()?))
-                    .fold(NO_WAY, |a, b| if b.0 / b.1 < a.0 / a.1 { *b } else { a }),
+            let from = match shift {
+                None if (frame - centre).abs() <= START_FRAMES => (0.0, 0.0),
+                None => NO_PATH,
+                // Paths stay at a moment, or go on by one or two.
+                Some(shift) => (0..3)
+                    .filter_map(|skip| old_paths.get(usize::try_from(i as i64 + shift - skip).ok()?))
+                    .fold(NO_PATH, |a, b| if b.0 / b.1 < a.0 / a.1 { *b } else { a }),
             };
-            let earlier = before_it
+            let earlier = previous
                 .take()
                 .or_else(|| at.moment(believed.take, moment.saturating_sub(1)));
             let step = [&rehearsed, earlier.as_ref().unwrap_or(&rehearsed)];
-            *way = (from.0 + away(seen, step), from.1 + 1.0);
-            before_it = Some(rehearsed);
-            if way.0 / way.1 < best.0 {
-                best = (way.0 / way.1, frame);
+            *path = (from.0 + distance(observed, step), from.1 + 1.0);
+            previous = Some(rehearsed);
+            if path.0 / path.1 < best.0 {
+                best = (path.0 / path.1, frame);
             }
         }
-        if best.0 < f32::INFINITY && (best.1 - centre).abs() <= ASTRAY {
+        if best.0 < f32::INFINITY && (best.1 - centre).abs() <= MAX_DISTANCE_FRAMES {
             (self.band, self.found) = (Some((believed.take, first)), Some(best.1));
         } else {
-            self.lose();
+            self.stop();
         }
     }
 }
 
-/// How far apart two postures are, each now and a moment ago, and their velocities: metres.
-fn away(a: [&Posture; 2], b: [&Posture; 2]) -> f32 {
-    let moved: [Posture; 2] = [a, b].map(|[now, then]| std::array::from_fn(|n| now[n] - then[n]));
-    let speed = SPEED * RATE as f32 / MOMENT as f32;
-    (apart(a[0], b[0]) + speed * speed * apart(&moved[0], &moved[1])).sqrt()
+/// Distance in metres of two pairs of postures (now and a moment before), in position and velocity.
+fn distance(a: [&Posture; 2], b: [&Posture; 2]) -> f32 {
+    let changes: [Posture; 2] = [a, b].map(|[now, then]| std::array::from_fn(|n| now[n] - then[n]));
+    let speed = VELOCITY_S * RATE as f32 / MOMENT as f32;
+    (distance_squared(a[0], b[0]) + speed * speed * distance_squared(&changes[0], &changes[1])).sqrt()
 }
 
 #[cfg(test)]
@@ -159,8 +165,8 @@ mod tests {
         [[half.cos(), half.sin(), 0.0, 0.0]; 22]
     }
 
-    /// How far the place that is told in the end is from the true one, where belief is a tenth of a second late.
-    fn error(shake: f32) -> f64 {
+    /// Final error of the refined place in seconds, where belief is 0.1 s late.
+    fn error(noise: f32) -> f64 {
         let take: Vec<CanonicalPose> = (0..400).map(pose).collect();
         let rehearsal = Rehearsal::new([&take]).expect("a take");
         let (mut viewer, mut fine) = (Viewer::default(), Fine::default());
@@ -169,7 +175,7 @@ mod tests {
         for (now, pose) in take.iter().take(200).enumerate() {
             last.rotate_right(1);
             last[0] = viewer.push(pose);
-            let sign = if now.is_multiple_of(2) { shake } else { -shake };
+            let sign = if now.is_multiple_of(2) { noise } else { -noise };
             last[0][..30].iter_mut().for_each(|v| *v += sign);
             let believed = Place {
                 take: 0,

@@ -1,4 +1,4 @@
-//! A posture without heading: where hands, feet, head and their neighbours are, seen from the hips.
+//! A posture without heading: positions of hands, feet, head and their neighbouring joints, relative to the hips.
 
 use anticip_geometry::Quat;
 use anticip_motion::CanonicalPose;
@@ -6,29 +6,29 @@ use anticip_motion::canonical::{HIPS, JOINT_COUNT, OFFSETS, PARENTS};
 
 use super::RATE;
 
-/// Numbers of a posture: ten joints, and two zeros that fill the lanes.
+/// Length of a posture: ten joints, padded to full SIMD lanes by two zeros.
 const WIDTH: usize = 32;
 const LANES: usize = 8;
 
-/// Metres along x, y, z of ten joints relative to the hips, where the hips face +z.
+/// Positions in metres (x, y, z) of ten joints relative to the hips, turned so that the hips face +z.
 pub(super) type Posture = [f32; WIDTH];
 
-/// Hands, feet and head; then what carries them.
+/// The joints: hands, feet and head, then their neighbours.
 const JOINTS: [usize; 10] = [9, 13, 16, 20, 5, 8, 12, 15, 19, 3];
-/// The joints whose rotations carry those ten.
+/// The joints whose rotations move those ten.
 const CARRIERS: [usize; 14] = [1, 2, 3, 4, 6, 7, 8, 10, 11, 12, 14, 15, 18, 19];
-/// Rotations of a pose, in whole multiples of 1/32767.
+/// Rotations of a pose in units of 1/32767.
 pub type KeptPose = [[i16; 4]; JOINT_COUNT];
-/// By how much each of them is turned against what was rehearsed, in its parent's frame.
+/// Rotation of each carrier relative to the rehearsal, in its parent's frame.
 pub(super) type Turns = [Quat; CARRIERS.len()];
-/// Nothing is turned.
+/// Identity rotations.
 pub(super) const UNTURNED: Turns = [Quat::IDENTITY; CARRIERS.len()];
-/// The numbers of hands, feet and head.
+/// Number of coordinates of hands, feet and head, which come first.
 pub(super) const ENDS: usize = 15;
-/// A velocity is the slope of a line through so many postures before and after its middle.
+/// Postures before and after the middle one that a velocity (slope of a regression line) and a mean are taken over.
 pub(super) const HALF: usize = 3;
 
-/// Turns canonical frames into postures. What is no rotation holds its last value.
+/// Turns canonical frames into postures. An invalid rotation keeps the joint's last value.
 #[derive(Debug, Clone)]
 pub(super) struct Viewer {
     previous: [Quat; JOINT_COUNT],
@@ -49,16 +49,16 @@ impl Viewer {
         self.push_without(&UNTURNED, pose)
     }
 
-    /// The posture of a frame with these turns taken away.
-    pub(super) fn push_without(&mut self, turned: &Turns, pose: &CanonicalPose) -> Posture {
+    /// The posture of a frame with these turns removed.
+    pub(super) fn push_without(&mut self, offsets: &Turns, pose: &CanonicalPose) -> Posture {
         for (last, joint) in self.previous.iter_mut().zip(pose) {
             *last = Quat::from_array(joint.map(f64::from)).normalize_or(*last);
         }
         let hips = self.previous[HIPS];
-        // Swing and twist: the twist of the hips about the vertical is where they face.
+        // Swing-twist decomposition: the twist of the hips about the vertical is their heading.
         self.yaw = Quat::new(hips.w, 0.0, hips.y, 0.0).normalize_or(self.yaw);
         let mut joints = self.previous;
-        for (turn, j) in turned.iter().zip(CARRIERS) {
+        for (turn, j) in offsets.iter().zip(CARRIERS) {
             joints[j] = turn.conj() * joints[j];
         }
         let (mut turns, mut places) = ([self.yaw.conj() * hips; JOINT_COUNT], [[0.0; 3]; JOINT_COUNT]);
@@ -75,30 +75,33 @@ impl Viewer {
         out
     }
 
-    /// The rotations of the newest frame, as they came.
+    /// The rotations of the newest frame.
     pub(super) fn kept(&self) -> KeptPose {
         self.previous
             .map(|joint| joint.to_array().map(|v| (v * f64::from(i16::MAX)).round() as i16))
     }
 }
 
-/// How each carrier is turned in a pose against another.
+/// Rotation of each carrier in one pose relative to another.
 pub(super) fn between(now: &KeptPose, then: &KeptPose) -> Turns {
     let rotation = |of: [i16; 4]| Quat::from_array(of.map(f64::from)).normalize_or(Quat::IDENTITY);
     CARRIERS.map(|j| rotation(now[j]) * rotation(then[j]).conj())
 }
 
-/// Numbers of a posture that are kept, and whole units of them to a metre: within two metres on either side.
-const KEPT: usize = 3 * JOINTS.len();
+/// Number of stored coordinates of a posture.
+const STORED: usize = 3 * JOINTS.len();
+/// Stored units per metre; positions within 2 m can be stored.
 const UNIT: f32 = 16384.0;
 
-/// A posture in whole units.
-pub(super) type KeptPosture = [i16; KEPT];
+/// A posture as stored, in integer units.
+pub(super) type KeptPosture = [i16; STORED];
 
+/// Converts a posture to its stored form.
 pub(super) fn keep(posture: &Posture) -> KeptPosture {
     std::array::from_fn(|n| (posture[n] * UNIT).round() as i16)
 }
 
+/// Converts a stored posture to metres.
 #[inline(always)]
 pub(super) fn metres(kept: &KeptPosture) -> Posture {
     let mut out = [0.0; WIDTH];
@@ -108,34 +111,35 @@ pub(super) fn metres(kept: &KeptPosture) -> Posture {
     out
 }
 
-/// [`middle`] and [`velocity`] in the middle of five postures, of which only every second is known and those between
-/// lie halfway; and halfway between the two in the middle of the last four.
+/// [`middle`] and [`velocity`] at `c`, where only every second posture is known and those between are interpolated.
 #[inline(always)]
 pub(super) fn at_moment([a, b, c, d, e]: [&Posture; 5]) -> [Posture; 2] {
     let mut out = [[0.0; WIDTH]; 2];
     for n in 0..WIDTH {
-        out[0][n] = (0.5 * (a[n] + e[n]) + 2.0 * (b[n] + c[n] + d[n])) / MEAN;
+        out[0][n] = (0.5 * (a[n] + e[n]) + 2.0 * (b[n] + c[n] + d[n])) / MEAN_FRAMES;
         out[1][n] = (4.0 * (d[n] - b[n]) + 1.5 * (e[n] - a[n])) * SLOPE;
     }
     out
 }
 
 #[inline(always)]
+/// [`middle`] and [`velocity`] halfway between `c` and `d`, likewise.
 pub(super) fn between_moments([b, c, d, e]: [&Posture; 4]) -> [Posture; 2] {
     let mut out = [[0.0; WIDTH]; 2];
     for n in 0..WIDTH {
-        out[0][n] = (1.5 * (b[n] + e[n]) + 2.0 * (c[n] + d[n])) / MEAN;
+        out[0][n] = (1.5 * (b[n] + e[n]) + 2.0 * (c[n] + d[n])) / MEAN_FRAMES;
         out[1][n] = (2.0 * (d[n] - c[n]) + 4.0 * (e[n] - b[n])) * SLOPE;
     }
     out
 }
 
-/// Frames that a mean is of, and what makes metres a second of differences that are weighted by frames.
-const MEAN: f32 = (2 * HALF + 1) as f32;
+/// Number of frames in a mean.
+const MEAN_FRAMES: f32 = (2 * HALF + 1) as f32;
+/// Slope in m/s per frame-weighted difference in metres: rate / sum of squared frame offsets.
 const SLOPE: f32 = RATE as f32 / (2 * (1 + 4 + 9)) as f32;
 const _: () = assert!(HALF == 3);
 
-/// Metres a second in the middle of the postures that `at` gives from 0 to twice [`HALF`]: their regression line.
+/// Velocity in m/s in the middle of the postures `at(0)` to `at(2 * HALF)`: the slope of their regression line.
 pub(super) fn velocity<'a>(at: impl Fn(usize) -> &'a Posture) -> Posture {
     let squares: usize = (1..=HALF).map(|k| k * k).sum();
     let mut out = [0.0; WIDTH];
@@ -148,7 +152,7 @@ pub(super) fn velocity<'a>(at: impl Fn(usize) -> &'a Posture) -> Posture {
     out
 }
 
-/// The mean of those postures.
+/// The mean of the postures `at(0)` to `at(2 * HALF)`.
 pub(super) fn middle<'a>(at: impl Fn(usize) -> &'a Posture) -> Posture {
     let mut out = [0.0; WIDTH];
     for k in 0..=2 * HALF {
@@ -164,11 +168,11 @@ pub(super) fn dot(a: &Posture, b: &Posture) -> f32 {
 
 /// The squared distance.
 #[inline(always)]
-pub(super) fn apart(a: &Posture, b: &Posture) -> f32 {
+pub(super) fn distance_squared(a: &Posture, b: &Posture) -> f32 {
     lanes(a, b, |x, y| (x - y) * (x - y))
 }
 
-/// The sum over pairs of numbers, in an order that vectors of eight allow.
+/// Sum over pairs of coordinates, in an order that allows SIMD of eight lanes.
 #[inline(always)]
 fn lanes(a: &Posture, b: &Posture, term: impl Fn(f32, f32) -> f32) -> f32 {
     let mut sums = [0.0; LANES];
@@ -195,10 +199,10 @@ mod tests {
         assert_eq!(viewer.push(&broken), ahead);
         pose[HIPS] = [0.6, 0.0, 0.8, 0.0];
         let turned = viewer.push(&pose);
-        assert!(apart(&ahead, &turned) < 1e-10);
+        assert!(distance_squared(&ahead, &turned) < 1e-10);
     }
 
-    /// Postures halfway between those that are known are what was left out.
+    /// The interpolated formulas equal those over all seven postures.
     #[test]
     fn means_and_velocities_of_every_second_posture_are_those_of_all() {
         let known: Vec<Posture> = (0..6)
@@ -214,8 +218,11 @@ mod tests {
             (2, between_moments([b, c, d, e])),
         ] {
             let seven: [Posture; 7] = std::array::from_fn(|i| all(from + i));
-            assert!(apart(&place, &middle(|i| &seven[i])) < 1e-10, "{from}");
-            assert!(apart(&speed, &velocity(|i| &seven[i])) < 1e-8, "{from}");
+            assert!(distance_squared(&place, &middle(|i| &seven[i])) < 1e-10, "{from}");
+            assert!(
+                distance_squared(&speed, &velocity(|i| &seven[i])) < 1e-8,
+                "{from}"
+            );
         }
     }
 

@@ -1,6 +1,6 @@
-//! The takes that were rehearsed, as every second pose and posture.
+//! The rehearsed takes, stored as every second pose and posture.
 //!
-//! The 50 Hz grid's other frames lie halfway between; means and velocities are made of them where they are read.
+//! Frames between are interpolated; means and velocities are computed where they are read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::posture::{
 };
 use crate::MemoryError;
 
-/// Frames between two moments that are kept.
+/// Frames between two stored moments.
 pub(super) const MOMENT: usize = 2;
-/// Ten hours.
-const MOST_FRAMES: usize = 1_800_000;
-/// Moments before and after those of a frame that its mean and velocity are of.
-const AROUND: usize = 2;
+/// Maximum number of frames in all takes: ten hours.
+const MAX_FRAMES: usize = 1_800_000;
+/// Moments on either side of a frame's that its mean and velocity need.
+const NEIGHBOURS: usize = 2;
 
-/// A take: every second pose and the posture in it.
+/// A take: every second pose and its posture.
 #[derive(Debug, Clone)]
 struct Take {
     frames: usize,
@@ -27,18 +27,19 @@ struct Take {
     postures: Vec<KeptPosture>,
 }
 
-/// Takes one after the other, and how far apart unrelated moments of them are.
+/// Takes one after another, and how much unrelated moments of them differ.
 #[derive(Debug, Clone)]
 pub(super) struct Rehearsal {
     takes: Vec<Take>,
-    /// The first frame of every take, and the one after the last.
+    /// First frame of each take, and the total number of frames.
     starts: Vec<usize>,
+    /// Differences over all coordinates.
     pub(super) whole: Scale,
-    /// Of hands, feet and head alone.
+    /// Differences over hands, feet and head alone.
     pub(super) ends: Scale,
 }
 
-/// Mean squared distance between two moments drawn by chance: of postures (m^2) and velocities ((m/s)^2).
+/// Mean squared difference of two random moments: postures (m^2) and velocities ((m/s)^2).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
     pub(super) place: f32,
@@ -61,17 +62,24 @@ impl Take {
         }
     }
 
-    /// What [`Rehearsal::seen`] does.
+    /// See [`Rehearsal::for_each_frame`].
     #[inline(always)]
-    fn seen(&self, frames: Range<usize>, known: &mut Vec<Posture>, mut see: impl FnMut(&[Posture; 2])) {
+    fn for_each_frame(
+        &self,
+        frames: Range<usize>,
+        buffer: &mut Vec<Posture>,
+        mut visit: impl FnMut(&[Posture; 2]),
+    ) {
         let last = self.postures.len() - 1;
-        let moments = frames.start / MOMENT..frames.end.div_ceil(MOMENT) + 2 * AROUND;
-        known.clear();
-        known.extend(moments.map(|moment| metres(&self.postures[moment.saturating_sub(AROUND).min(last)])));
+        let moments = frames.start / MOMENT..frames.end.div_ceil(MOMENT) + 2 * NEIGHBOURS;
+        buffer.clear();
+        buffer.extend(
+            moments.map(|moment| metres(&self.postures[moment.saturating_sub(NEIGHBOURS).min(last)])),
+        );
         for frame in frames.clone() {
-            let around = known[frame / MOMENT - frames.start / MOMENT..].first_chunk();
-            let [a, b, c, d, e] = around.expect("so many are known");
-            see(&if frame.is_multiple_of(MOMENT) {
+            let around = buffer[frame / MOMENT - frames.start / MOMENT..].first_chunk();
+            let [a, b, c, d, e] = around.expect("the buffer has five postures per frame");
+            visit(&if frame.is_multiple_of(MOMENT) {
                 at_moment([a, b, c, d, e])
             } else {
                 between_moments([b, c, d, e])
@@ -84,38 +92,38 @@ impl Rehearsal {
     pub(super) fn new<T: AsRef<[CanonicalPose]>>(
         takes: impl IntoIterator<Item = T>,
     ) -> Result<Self, MemoryError> {
-        let (mut found, mut starts) = (Vec::new(), vec![0]);
+        let (mut takes_read, mut starts) = (Vec::new(), vec![0]);
         for poses in takes {
             let poses = poses.as_ref();
-            let frames = starts[found.len()] + poses.len();
+            let frames = starts[takes_read.len()] + poses.len();
             if poses.is_empty() {
-                return Err(refused(
+                return Err(takes_error(
                     "at least one, each with a frame".to_owned(),
                     "one of none",
                 ));
             }
-            if frames > MOST_FRAMES {
-                return Err(refused(
-                    format!("at most {MOST_FRAMES} frames in all"),
+            if frames > MAX_FRAMES {
+                return Err(takes_error(
+                    format!("at most {MAX_FRAMES} frames in all"),
                     &frames.to_string(),
                 ));
             }
-            found.push(Take::of(poses));
+            takes_read.push(Take::of(poses));
             starts.push(frames);
         }
-        if found.is_empty() {
-            return Err(refused("at least one, each with a frame".to_owned(), "none"));
+        if takes_read.is_empty() {
+            return Err(takes_error("at least one, each with a frame".to_owned(), "none"));
         }
-        let spread = spread(&found);
-        let scale = |numbers: usize| Scale {
-            // Who stands still all the time differs by a few centimetres all the same.
-            place: spread(0, numbers).max(1e-3 * numbers as f32),
-            velocity: spread(1, numbers).max(3e-3 * numbers as f32),
+        let spread = spread(&takes_read);
+        let scale = |coordinates: usize| Scale {
+            // Someone who stands still all the time differs by a few centimetres too.
+            place: spread(0, coordinates).max(1e-3 * coordinates as f32),
+            velocity: spread(1, coordinates).max(3e-3 * coordinates as f32),
         };
         Ok(Self {
             whole: scale(2 * ENDS),
             ends: scale(ENDS),
-            takes: found,
+            takes: takes_read,
             starts,
         })
     }
@@ -124,12 +132,12 @@ impl Rehearsal {
         self.takes.len()
     }
 
-    /// The frames of a take, numbered through all takes, as all frames here are.
+    /// The frames of a take, numbered through all takes, as all frames here.
     pub(super) fn frames(&self, take: usize) -> Range<usize> {
         self.starts[take]..self.starts[take + 1]
     }
 
-    pub(super) fn all(&self) -> usize {
+    pub(super) fn frame_count(&self) -> usize {
         self.starts[self.takes()]
     }
 
@@ -137,25 +145,25 @@ impl Rehearsal {
         self.starts.partition_point(|start| *start <= frame) - 1
     }
 
-    /// The mean posture and the velocity at each of these frames of a take; `known` is room to work in.
+    /// Calls `visit` with the mean posture and the velocity at each of these frames of a take; `buffer` is reused memory.
     #[inline(always)]
-    pub(super) fn seen(
+    pub(super) fn for_each_frame(
         &self,
         take: usize,
         frames: Range<usize>,
-        known: &mut Vec<Posture>,
-        see: impl FnMut(&[Posture; 2]),
+        buffer: &mut Vec<Posture>,
+        visit: impl FnMut(&[Posture; 2]),
     ) {
         let start = self.starts[take];
-        self.takes[take].seen(frames.start - start..frames.end - start, known, see);
+        self.takes[take].for_each_frame(frames.start - start..frames.end - start, buffer, visit);
     }
 
-    /// The posture at a moment of a take as it is, not the mean over its neighbours.
+    /// The posture at a moment of a take, not averaged over its neighbours.
     pub(super) fn moment(&self, take: usize, moment: usize) -> Option<Posture> {
         self.takes[take].postures.get(moment).map(metres)
     }
 
-    /// The pose at a frame or just before it.
+    /// The pose at a frame, or at the frame before it if that is not stored.
     pub(super) fn pose(&self, take: usize, frame: usize) -> &KeptPose {
         &self.takes[take].poses[(frame - self.starts[take]) / MOMENT]
     }
@@ -166,7 +174,7 @@ impl Rehearsal {
     }
 }
 
-fn refused(expected: String, given: &str) -> MemoryError {
+fn takes_error(expected: String, given: &str) -> MemoryError {
     MemoryError::Shape {
         what: "takes",
         expected,
@@ -174,15 +182,16 @@ fn refused(expected: String, given: &str) -> MemoryError {
     }
 }
 
-/// Twice the summed variances of the first numbers of postures (0) and velocities (1): what two draws are apart.
+/// Returns a function of kind (0 postures, 1 velocities) and number of coordinates: twice the summed variances, the
+/// mean squared difference of two random moments.
 fn spread(takes: &[Take]) -> impl Fn(usize, usize) -> f32 + use<> {
-    let mut known = Vec::new();
-    let mut each = |act: &mut dyn FnMut(usize, usize, f64)| {
+    let mut buffer = Vec::new();
+    let mut each = |visit: &mut dyn FnMut(usize, usize, f64)| {
         for take in takes {
-            take.seen(0..take.frames, &mut known, |seen| {
-                for (what, posture) in seen.iter().enumerate() {
+            take.for_each_frame(0..take.frames, &mut buffer, |observed| {
+                for (kind, posture) in observed.iter().enumerate() {
                     for (n, v) in posture[..2 * ENDS].iter().enumerate() {
-                        act(what, n, f64::from(*v));
+                        visit(kind, n, f64::from(*v));
                     }
                 }
             });
@@ -190,7 +199,7 @@ fn spread(takes: &[Take]) -> impl Fn(usize, usize) -> f32 + use<> {
     };
     let count = takes.iter().map(|take| take.frames).sum::<usize>() as f64;
     let (mut means, mut squares) = ([[0.0; 2 * ENDS]; 2], [[0.0; 2 * ENDS]; 2]);
-    each(&mut |what, n, v| means[what][n] += v / count);
-    each(&mut |what, n, v| squares[what][n] += (v - means[what][n]).powi(2) / count);
-    move |what, numbers| (2.0 * squares[what][..numbers].iter().sum::<f64>()) as f32
+    each(&mut |kind, n, v| means[kind][n] += v / count);
+    each(&mut |kind, n, v| squares[kind][n] += (v - means[kind][n]).powi(2) / count);
+    move |kind, coordinates| (2.0 * squares[kind][..coordinates].iter().sum::<f64>()) as f32
 }

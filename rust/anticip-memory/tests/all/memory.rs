@@ -1,11 +1,11 @@
-//! What is said does not depend on when the memory learns.
+//! Outputs do not depend on when the memory learns.
 
 use anticip_memory::{
     Memory, MixedForecast, ModelRows, Origin, Rotations, TEACHER_REACH, TEACHER_START, Teacher,
 };
 use proptest::prelude::*;
 
-/// A body whose joints swing, each at its own pace.
+/// A pose whose joints swing, each at its own pace.
 fn pose(frame: usize) -> Rotations {
     let t = frame as f64 / 50.0;
     std::array::from_fn(|joint| {
@@ -15,13 +15,13 @@ fn pose(frame: usize) -> Rotations {
     })
 }
 
-fn says(frame: usize) -> ModelRows {
+fn model_rows(frame: usize) -> ModelRows {
     std::array::from_fn(|p| std::array::from_fn(|h| (0.1 * (frame + 3 * p + h) as f32).sin().abs()))
 }
 
 #[derive(Debug, Clone)]
-enum Act {
-    /// So many frames, with or without a model.
+enum Step {
+    /// A number of frames, with or without a model.
     Play(usize, bool),
     Imagine(usize),
     Learning(bool),
@@ -31,44 +31,47 @@ enum Act {
     Count,
 }
 
-fn acts() -> impl Strategy<Value = Act> {
+fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (1_usize..60, any::<bool>()).prop_map(|(frames, model)| Act::Play(frames, model)),
-        2 => (0_usize..99).prop_map(Act::Imagine),
-        2 => any::<bool>().prop_map(Act::Learning),
-        1 => Just(Act::Reset),
-        1 => Just(Act::Clear),
-        1 => Just(Act::Rehearse),
-        1 => Just(Act::Count),
+        6 => (1_usize..60, any::<bool>()).prop_map(|(frames, model)| Step::Play(frames, model)),
+        2 => (0_usize..99).prop_map(Step::Imagine),
+        2 => any::<bool>().prop_map(Step::Learning),
+        1 => Just(Step::Reset),
+        1 => Just(Step::Clear),
+        1 => Just(Step::Rehearse),
+        1 => Just(Step::Count),
     ]
 }
 
-/// Everything that came out, and what is remembered in the end. `learns` says after which of the calls to learn.
-fn said(acts: &[Act], mut learns: impl FnMut() -> bool) -> (Vec<MixedForecast>, Vec<usize>, Vec<Origin>) {
+/// All outputs of the steps, and the stored moments at the end. `learns` decides after which calls to learn.
+fn outputs(
+    steps: &[Step],
+    mut learns: impl FnMut() -> bool,
+) -> (Vec<MixedForecast>, Vec<usize>, Vec<Origin>) {
     let mut memory = Memory::new(150).expect("a capacity");
-    let (mut said, mut counts) = (Vec::new(), Vec::new());
+    let (mut outputs, mut counts) = (Vec::new(), Vec::new());
     let mut frame = 0;
-    for act in acts {
-        match *act {
-            Act::Play(frames, model) => {
+    for step in steps {
+        match *step {
+            Step::Play(frames, model) => {
                 for _ in 0..frames {
-                    let rows = says(frame);
-                    said.push(memory.push(&pose(frame), model.then_some(&rows), None));
+                    let rows = model_rows(frame);
+                    outputs.push(memory.push(&pose(frame), model.then_some(&rows), None));
                     frame += 1;
                     if learns() {
                         memory.learn();
                     }
                 }
             }
-            Act::Imagine(what) => said.push(memory.imagine(Some(&says(what)))),
-            Act::Learning(learning) => memory.set_learning(learning),
-            Act::Reset => memory.reset(),
-            Act::Clear => memory.clear(false),
-            Act::Rehearse => {
+            Step::Imagine(what) => outputs.push(memory.imagine(Some(&model_rows(what)))),
+            Step::Learning(learning) => memory.set_learning(learning),
+            Step::Reset => memory.reset(),
+            Step::Clear => memory.clear(false),
+            Step::Rehearse => {
                 let take: Vec<Rotations> = (0..80).map(pose).collect();
                 counts.push(usize::from(memory.rehearse("take", &take).is_ok()));
             }
-            Act::Count => counts.push(memory.store().len()),
+            Step::Count => counts.push(memory.store().len()),
         }
         if learns() {
             memory.learn();
@@ -76,7 +79,7 @@ fn said(acts: &[Act], mut learns: impl FnMut() -> bool) -> (Vec<MixedForecast>, 
     }
     let store = memory.store();
     let origins = store.in_order().map(|slot| store.origin(slot)).collect();
-    (said, counts, origins)
+    (outputs, counts, origins)
 }
 
 proptest! {
@@ -84,14 +87,14 @@ proptest! {
 
     #[test]
     fn what_is_said_does_not_depend_on_when_it_learns(
-        more in prop::collection::vec(acts(), 1..24), when in prop::collection::vec(any::<bool>(), 1..50)
+        more in prop::collection::vec(steps(), 1..24), choices in prop::collection::vec(any::<bool>(), 1..50)
     ) {
-        let mut acts = vec![Act::Play(250, true)];
-        acts.extend(more);
-        let never = said(&acts, || false);
-        prop_assert_eq!(&said(&acts, || true), &never);
-        let mut turns = when.iter().cycle();
-        prop_assert_eq!(&said(&acts, || turns.next().copied().unwrap_or(false)), &never);
+        let mut steps = vec![Step::Play(250, true)];
+        steps.extend(more);
+        let without = outputs(&steps, || false);
+        prop_assert_eq!(&outputs(&steps, || true), &without);
+        let mut turns = choices.iter().cycle();
+        prop_assert_eq!(&outputs(&steps, || turns.next().copied().unwrap_or(false)), &without);
     }
 }
 
@@ -99,19 +102,19 @@ proptest! {
 fn the_teacher_speaks_in_time_and_each_take_afresh() {
     let mut teacher = Teacher::default();
     let mut take = || {
-        let mut said = Vec::new();
+        let mut outputs = Vec::new();
         for frame in 0..300 {
-            teacher.push(&pose(frame), |row| said.push(row));
-            let wanted = if frame < TEACHER_START {
+            teacher.push(&pose(frame), |row| outputs.push(row));
+            let expected = if frame < TEACHER_START {
                 0
             } else {
                 frame + 1 - TEACHER_REACH
             };
-            assert_eq!(said.len(), wanted);
+            assert_eq!(outputs.len(), expected);
         }
-        teacher.finish(|row| said.push(row));
-        assert_eq!(said.len(), 300);
-        said
+        teacher.finish(|row| outputs.push(row));
+        assert_eq!(outputs.len(), 300);
+        outputs
     };
     assert_eq!(take(), take());
 }

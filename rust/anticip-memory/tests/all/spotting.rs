@@ -1,4 +1,4 @@
-//! Gestures that were taught are found while they last, at other tempi too; nothing else is.
+//! Taught gestures are found while under way, at other tempi too; nothing else is.
 
 use anticip_memory::{Spotted, Spotter};
 use anticip_motion::CanonicalPose;
@@ -6,8 +6,9 @@ use proptest::prelude::*;
 
 use crate::following::{Movement, RATE, path};
 
-/// The seconds of a movement that are the gesture, and how much livelier it is than what is rehearsed.
+/// The seconds of a movement that are the gesture.
 const GESTURE: std::ops::Range<f64> = 2.0..3.5;
+/// How much faster the movement is than in the tests of following.
 const LIVELY: f64 = 3.0;
 
 fn spotter(movements: &[Movement]) -> Spotter {
@@ -32,25 +33,25 @@ fn spot(spotter: &mut Spotter, movement: Movement, path: &[f64]) -> Vec<Vec<Opti
         .collect()
 }
 
-/// What is wrong with how one of two gestures is told of at this tempo, if anything.
-fn wrong(seed: u64, tempo: f64) -> Option<String> {
+/// Describes what is wrong with how one of two gestures is reported at this tempo, if anything.
+fn problem(seed: u64, tempo: f64) -> Option<String> {
     let path = path(0.5, &[(tempo, 4.5 / tempo)]);
-    let told = spot(
+    let reported = spot(
         &mut spotter(&[Movement(seed), Movement(!seed)]),
         Movement(seed),
         &path,
     );
-    let Some(entered) = told.iter().position(|told| told[0].is_some()) else {
+    let Some(entered) = reported.iter().position(|reported| reported[0].is_some()) else {
         return Some(format!("never found: {seed}"));
     };
     let share = (path[entered] - GESTURE.start) / (GESTURE.end - GESTURE.start);
     let mut last = 0.0;
     let mut fits = (0.1..0.8).contains(&share);
-    for (told, seconds) in told.iter().zip(&path).skip(entered) {
-        let Some(spotted) = told[0] else { break };
-        let off = f64::from(spotted.seconds) - (GESTURE.end - seconds) / tempo;
-        // As taught, within a fifth of a second; another tempo is believed only bit by bit.
-        fits &= off.abs() < 0.2 + 1.8 * (tempo - 1.0).abs();
+    for (reported, seconds) in reported.iter().zip(&path).skip(entered) {
+        let Some(spotted) = reported[0] else { break };
+        let error = f64::from(spotted.seconds) - (GESTURE.end - seconds) / tempo;
+        // Within 0.2 s at the taught tempo; another tempo is estimated only gradually.
+        fits &= error.abs() < 0.2 + 1.8 * (tempo - 1.0).abs();
         fits &= (0.0..=1.0).contains(&spotted.progress) && (0.0..=1.0).contains(&spotted.likely);
         last = *seconds;
     }
@@ -58,15 +59,15 @@ fn wrong(seed: u64, tempo: f64) -> Option<String> {
     (!fits).then(|| format!("seed {seed}, tempo {tempo}: from {share} of it to {last} s"))
 }
 
-/// Of movements as they are drawn a few in a thousand are like themselves elsewhere: not one in a hundred may be.
+/// A few in a thousand random movements resemble themselves elsewhere; fewer than one in a hundred may fail.
 #[test]
 fn a_gesture_is_found_while_it_lasts_with_its_end() {
-    let drawn = (1..=300_u64).map(|i| {
+    let problems = (1..=300_u64).map(|i| {
         let seed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        wrong(seed, 0.7 + 0.7 * i as f64 / 300.0)
+        problem(seed, 0.7 + 0.7 * i as f64 / 300.0)
     });
-    let wrong: Vec<String> = drawn.flatten().collect();
-    assert!(wrong.len() < 3, "{wrong:#?}");
+    let problems: Vec<String> = problems.flatten().collect();
+    assert!(problems.len() < 3, "{problems:#?}");
 }
 
 proptest! {
@@ -75,8 +76,8 @@ proptest! {
     #[test]
     fn what_was_not_taught_is_not_found(seed in any::<u64>()) {
         let path = path(0.0, &[(1.0, 20.0)]);
-        let told = spot(&mut spotter(&[Movement(seed)]), Movement(!seed), &path);
-        prop_assert!(told.iter().all(|told| told[0].is_none()));
+        let reported = spot(&mut spotter(&[Movement(seed)]), Movement(!seed), &path);
+        prop_assert!(reported.iter().all(|reported| reported[0].is_none()));
     }
 
     #[test]
@@ -97,7 +98,7 @@ fn a_spotter_says_what_it_cannot_take() {
     let long = Movement(1).take(10.1);
     let many: Vec<(usize, &[CanonicalPose])> = vec![(0, &take); 201];
     let one: &[(usize, &[CanonicalPose])] = &[(0, &take)];
-    for (takes, thresholds, at, says) in [
+    for (takes, thresholds, at, message) in [
         (one, &[0.1][..], 0.05, "at: expected 0.1 to 0.8"),
         (one, &[f64::NAN], 0.3, "thresholds: expected"),
         (one, &[0.1, 0.1], 0.3, "some of each of 2 gestures"),
@@ -106,7 +107,9 @@ fn a_spotter_says_what_it_cannot_take() {
         (&many, &[0.1], 0.3, "at most 200"),
         (&[], &[], 0.3, "some of each of 0 gestures"),
     ] {
-        let said = Spotter::new(takes, thresholds, at).expect_err(says).to_string();
-        assert!(said.contains(says), "{said}");
+        let error = Spotter::new(takes, thresholds, at)
+            .expect_err(message)
+            .to_string();
+        assert!(error.contains(message), "{error}");
     }
 }
