@@ -30,8 +30,8 @@ const FRAME_S: f64 = 0.02;
 
 /// A vector of any length; `neutral` is its value when there is no performer.
 ///
-/// Shapers run after the smoothing, so that gates stay sharp, and before the fades on signal loss and of the modes,
-/// which go to neutral whatever the shape.
+/// Shapers run after the smoothing, so that gates stay sharp, and before the fades on signal loss and of the
+/// modes, which go to neutral whatever the shape.
 #[derive(Debug, Clone)]
 pub struct Channel {
     /// Smooths the input.

@@ -93,8 +93,8 @@ impl Desk {
 
     /// Uses mapping outputs from the next frame on.
     ///
-    /// `places` are the indices of the outputs among the eight parameters, `None` for an extra output. `smoothing`,
-    /// `neutral` and `from` (the starting values) have one entry per extra output.
+    /// `places` are the indices of the outputs among the eight parameters, `None` for an extra output.
+    /// `smoothing`, `neutral` and `from` (the starting values) have one entry per extra output.
     pub fn set_mapping(
         &mut self,
         places: Vec<Option<usize>>,
@@ -181,7 +181,8 @@ impl Desk {
         self.channels().for_each(Channel::restart);
     }
 
-    /// Eases from `heard`, the values last sent (recent outputs were not), for the eight and the extra outputs.
+    /// Eases from `heard`, the values last sent (recent outputs were not), for the eight and the extra
+    /// outputs.
     pub fn resume(&mut self, heard: &Parameters, extras: &[f64]) {
         self.main.resume(heard);
         if let Some(channel) = self.extra.as_mut().filter(|c| c.out().len() == extras.len()) {
@@ -207,8 +208,9 @@ impl Desk {
 
     /// The output for a frame, `dt` seconds of source time after the last.
     ///
-    /// Without model output (there is none, or it is late) the scalars play. `taught` are the mapping's values, one per
-    /// place; without them the mapping's extra outputs hold. `activity` is 0 while the body stands still.
+    /// Without model output (there is none, or it is late) the scalars play. `taught` are the mapping's
+    /// values, one per place; without them the mapping's extra outputs hold. `activity` is 0 while the body
+    /// stands still.
     pub fn play(
         &mut self,
         output: Option<&ModelOutputWithLeads<'_>>,
@@ -249,11 +251,12 @@ impl Desk {
         self.output(target, events, dt)
     }
 
-    /// The output without a new frame, `dt` seconds after the last call, from the newest frame's model output.
+    /// The output without a new frame, `dt` seconds after the last call, from the newest frame's model
+    /// output.
     ///
-    /// `away` is the time since that frame in seconds: the forecast is read that much farther ahead (blending towards
-    /// held and mean values with distance is already part of it). Without model output, and for mapping outputs, the
-    /// last values hold.
+    /// `away` is the time since that frame in seconds: the forecast is read that much farther ahead (blending
+    /// towards held and mean values with distance is already part of it). Without model output, and for
+    /// mapping outputs, the last values hold.
     pub fn bridge(&mut self, output: Option<&ModelOutputWithLeads<'_>>, away: f64, dt: f64) -> Out {
         let mut target = self.frame_target;
         let mut events = Vec::new();

@@ -8,13 +8,13 @@ const BEAT: usize = 0;
 const BEAT_BINS: usize = 5;
 /// Number of window positions searched for a beat.
 const SEARCH_BINS: usize = 8;
-/// Maximum time that an event may wait for the gate, in milliseconds. Chosen together with the threshold, as are
-/// the next three.
+/// Maximum time that an event may wait for the gate, in milliseconds. Chosen together with the threshold, as
+/// are the next three.
 const MAX_WAIT_MS: f64 = 100.0;
 /// Number of bins at the end of the reach in which an event must fall.
 const WINDOW_BINS: usize = 7;
-/// Minimum chance to announce an event that may also come sooner than the window, or a beat before its last moment
-/// where the frame asks for a longer lead.
+/// Minimum chance to announce an event that may also come sooner than the window, or a beat before its last
+/// moment where the frame asks for a longer lead.
 const MIN_EARLY_CHANCE: f64 = 0.6;
 /// Neighbours on each side that count towards a bin.
 const NEIGHBOURS: usize = 2;
@@ -67,7 +67,8 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// Thresholds and refractory seconds per event kind; gate threshold (`theta`, 0..1) and maximum wait in frames; reach.
+    /// Thresholds and refractory seconds per event kind; gate threshold (`theta`, 0..1) and maximum wait in
+    /// frames; reach.
     #[must_use]
     pub fn new(
         thresholds: [f64; EVENT_COUNT],
@@ -110,7 +111,8 @@ impl Trigger {
 
     /// The events of a frame, `dt` seconds after the last; cancellations come first.
     ///
-    /// `hazards[kind][bin]` is the probability that the event falls into the bin if it has not come before it.
+    /// `hazards[kind][bin]` is the probability that the event falls into the bin if it has not come before
+    /// it.
     pub fn step(&mut self, hazards: [&[f64]; EVENT_COUNT], gate: f64, lead_ms: f64, dt: f64) -> Vec<Event> {
         let mut out = Vec::new();
         if !self.announced.is_empty() {
@@ -285,8 +287,8 @@ fn bin_chances(row: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Centre, in bins, of the five neighbouring bins from `first` on with the largest total probability; of the range
-/// between the first and the last such centre where several are equal.
+/// Centre, in bins, of the five neighbouring bins from `first` on with the largest total probability; of the
+/// range between the first and the last such centre where several are equal.
 fn likeliest_bin(masses: &[f64], first: usize) -> f64 {
     let total_around = |b: usize| {
         mass_between(
@@ -305,7 +307,8 @@ fn likeliest_bin(masses: &[f64], first: usize) -> f64 {
     first as f64 + 0.5 * (nearest + farthest + 1) as f64
 }
 
-/// Whether the gate is open after `waited` frames: `gate > theta (1 - 0.5 waited / max_wait)` or `waited >= max_wait`.
+/// Whether the gate is open after `waited` frames: `gate > theta (1 - 0.5 waited / max_wait)` or `waited >=
+/// max_wait`.
 fn gate_opens(theta: f64, max_wait: u32, waited: u32, gate: f64) -> bool {
     gate > theta * (1.0 - 0.5 * f64::from(waited) / f64::from(max_wait)) || waited >= max_wait
 }

@@ -1,15 +1,15 @@
 //! How far ahead of now the parameters are read: a fixed time, or the measured delay from movement to sound.
 //!
-//! Leads depend only on frames and commands, so that a replay gives the same bits: sound delays measured while
-//! playing arrive as commands, which are recorded.
+//! Leads depend only on frames and commands, so that a replay gives the same bits: sound delays measured
+//! while playing arrive as commands, which are recorded.
 
 use crate::vectors::{HORIZONS_MS, PARAMETER_COUNT, Parameters};
 
-/// How late the model's loudness at horizon 0 is where movement does not repeat, in milliseconds: 20 to 40 in the
-/// clips of `bench sound` (docs/latency.md), none in walking.
+/// How late the model's loudness at horizon 0 is where movement does not repeat, in milliseconds: 20 to 40 in
+/// the clips of `bench sound` (docs/latency.md), none in walking.
 const MODEL_LAG_MS: f64 = 30.0;
-/// A parameter is read at its full lead while its predictable fraction is at least this, and at proportionally less
-/// below it.
+/// A parameter is read at its full lead while its predictable fraction is at least this, and at
+/// proportionally less below it.
 const FULL_LEAD_TRUST: f64 = 0.5;
 /// Maximum change of a lead, in milliseconds per frame.
 const MAX_STEP_MS: f64 = 0.5;
@@ -26,8 +26,8 @@ pub type Trust = [[f32; TRUST_HORIZONS_MS.len()]; PARAMETER_COUNT];
 
 /// The lead of each parameter, 0 to 400 ms.
 ///
-/// An automatic lead is the sum of the frame's age when sent, the delay from sending to sound, and the lags of suit,
-/// model and smoothing; it is reduced where the model cannot predict that far ahead.
+/// An automatic lead is the sum of the frame's age when sent, the delay from sending to sound, and the lags
+/// of suit, model and smoothing; it is reduced where the model cannot predict that far ahead.
 #[derive(Debug, Clone)]
 pub struct Lead {
     /// 0 to 400 ms; `None` if automatic.

@@ -1,8 +1,9 @@
-//! From model output to control values: leads, smoothing, shaping, fades on signal loss, freeze and stop, events.
+//! From model output to control values: leads, smoothing, shaping, fades on signal loss, freeze and stop,
+//! events.
 //!
-//! Conventions: values are in 0..1. The eight sound parameters are in vocabulary order; model forecasts hold them
-//! at the horizons [`HORIZONS_MS`]. Times are in seconds unless the name says otherwise. Nothing here reads a
-//! clock: outputs depend only on the values and times passed in.
+//! Conventions: values are in 0..1. The eight sound parameters are in vocabulary order; model forecasts hold
+//! them at the horizons [`HORIZONS_MS`]. Times are in seconds unless the name says otherwise. Nothing here
+//! reads a clock: outputs depend only on the values and times passed in.
 #![forbid(unsafe_code)]
 
 mod channel;

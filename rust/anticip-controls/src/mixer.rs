@@ -50,8 +50,8 @@ impl Mixer {
         }
     }
 
-    /// The output for a frame, `dt` seconds of source time after the last; see [`Desk::play`]. Nothing is learned from
-    /// a `guessed` frame.
+    /// The output for a frame, `dt` seconds of source time after the last; see [`Desk::play`]. Nothing is
+    /// learned from a `guessed` frame.
     pub fn play(
         &mut self,
         model_output: Option<&ModelOutput>,

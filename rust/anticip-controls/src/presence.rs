@@ -2,8 +2,8 @@
 
 use crate::crossfade::{Crossfade, ease, mix};
 
-/// On signal loss the values hold for `hold` seconds, then fade to neutral within `fade`; when frames return, the
-/// output catches up within `catch_up`.
+/// On signal loss the values hold for `hold` seconds, then fade to neutral within `fade`; when frames return,
+/// the output catches up within `catch_up`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Silence {
     /// Seconds, at least 0.
@@ -56,7 +56,8 @@ impl Presence {
 
     /// The output for a frame with these values, `dt` seconds after the last one, eased in after a gap.
     ///
-    /// It depends only on the times of the frames, not on how often [`Presence::silence`] was called between them.
+    /// It depends only on the times of the frames, not on how often [`Presence::silence`] was called between
+    /// them.
     pub fn live(&mut self, values: &mut [f64], mut dt: f64) {
         if dt > GAP_S {
             let held = self.after_silence(dt);

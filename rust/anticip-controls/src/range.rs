@@ -1,7 +1,7 @@
 //! Performer range: maps the part of the model's scale that a performer uses to the full audible range.
 //!
-//! The model's scale is fixed, but some people dance slowly and others run. The parameters that measure how much a
-//! body moves are stretched from the performer's range, by the same map at every lead.
+//! The model's scale is fixed, but some people dance slowly and others run. The parameters that measure how
+//! much a body moves are stretched from the performer's range, by the same map at every lead.
 
 use crate::vectors::{BRIGHTNESS, LOUDNESS, PARAMETER_COUNT, Parameters, Reach};
 
@@ -42,8 +42,8 @@ impl Span {
 
     /// The stretching map of this span: 0 up to `still`, 0.1 at `low`, 0.75 at `high`, 1 at 1.
     ///
-    /// The more octaves a range spans, the more its lower half is lifted, so that slow movement is audible before it
-    /// is loud.
+    /// The more octaves a range spans, the more its lower half is lifted, so that slow movement is audible
+    /// before it is loud.
     #[must_use]
     pub fn reach(&self, place: usize) -> Reach {
         let top = self.high.max(self.still + MIN_WIDTH).min(MAX_TOP);
@@ -59,8 +59,8 @@ impl Span {
     }
 }
 
-/// Initial span of an unknown performer, and the minimum of every learned `low` and `high`: someone who moves little
-/// is not made as loud as someone who dances.
+/// Initial span of an unknown performer, and the minimum of every learned `low` and `high`: someone who moves
+/// little is not made as loud as someone who dances.
 const DEFAULT_SPAN: Span = Span {
     still: 0.02,
     low: 0.06,

@@ -13,7 +13,8 @@ pub struct Shape {
     pub threshold: Option<f64>,
     /// An open gate closes when the value falls this far below the threshold.
     pub hysteresis: f64,
-    /// Whether the output flips between 0 and 1 each time the gate opens; the threshold is 0.5 if there is none.
+    /// Whether the output flips between 0 and 1 each time the gate opens; the threshold is 0.5 if there is
+    /// none.
     pub toggle: bool,
     /// Number of output levels, evenly spaced from 0 to 1; at least 2.
     pub steps: Option<u32>,

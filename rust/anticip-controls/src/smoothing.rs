@@ -32,9 +32,9 @@ const SPEED_CUTOFF: f64 = 1.0;
 
 /// Smooths a vector whose frames come at varying intervals.
 ///
-/// The output never leaves the hull of its targets, and a constant target is approached from one side only: the
-/// critically damped spring is solved exactly and stops at a target that it would otherwise overshoot because the
-/// target moved towards it. This holds however the smoother is retuned on the way.
+/// The output never leaves the hull of its targets, and a constant target is approached from one side only:
+/// the critically damped spring is solved exactly and stops at a target that it would otherwise overshoot
+/// because the target moved towards it. This holds however the smoother is retuned on the way.
 #[derive(Debug, Clone)]
 pub struct Smoother {
     settings: Vec<Smoothing>,
@@ -82,7 +82,8 @@ impl Smoother {
         }
     }
 
-    /// Smooths `target` in place, `dt` seconds after the last step; a non-finite target holds the current value.
+    /// Smooths `target` in place, `dt` seconds after the last step; a non-finite target holds the current
+    /// value.
     pub fn step(&mut self, target: &mut [f64], dt: f64) {
         if !self.has_value {
             self.has_value = true;

@@ -1,4 +1,5 @@
-//! Vectors of the eight parameters: read from a forecast, mapped from the scalars, stretched to the performer's range.
+//! Vectors of the eight parameters: read from a forecast, mapped from the scalars, stretched to the
+//! performer's range.
 
 /// Number of sound parameters.
 pub const PARAMETER_COUNT: usize = 8;
@@ -45,8 +46,8 @@ pub fn at_lead(forecast: &Forecast, leads_ms: &Parameters) -> Parameters {
 
 /// The parameters from the scalars alone, used when there is no model output or it is late.
 ///
-/// A still performer is silent, novelty away from the centre of the recent range is loud, an uncertain course is
-/// dense, an unsteady one rough.
+/// A still performer is silent, novelty away from the centre of the recent range is loud, an uncertain course
+/// is dense, an unsteady one rough.
 #[must_use]
 pub fn scalar_mapping(scalars: &[f64; SCALAR_COUNT]) -> Parameters {
     let [c, u, t, r, p, n, st] = scalars.map(|x| if x.is_finite() { x } else { 0.0 });

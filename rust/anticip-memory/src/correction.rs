@@ -1,8 +1,9 @@
 //! A linear correction of the model, learned while playing, from how simple rival forecasts differ from it.
 //!
-//! Ridge regression of the model's error on the rivals' differences from the model, by recursive least squares with
-//! forgetting (errors count half after the mixing's half-life). It starts as no correction; the ridge is in
-//! proportion to how far rivals and model differ, so that small movements are corrected like large ones.
+//! Ridge regression of the model's error on the rivals' differences from the model, by recursive least
+//! squares with forgetting (errors count half after the mixing's half-life). It starts as no correction; the
+//! ridge is in proportion to how far rivals and model differ, so that small movements are corrected like
+//! large ones.
 
 /// Number of rivals.
 pub(crate) const RIVALS: usize = 4;

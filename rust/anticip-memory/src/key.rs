@@ -39,13 +39,13 @@ const POSTURE_AGO: [usize; 2] = [0, 6];
 /// Number of values in a posture: positions of all joints but the hips.
 const POSTURE_SIZE: usize = 3 * (JOINT_COUNT - 1);
 
-/// The key of a moment: seven blocks of the eight parameters, times two (undelayed now and 60, 160, 300, 500 ms ago;
-/// delayed by 60 ms; mean over 1 s), then the joint positions now and 120 ms ago, relative to the hips, without
-/// heading, in metres; all in units of 1/1024.
+/// The key of a moment: seven blocks of the eight parameters, times two (undelayed now and 60, 160, 300, 500
+/// ms ago; delayed by 60 ms; mean over 1 s), then the joint positions now and 120 ms ago, relative to the
+/// hips, without heading, in metres; all in units of 1/1024.
 pub type Key = [i16; KEY_SIZE];
 
-/// A key as it is stored: the values of its own moment, and those that repeat the own values of earlier moments of
-/// the take and need not be stored. Padded with zeros to full SIMD lanes.
+/// A key as it is stored: the values of its own moment, and those that repeat the own values of earlier
+/// moments of the take and need not be stored. Padded with zeros to full SIMD lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Split {
     /// Undelayed parameters now and 60 ms ago, delayed parameters, means; positions now.
@@ -61,7 +61,8 @@ pub(crate) type Own = [i16; OWN_SIZE];
 const EARLIER_SIZE: usize = 88;
 pub(crate) type Earlier = [i16; EARLIER_SIZE];
 
-/// Where the [`Earlier`] values start in a key, where they end, and where they continue to the end of the key.
+/// Where the [`Earlier`] values start in a key, where they end, and where they continue to the end of the
+/// key.
 const EARLIER_RANGES: [usize; 3] = [
     2 * PARAMETER_COUNT,
     PARAMETER_AGO.len() * PARAMETER_COUNT,
@@ -116,8 +117,8 @@ pub(crate) fn distance(a: &Split, own: &Own, earlier: &Earlier) -> f32 {
 
 #[inline(always)]
 fn squares<const N: usize>(a: &[i16; N], b: &[i16; N]) -> i32 {
-    // Each difference fits 16 bits. The sum of all squares fits 32 bits unsigned; SIMD adds only signed integers, so
-    // it wraps and is read as unsigned by the caller.
+    // Each difference fits 16 bits. The sum of all squares fits 32 bits unsigned; SIMD adds only signed
+    // integers, so it wraps and is read as unsigned by the caller.
     let differences = a.iter().zip(b).map(|(&a, &b)| i32::from(a - b));
     differences.map(|d| d * d).fold(0, i32::wrapping_add)
 }
@@ -196,7 +197,8 @@ impl KeyMaker {
         Some(key)
     }
 
-    /// The joint positions turned so that the hips face forward (swing-twist decomposition, without the vertical twist).
+    /// The joint positions turned so that the hips face forward (swing-twist decomposition, without the
+    /// vertical twist).
     fn without_heading(&mut self, [w, _, y, _]: [f64; 4], body: &Body) -> [f64; POSTURE_SIZE] {
         let length = w.hypot(y);
         if length > 1e-6 {

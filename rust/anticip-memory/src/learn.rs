@@ -53,7 +53,8 @@ impl FeatureExtractor {
 pub(crate) struct TaughtFrame {
     pub(crate) frame: usize,
     pub(crate) parameters: [f64; PARAMETER_COUNT],
-    /// The moment that has this frame as its farthest horizon, if it is learned: frame, key, and what followed.
+    /// The moment that has this frame as its farthest horizon, if it is learned: frame, key, and what
+    /// followed.
     pub(crate) moment: Option<(usize, Key, Followed)>,
 }
 
@@ -88,7 +89,8 @@ impl Default for Learner {
 }
 
 impl Learner {
-    /// Adds a frame, whose moment is learned if `learned`; calls `emit` with each frame for which the teacher is done.
+    /// Adds a frame, whose moment is learned if `learned`; calls `emit` with each frame for which the teacher
+    /// is done.
     pub(crate) fn push(&mut self, frame: &FrameFeatures, learned: bool, mut emit: impl FnMut(TaughtFrame)) {
         let pending = &mut self.pending;
         if let Some(moment) = moment_at(pending.frames) {

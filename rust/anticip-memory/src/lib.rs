@@ -1,8 +1,8 @@
 //! Memory of what a performer did before, and forecasts from it of what comes next.
 //!
-//! Conventions: frames are those of the 50 Hz grid ([`RATE`]); a pose is 22 canonical rotations; the eight sound
-//! parameters are in 0..1; times ahead and behind are counted in frames. Nothing looks ahead: a frame is learned once
-//! all frames that the teacher needs for it have arrived.
+//! Conventions: frames are those of the 50 Hz grid ([`RATE`]); a pose is 22 canonical rotations; the eight
+//! sound parameters are in 0..1; times ahead and behind are counted in frames. Nothing looks ahead: a frame
+//! is learned once all frames that the teacher needs for it have arrived.
 #![forbid(unsafe_code)]
 
 mod correction;

@@ -21,8 +21,8 @@ pub type ModelRows = [[f32; MODEL_HORIZONS]; PARAMETER_COUNT];
 const H: usize = HORIZONS.len();
 /// The first mixed horizon of the model; all later ones are mixed too.
 const FIRST_MIXED: usize = MODEL_HORIZONS - H;
-/// Share of the correction at the first mixed horizon that is applied to each horizon before it; chosen on unseen
-/// performers.
+/// Share of the correction at the first mixed horizon that is applied to each horizon before it; chosen on
+/// unseen performers.
 const EARLY_SHARE: [f64; FIRST_MIXED] = [0.4, 0.6];
 /// Squared distance added to the nearest moment's as the scale on which weights of moments fall.
 const DISTANCE_SCALE: f64 = 0.001;
@@ -123,8 +123,8 @@ impl Memory {
         self.learning = learning;
     }
 
-    /// Adds the next frame and returns its forecast. `model` is the model's output for the frame, `place` the performer's
-    /// place in the rehearsed takes, if known (`place.take` is the number of the take).
+    /// Adds the next frame and returns its forecast. `model` is the model's output for the frame, `place` the
+    /// performer's place in the rehearsed takes, if known (`place.take` is the number of the take).
     pub fn push(
         &mut self,
         pose: &Rotations,
@@ -161,8 +161,8 @@ impl Memory {
         forecast
     }
 
-    /// Learns from the newest frame. Optional: the next [`Self::push`] does it otherwise, with the same result; calling it
-    /// moves the work out of that frame.
+    /// Learns from the newest frame. Optional: the next [`Self::push`] does it otherwise, with the same
+    /// result; calling it moves the work out of that frame.
     pub fn learn(&mut self) {
         if let Some(features) = self.unlearned.take() {
             let note_taught = note_taught(&mut self.store, &mut self.mixing, self.take);
@@ -170,8 +170,8 @@ impl Memory {
         }
     }
 
-    /// The forecast if the model had this output for the newest frame, or for a frame extrapolated from it; changes no
-    /// state.
+    /// The forecast if the model had this output for the newest frame, or for a frame extrapolated from it;
+    /// changes no state.
     #[must_use]
     pub fn imagine(&self, model: Option<&ModelRows>) -> MixedForecast {
         let mut forecast = MixedForecast::default();
@@ -194,8 +194,8 @@ impl Memory {
         forecast
     }
 
-    /// Runs the code of [`Self::push`] on scratch states and discards the result, so that the next frame finds data and
-    /// code in the caches. Returns what [`Self::imagine`] returns.
+    /// Runs the code of [`Self::push`] on scratch states and discards the result, so that the next frame
+    /// finds data and code in the caches. Returns what [`Self::imagine`] returns.
     #[must_use]
     pub fn prewarm(&self, pose: &Rotations, model: Option<&ModelRows>) -> MixedForecast {
         if let Some(key) = self.extractor.clone().push(pose).key {
@@ -249,7 +249,8 @@ impl Memory {
         })
     }
 
-    /// Ends the take; the next frame starts another. Stored moments and the learned weights of the experts stay.
+    /// Ends the take; the next frame starts another. Stored moments and the learned weights of the experts
+    /// stay.
     pub fn reset(&mut self) {
         self.learn();
         self.learner
@@ -270,7 +271,8 @@ impl Memory {
     /// Stores a whole take permanently, under a name. Does not affect the stream.
     ///
     /// # Errors
-    /// If there is no room, or if moments of the stream have been learned, which would no longer be the newest.
+    /// If there is no room, or if moments of the stream have been learned, which would no longer be the
+    /// newest.
     pub fn rehearse(&mut self, name: &str, take: &[Rotations]) -> Result<(), MemoryError> {
         self.learn();
         if self.store.len() > self.store.rehearsed() {

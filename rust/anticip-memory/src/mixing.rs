@@ -1,17 +1,18 @@
 //! Mixing of experts by measured skill: whoever was right lately counts most.
 //!
-//! For every parameter and horizon the weight of an expert is its prior times exp(-rate * loss), where the loss is the
-//! sum of its errors beyond those of the best expert, with a half-life of ten seconds (Hedge; Freund and Schapire
-//! 1997), relative to the best one's mean error: being 10 % worse counts alike in small movements and in large ones.
-//! An expert without a value is charged the mixture's error (Freund and others 1997): it neither gains nor loses.
+//! For every parameter and horizon the weight of an expert is its prior times exp(-rate * loss), where the
+//! loss is the sum of its errors beyond those of the best expert, with a half-life of ten seconds (Hedge;
+//! Freund and Schapire 1997), relative to the best one's mean error: being 10 % worse counts alike in small
+//! movements and in large ones. An expert without a value is charged the mixture's error (Freund and others
+//! 1997): it neither gains nor loses.
 
 use anticip_motion::twin::Ring;
 
 use crate::correction::{Correction, RIVALS};
 use crate::{HORIZONS, PARAMETER_COUNT};
 
-/// Number of experts: the model, the corrected model, two from memory, two from the place in a rehearsal, three
-/// holds, two means, and a half hold, half mean.
+/// Number of experts: the model, the corrected model, two from memory, two from the place in a rehearsal,
+/// three holds, two means, and a half hold, half mean.
 pub(crate) const EXPERTS: usize = 12;
 /// The number of experts that forecast, which come first; the others only hold or average.
 const FORECASTS: usize = 6;
@@ -48,7 +49,8 @@ pub(crate) struct Mixing {
     /// Discounted number of frames in the losses.
     counts: [f64; H],
     corrections: [[Correction; H]; PARAMETER_COUNT],
-    /// Log weights, because an expert without a value may be better than all others by more than a float can hold.
+    /// Log weights, because an expert without a value may be better than all others by more than a float can
+    /// hold.
     scores: [[[f64; EXPERTS]; H]; PARAMETER_COUNT],
     /// Recent expert values, one ring per horizon.
     forecasts: [Ring<COLUMN>; H],
@@ -125,8 +127,8 @@ impl Mixing {
         expert_values
     }
 
-    /// The mixed value of a parameter at a horizon, 0..1 whatever the model says, and the share of forecasts in it.
-    /// `place_trust` (0..1) scales the experts that use the place.
+    /// The mixed value of a parameter at a horizon, 0..1 whatever the model says, and the share of forecasts
+    /// in it. `place_trust` (0..1) scales the experts that use the place.
     pub(crate) fn mix(
         &self,
         parameter: usize,

@@ -1,9 +1,9 @@
 //! Search for the nearest earlier moments, with a bounded amount of work per frame.
 //!
-//! A moment that was near one frame ago is still near, or the one after it is: the best of the last frame and their
-//! neighbours in time are compared again. In addition a sweep compares the sketches of every second moment, a fixed
-//! number per frame; moments that their sketch does not rule out are compared in full. A memory of a few minutes is
-//! swept completely in every frame.
+//! A moment that was near one frame ago is still near, or the one after it is: the best of the last frame and
+//! their neighbours in time are compared again. In addition a sweep compares the sketches of every second
+//! moment, a fixed number per frame; moments that their sketch does not rule out are compared in full. A
+//! memory of a few minutes is swept completely in every frame.
 
 use pulp::Arch;
 
@@ -128,7 +128,8 @@ impl Near {
     }
 }
 
-/// Maximum squared distance of sketches, in units of a key squared, at which a moment can be among the nearest.
+/// Maximum squared distance of sketches, in units of a key squared, at which a moment can be among the
+/// nearest.
 fn max_sketch_distance(best: &[Near]) -> i32 {
     let farthest = best
         .get(NEAREST - 1)

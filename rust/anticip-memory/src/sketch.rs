@@ -1,8 +1,8 @@
 //! A sketch of a key: its projection onto a few directions in which keys differ most.
 //!
-//! The directions are orthonormal, so two sketches are never farther apart than their keys: a moment whose sketch is
-//! farther than the nearest key found so far can be skipped. Keys differ most in the mean and trend of the
-//! parameters, then in hands and toes.
+//! The directions are orthonormal, so two sketches are never farther apart than their keys: a moment whose
+//! sketch is farther than the nearest key found so far can be skipped. Keys differ most in the mean and trend
+//! of the parameters, then in hands and toes.
 
 use crate::PARAMETER_COUNT;
 use crate::key::{KEY_SIZE, Key};

@@ -40,13 +40,15 @@ struct Run {
     len: usize,
 }
 
-/// Moments of a performer. Rehearsed moments stay; of the others the oldest are overwritten when the store is full.
+/// Moments of a performer. Rehearsed moments stay; of the others the oldest are overwritten when the store is
+/// full.
 ///
-/// All memory is allocated at the start, as zeroed pages that the operating system provides on first use. Hence the
-/// vectors of plain numbers: vectors of arrays or structs would be zeroed element by element.
+/// All memory is allocated at the start, as zeroed pages that the operating system provides on first use.
+/// Hence the vectors of plain numbers: vectors of arrays or structs would be zeroed element by element.
 ///
-/// Of a key only the values of its own moment are stored. The values that it repeats are read from earlier moments,
-/// unless these do not exist: at the start of a take, after a pause in learning, and where they were just overwritten.
+/// Of a key only the values of its own moment are stored. The values that it repeats are read from earlier
+/// moments, unless these do not exist: at the start of a take, after a pause in learning, and where they were
+/// just overwritten.
 #[derive(Debug, Clone)]
 pub struct Store {
     capacity: usize,
@@ -159,8 +161,8 @@ impl Store {
         self.rehearsed = self.len;
     }
 
-    /// The teacher's parameters at a frame of a rehearsed take, interpolated, 0..1; `None` where no moment covers it: in
-    /// the first 0.6 s of a take and after its end.
+    /// The teacher's parameters at a frame of a rehearsed take, interpolated, 0..1; `None` where no moment
+    /// covers it: in the first 0.6 s of a take and after its end.
     pub(crate) fn parameters(&self, take: u32, frame: f64) -> Option<[f64; PARAMETER_COUNT]> {
         HORIZONS.into_iter().enumerate().find_map(|(h, ahead)| {
             let at = frame - ahead as f64;
@@ -317,7 +319,8 @@ impl Store {
     /// Replaces all moments by rehearsed ones.
     ///
     /// # Errors
-    /// If there are more moments than room, the array lengths do not match, or a value is out of range for a key.
+    /// If there are more moments than room, the array lengths do not match, or a value is out of range for a
+    /// key.
     pub fn restore(&mut self, keys: &[i16], followed: &[u16], origins: &[Origin]) -> Result<(), MemoryError> {
         let moments = origins.len();
         for (what, actual, expected) in [
@@ -424,7 +427,8 @@ mod tests {
     }
 
     proptest! {
-        /// Keys are complete whatever was paused, overwritten or cleared before, however little of them is stored.
+        /// Keys are complete whatever was paused, overwritten or cleared before, however little of them is
+        /// stored.
         #[test]
         fn every_key_is_whole(
             capacity in 1_usize..60, rehearsed in 0_usize..40,

@@ -1,8 +1,8 @@
 //! The offline teacher as a stream: its output for a frame, as soon as all frames it depends on have arrived.
 //!
-//! Zero-phase throughout: every filter is a symmetric Gaussian, truncated and renormalised at both ends of a take,
-//! every difference is central (one-sided in the first and the last frame), and the periodicity compares equally long
-//! stretches of past and future.
+//! Zero-phase throughout: every filter is a symmetric Gaussian, truncated and renormalised at both ends of a
+//! take, every difference is central (one-sided in the first and the last frame), and the periodicity
+//! compares equally long stretches of past and future.
 
 use anticip_motion::kinematics::ENDS;
 use anticip_motion::twin::Ring;
@@ -15,8 +15,8 @@ use anticip_motion::twin::measures::{
 use crate::gaussian::Gaussian;
 use crate::{PARAMETER_COUNT, RATE};
 
-/// Frames after a frame on which the teacher's output for it depends: 5 to smooth positions and 1 to differentiate
-/// them, 30 for the longest period, 27 to smooth its periodicity.
+/// Frames after a frame on which the teacher's output for it depends: 5 to smooth positions and 1 to
+/// differentiate them, 30 for the longest period, 27 to smooth its periodicity.
 pub const TEACHER_REACH: usize = 63;
 
 /// A take must be longer than this, in frames, for every period to be tested. Until then there is no output.
@@ -27,8 +27,8 @@ const RING_SIZE: usize = 128;
 
 const END_SIZE: usize = 3 * ENDS.len();
 
-/// The teacher's parameters of a take, frame by frame; each comes [`TEACHER_REACH`] frames late, the first ones when
-/// the take is longer than [`TEACHER_START`].
+/// The teacher's parameters of a take, frame by frame; each comes [`TEACHER_REACH`] frames late, the first
+/// ones when the take is longer than [`TEACHER_START`].
 #[derive(Debug, Clone)]
 pub struct Teacher {
     motion: Gaussian,
@@ -145,7 +145,8 @@ impl Teacher {
         }
     }
 
-    /// How well the movement repeats around frame `at`, per period; zeros where a period extends beyond the take.
+    /// How well the movement repeats around frame `at`, per period; zeros where a period extends beyond the
+    /// take.
     fn terms_at(&self, at: usize) -> [f64; 2 * LAGS] {
         let mut row = [0.0; 2 * LAGS];
         for (slot, lag) in row.as_chunks_mut().0.iter_mut().zip(lags()) {

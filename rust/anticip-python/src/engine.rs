@@ -1,7 +1,7 @@
 //! One performer's way from a datagram to control values: one call of Python's a datagram.
 //!
-//! The parts are those that Python has as well, each behind its own lock; they work while the interpreter is let go, but
-//! for what Python brings itself: another front end, another model's backend, a taught mapping.
+//! The parts are those that Python has as well, each behind its own lock; they work while the interpreter is
+//! let go, but for what Python brings itself: another front end, another model's backend, a taught mapping.
 
 pub(crate) mod frame_result;
 mod model;
@@ -34,7 +34,8 @@ enum Front {
     Other(Py<PyAny>),
 }
 
-/// What was done before, and where in what was rehearsed a frame is; takes by the number that the memory has for them.
+/// What was done before, and where in what was rehearsed a frame is; takes by the number that the memory has
+/// for them.
 struct Remembering {
     memory: Py<PyMemory>,
     follower: Option<Py<PyFollower>>,
@@ -400,8 +401,8 @@ impl PyEngine {
         slot
     }
 
-    /// What goes out; `None` where the frame's turn has passed: the forecast spoke for it, and what it says counts from
-    /// the next frame on.
+    /// What goes out; `None` where the frame's turn has passed: the forecast spoke for it, and what it says
+    /// counts from the next frame on.
     fn play(
         &self,
         py: Python<'_>,

@@ -1,35 +1,35 @@
-//! A pool of two-operator FM bells (Chowning 1973): the grains of `density` and the ring of an onset.
+//! A pool of two-operator FM bells (Chowning 1973): random notes by `density`, and the ring of an onset.
 
 use fundsp::audionode::AudioNode;
 use fundsp::buffer::BufferVec;
 use fundsp::oscillator::Sine;
 
 use crate::control::FRAME;
-use crate::tone::running;
+use crate::tone::with_sample_rate;
 
-/// Bells that can sound at once.
-const POOL: usize = 12;
-/// Rise of a bell, seconds.
-const ATTACK: f32 = 0.003;
-/// Envelope below which a bell has ended (-50 dB); it is subtracted, so the end is no step.
-const END: f32 = 0.003;
-/// Modulation index below which a bell is a sine.
-const PURE: f32 = 0.002;
+/// Number of bells that can sound at once.
+const MAX_BELLS: usize = 12;
+/// Rise time of a bell, seconds.
+const ATTACK_S: f32 = 0.003;
+/// Envelope below which a bell has ended (-50 dB); subtracted, so that the end is not a step.
+const END_LEVEL: f32 = 0.003;
+/// Modulation index below which a bell is rendered as a sine.
+const MIN_INDEX: f32 = 0.002;
 
-/// What a bell is struck with.
+/// Parameters of a bell stroke.
 #[derive(Clone, Copy)]
 pub(crate) struct Stroke {
     /// Hz.
     pub(crate) frequency: f32,
-    /// Modulator to carrier.
+    /// Modulator frequency relative to the carrier.
     pub(crate) ratio: f32,
-    /// Modulation index at the stroke.
+    /// Modulation index at the start.
     pub(crate) index: f32,
     /// Peak amplitude.
     pub(crate) amplitude: f32,
     /// Time constant of the decay, seconds.
     pub(crate) decay: f32,
-    /// Weights of the left and right channel.
+    /// Gains of the left and right channel.
     pub(crate) weights: [f32; 2],
 }
 
@@ -41,13 +41,13 @@ struct Bell {
     envelope: f32,
     fall: f32,
     rise: f32,
-    sounding: bool,
+    is_active: bool,
 }
 
-/// The pool.
+/// A pool of bells.
 #[derive(Clone)]
 pub(crate) struct Bells {
-    bells: [Bell; POOL],
+    bells: [Bell; MAX_BELLS],
     input: BufferVec,
     output: BufferVec,
     sample_rate: f32,
@@ -55,7 +55,7 @@ pub(crate) struct Bells {
 
 impl Bells {
     pub(crate) fn new(sample_rate: f64) -> Self {
-        let sine = || running(Sine::with_phase(0.0), sample_rate);
+        let sine = || with_sample_rate(Sine::with_phase(0.0), sample_rate);
         Self {
             bells: core::array::from_fn(|_| Bell {
                 carrier: sine(),
@@ -71,7 +71,7 @@ impl Bells {
                 envelope: 0.0,
                 fall: 0.0,
                 rise: 0.0,
-                sounding: false,
+                is_active: false,
             }),
             input: BufferVec::new(1),
             output: BufferVec::new(1),
@@ -81,17 +81,17 @@ impl Bells {
 
     pub(crate) fn reset(&mut self) {
         for bell in &mut self.bells {
-            bell.sounding = false;
+            bell.is_active = false;
         }
     }
 
-    /// Strikes a free bell; with none free the stroke is not heard (taking one that sounds would click).
+    /// Starts a free bell; dropped if none is free (reusing a sounding one would click).
     pub(crate) fn strike(&mut self, stroke: Stroke) {
         let nyquist = 0.5 * self.sample_rate;
         if stroke.frequency > 0.8 * nyquist {
             return;
         }
-        let Some(bell) = self.bells.iter_mut().find(|bell| !bell.sounding) else {
+        let Some(bell) = self.bells.iter_mut().find(|bell| !bell.is_active) else {
             return;
         };
         bell.carrier.reset();
@@ -100,13 +100,13 @@ impl Bells {
         bell.envelope = 1.0;
         bell.fall = (-1.0 / (stroke.decay * self.sample_rate)).exp();
         bell.rise = 0.0;
-        bell.sounding = true;
+        bell.is_active = true;
     }
 
     /// Adds a frame of every sounding bell to `output`.
     pub(crate) fn render(&mut self, output: &mut [[f32; 2]; FRAME]) {
-        let rise = 1.0 / (ATTACK * self.sample_rate);
-        for bell in self.bells.iter_mut().filter(|bell| bell.sounding) {
+        let rise = 1.0 / (ATTACK_S * self.sample_rate);
+        for bell in self.bells.iter_mut().filter(|bell| bell.is_active) {
             let Stroke {
                 frequency,
                 ratio,
@@ -117,15 +117,15 @@ impl Bells {
             } = bell.stroke;
             let modulator = frequency * ratio;
             let depth = |envelope: f32| index * envelope * envelope * envelope;
-            if depth(bell.envelope) > PURE {
+            if depth(bell.envelope) > MIN_INDEX {
                 self.input.buffer_mut().channel_f32_mut(0).fill(modulator);
                 bell.modulator
                     .process(FRAME, &self.input.buffer_ref(), &mut self.output.buffer_mut());
-                // The modulation fades with the cube of the envelope: bright at the stroke, a sine in the end.
+                // The modulation decays with the cube of the envelope: bright at first, a sine at the end.
                 let mut envelope = bell.envelope;
-                let swing = self.output.buffer_mut().channel_f32_mut(0);
-                let bent = self.input.buffer_mut().channel_f32_mut(0);
-                for (f, m) in bent.iter_mut().zip(swing.iter()) {
+                let modulation = self.output.buffer_mut().channel_f32_mut(0);
+                let frequencies = self.input.buffer_mut().channel_f32_mut(0);
+                for (f, m) in frequencies.iter_mut().zip(modulation.iter()) {
                     *f = frequency + modulator * depth(envelope) * *m;
                     envelope *= bell.fall;
                 }
@@ -136,13 +136,13 @@ impl Bells {
                 .process(FRAME, &self.input.buffer_ref(), &mut self.output.buffer_mut());
             let tone = self.output.buffer_mut().channel_f32_mut(0);
             for (y, x) in output.iter_mut().zip(tone.iter()) {
-                let level = (bell.envelope - END).max(0.0) * bell.rise * amplitude;
+                let level = (bell.envelope - END_LEVEL).max(0.0) * bell.rise * amplitude;
                 y[0] += x * level * weights[0];
                 y[1] += x * level * weights[1];
                 bell.envelope *= bell.fall;
                 bell.rise = (bell.rise + rise).min(1.0);
             }
-            bell.sounding = bell.envelope > END;
+            bell.is_active = bell.envelope > END_LEVEL;
         }
     }
 }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_bell_that_would_fold_over_is_not_struck() {
         let rate = 48_000.0;
-        let heard = |frequency: f32| {
+        let is_heard = |frequency: f32| {
             let mut bells = Bells::new(rate);
             let mut output = [[0.0; 2]; FRAME];
             bells.strike(Stroke {
@@ -170,8 +170,8 @@ mod tests {
                 .iter()
                 .any(|[left, right]| *left != 0.0 && *right == 0.5 * left)
         };
-        assert!(heard(440.0));
-        assert!(heard(0.79 * 24_000.0));
-        assert!(!heard(0.81 * 24_000.0));
+        assert!(is_heard(440.0));
+        assert!(is_heard(0.79 * 24_000.0));
+        assert!(!is_heard(0.81 * 24_000.0));
     }
 }

@@ -1,4 +1,4 @@
-//! Control signals: smoothed once a frame, drawn as straight lines within it.
+//! Control signals: smoothed once per frame, linear within it.
 
 use core::ops::{Add, Mul};
 
@@ -7,7 +7,8 @@ use fundsp::MAX_BUFFER_SIZE;
 /// Samples in a frame: the grid on which controls move (fundsp's block size).
 pub const FRAME: usize = MAX_BUFFER_SIZE;
 
-/// A control over one frame: a straight line from the end of the last frame to the end of this one.
+/// A control over one frame, linear from the value at the end of the last frame to that at the end of this
+/// one.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Line {
     pub(crate) from: f32,
@@ -28,7 +29,7 @@ impl Line {
         self.from + (self.to - self.from) * ((i + 1) as f32 / FRAME as f32)
     }
 
-    /// The line between the images of both ends.
+    /// The line between the mapped ends.
     pub(crate) fn map(self, f: impl Fn(f32) -> f32) -> Self {
         Self {
             from: f(self.from),
@@ -51,7 +52,7 @@ impl Add for Line {
 impl Mul for Line {
     type Output = Self;
 
-    /// The line between the products of both ends.
+    /// The line between the products of the ends.
     fn mul(self, other: Self) -> Self {
         Self {
             from: self.from * other.from,
@@ -60,7 +61,8 @@ impl Mul for Line {
     }
 }
 
-/// Critically damped follower, solved exactly for a target held over a frame: no overshoot from rest, no drift.
+/// Critically damped follower, solved exactly for a constant target over a frame: no overshoot from rest, no
+/// drift.
 #[derive(Clone)]
 pub(crate) struct Smoother {
     value: f32,
@@ -71,7 +73,7 @@ pub(crate) struct Smoother {
 }
 
 impl Smoother {
-    /// `tau` seconds: 95 % of a step is reached after 4.7 `tau`.
+    /// `tau` is in seconds: 95 % of a step is reached after 4.7 `tau`.
     pub(crate) fn new(tau: f32, sample_rate: f64) -> Self {
         let dt = (FRAME as f64 / sample_rate) as f32;
         let omega = 1.0 / tau;
@@ -84,20 +86,20 @@ impl Smoother {
         }
     }
 
-    /// Jumps to `value` and rests there.
+    /// Jumps to `value` and stays there.
     pub(crate) fn jump(&mut self, value: f32) {
         self.value = value;
         self.velocity = 0.0;
     }
 
-    /// One frame towards `target`.
+    /// Moves one frame towards `target`.
     pub(crate) fn step(&mut self, target: f32) -> Line {
         let from = self.value;
         let error = self.value - target;
         let slope = self.velocity + self.omega * error;
         self.value = target + (error + slope * self.dt) * self.decay;
         self.velocity = (self.velocity - self.omega * slope * self.dt) * self.decay;
-        // Coming to rest keeps denormals out and makes a fade end in exact zeros.
+        // Settling exactly avoids denormals and makes a fade end in exact zeros.
         if (self.value - target).abs() < 1e-6 && (self.velocity * self.dt).abs() < 1e-6 {
             self.jump(target);
         }
@@ -105,10 +107,14 @@ impl Smoother {
     }
 }
 
-/// What is left of a lift after so many of its time constants. It ends before it is a denormal number, which rounding
-/// would keep from falling any farther.
-pub(crate) fn fallen(lift: f32, by: f32) -> f32 {
-    if lift < 1e-20 { 0.0 } else { lift * (-by).exp() }
+/// An exponentially decaying value after `time_constants`. It is set to 0 before it becomes denormal, where
+/// rounding would keep it from decaying further.
+pub(crate) fn decayed(value: f32, time_constants: f32) -> f32 {
+    if value < 1e-20 {
+        0.0
+    } else {
+        value * (-time_constants).exp()
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! What can be wrong with a call.
+//! Errors of this crate.
 
-/// Everything a caller can get wrong.
+/// Errors of this crate. Every message states what was expected and what was received.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SynthError {
-    /// The sample rate is not one the voice runs at.
+    /// The sample rate is out of range.
     #[error("sample rate: expected 8000 to 192000 Hz, got {0}")]
     SampleRate(f64),
     /// No parameter has this index.
@@ -18,27 +18,27 @@ pub enum SynthError {
     /// Interleaved stereo needs an even number of samples.
     #[error("stereo block: expected an even number of samples, got {0}")]
     Block(usize),
-    /// Time ahead of an event or length of a fade.
+    /// The delay of an event or the duration of a fade is out of range.
     #[error("seconds: expected 0 to 60, got {0}")]
     Seconds(f64),
-    /// Too many events wait for their time.
+    /// The event queue is full.
     #[error("event queue: {0} events are waiting already, this one was dropped")]
     QueueFull(usize),
-    /// Key, scale, tuning or chords.
+    /// Key, scale, tuning or chords are out of range.
     #[error("{0}")]
     Harmony(&'static str),
     /// No preset has this name.
     #[error("preset: expected one of {known}, got {got:?}")]
     Preset {
-        /// What was asked for.
+        /// The requested name.
         got: String,
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
-    /// A folder of samples that cannot be used.
+    /// The samples cannot be used.
     #[error("samples: {0}")]
     Samples(String),
-    /// A preset that plays samples, where there are none.
+    /// The preset plays samples, and there are none.
     #[error("preset granular: it needs a folder of sounds ([synth] samples in the rig, or --samples FOLDER)")]
     NoSamples,
 }

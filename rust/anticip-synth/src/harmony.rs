@@ -1,12 +1,13 @@
-//! Key, scale, tuning and chords: from a parameter to a frequency.
+//! Key, scale, tuning and chords: from a pitch parameter to a frequency.
 
 use fundsp::math::smooth3;
 
 use crate::error::SynthError;
 
-/// Most notes in an octave, and most chords.
-const NOTES: usize = 12;
-const CHORDS: usize = 8;
+/// Maximum number of notes per octave.
+const MAX_NOTES: usize = 12;
+/// Maximum number of chords.
+const MAX_CHORDS: usize = 8;
 /// Octaves from pitch 0 to pitch 1.
 const OCTAVES: f32 = 3.0;
 /// Five-limit ratios of the twelve semitones.
@@ -25,10 +26,10 @@ const JUST: [f32; 12] = [
     15.0 / 8.0,
 ];
 
-/// The usual lowest note, MIDI number: D2.
-const TONIC: f32 = 38.0;
+/// Default lowest note, as a MIDI number: D2.
+const DEFAULT_TONIC: f32 = 38.0;
 
-/// Scales by name, semitones above the tonic.
+/// Scales by name, in semitones above the tonic.
 pub const SCALES: [(&str, &[f32]); 12] = [
     ("dorian", &[0.0, 2.0, 3.0, 5.0, 7.0, 9.0, 10.0]),
     ("major", &[0.0, 2.0, 4.0, 5.0, 7.0, 9.0, 11.0]),
@@ -47,8 +48,9 @@ pub const SCALES: [(&str, &[f32]); 12] = [
     ),
 ];
 
-/// Steps of a seven-note scale above the note, for three voices; phrases walk through them.
-const USUAL: [[f32; 3]; 5] = [
+/// Default chords: steps of a seven-note scale above the note, for three voices; each phrase moves to the
+/// next.
+const DEFAULT_CHORDS: [[f32; 3]; 5] = [
     [0.0, 4.0, 7.0],
     [0.0, 2.0, 4.0],
     [0.0, 3.0, 7.0],
@@ -56,41 +58,41 @@ const USUAL: [[f32; 3]; 5] = [
     [0.0, 2.0, 6.0],
 ];
 
-/// What the notes are; D dorian from D2 in equal temperament unless told otherwise.
+/// Key, scale, tuning and chords. The default is D dorian from D2 in equal temperament.
 #[derive(Clone, Debug)]
 pub struct Harmony {
-    scale: [f32; NOTES],
-    notes: usize,
+    scale: [f32; MAX_NOTES],
+    note_count: usize,
     tonic: f32,
     a4: f32,
-    chords: [[f32; 3]; CHORDS],
-    count: usize,
+    chords: [[f32; 3]; MAX_CHORDS],
+    chord_count: usize,
 }
 
 impl Default for Harmony {
     fn default() -> Self {
-        let mut scale = [0.0; NOTES];
+        let mut scale = [0.0; MAX_NOTES];
         scale[..7].copy_from_slice(SCALES[0].1);
-        let mut chords = [[0.0; 3]; CHORDS];
-        chords[..USUAL.len()].copy_from_slice(&USUAL);
+        let mut chords = [[0.0; 3]; MAX_CHORDS];
+        chords[..DEFAULT_CHORDS.len()].copy_from_slice(&DEFAULT_CHORDS);
         Self {
             scale,
-            notes: 7,
-            tonic: TONIC,
+            note_count: 7,
+            tonic: DEFAULT_TONIC,
             a4: 440.0,
             chords,
-            count: USUAL.len(),
+            chord_count: DEFAULT_CHORDS.len(),
         }
     }
 }
 
 impl Harmony {
-    /// `tonic` is the MIDI number of the lowest note, `scale` the semitones above it within the octave (rising
-    /// from 0, fractions allowed), `just` tunes whole semitones to five-limit ratios above the tonic, `a4` is in
-    /// Hz, `chords` are steps of the scale above the note (empty: the usual ones).
+    /// `tonic` is the MIDI number of the lowest note, `scale` the semitones above it within the octave
+    /// (rising from 0, fractions allowed), `just` tunes whole semitones to five-limit ratios above the tonic,
+    /// `a4` is in Hz, `chords` are steps of the scale above the note (empty for the default ones).
     ///
     /// # Errors
-    /// [`SynthError::Harmony`] names what is out of range.
+    /// [`SynthError::Harmony`] if an argument is out of range.
     pub fn new(
         tonic: f32,
         scale: &[f32],
@@ -101,9 +103,9 @@ impl Harmony {
         if !(24.0..=60.0).contains(&tonic) {
             return Err(SynthError::Harmony("tonic: expected MIDI number 24 to 60"));
         }
-        let rising = scale.windows(2).all(|pair| pair[0] < pair[1]);
-        let inside = scale.first() == Some(&0.0) && scale.last().is_some_and(|last| *last < 12.0);
-        if scale.len() > NOTES || !rising || !inside {
+        let is_rising = scale.windows(2).all(|pair| pair[0] < pair[1]);
+        let is_in_octave = scale.first() == Some(&0.0) && scale.last().is_some_and(|last| *last < 12.0);
+        if scale.len() > MAX_NOTES || !is_rising || !is_in_octave {
             return Err(SynthError::Harmony(
                 "scale: expected 1 to 12 semitones that rise from 0 and stay below 12",
             ));
@@ -111,73 +113,73 @@ impl Harmony {
         if !(380.0..=500.0).contains(&a4) {
             return Err(SynthError::Harmony("a4: expected 380 to 500 Hz"));
         }
-        if chords.len() > CHORDS || !chords.iter().flatten().all(|step| step.abs() <= 24.0) {
+        if chords.len() > MAX_CHORDS || !chords.iter().flatten().all(|step| step.abs() <= 24.0) {
             return Err(SynthError::Harmony(
                 "chords: expected at most 8 of three steps from -24 to 24",
             ));
         }
         let mut harmony = Self {
-            notes: scale.len(),
+            note_count: scale.len(),
             tonic,
             a4,
             ..Self::default()
         };
         for (note, semitones) in harmony.scale.iter_mut().zip(scale) {
-            let whole = semitones.fract() == 0.0;
-            *note = if just && whole {
+            let is_whole = semitones.fract() == 0.0;
+            *note = if just && is_whole {
                 12.0 * JUST[*semitones as usize].log2()
             } else {
                 *semitones
             };
         }
         if chords.is_empty() {
-            // The same intervals, as near as the scale has them.
-            let share = harmony.octave() / 7.0;
+            // Approximates the intervals of the default chords in this scale.
+            let steps_ratio = harmony.octave() / 7.0;
             for step in harmony.chords.iter_mut().flatten() {
-                *step = (*step * share).round();
+                *step = (*step * steps_ratio).round();
             }
         } else {
             harmony.chords[..chords.len()].copy_from_slice(chords);
-            harmony.count = chords.len();
+            harmony.chord_count = chords.len();
         }
         Ok(harmony)
     }
 
-    /// Octaves that the lowest note lies above the usual one.
-    pub(crate) fn raised(&self) -> f32 {
-        (self.tonic - TONIC) / 12.0
+    /// Octaves of the lowest note above the default one.
+    pub(crate) fn octaves_above_default(&self) -> f32 {
+        (self.tonic - DEFAULT_TONIC) / 12.0
     }
 
-    /// Steps in an octave.
+    /// Steps per octave.
     pub(crate) fn octave(&self) -> f32 {
-        self.notes as f32
+        self.note_count as f32
     }
 
-    /// The chord of a phrase, counted from the beginning.
+    /// The chord after this number of phrases.
     pub(crate) fn chord(&self, phrase: usize) -> [f32; 3] {
-        self.chords[phrase % self.count]
+        self.chords[phrase % self.chord_count]
     }
 
-    /// Scale step of a pitch in 0..1: rests on the notes, glides between them, never falls as pitch rises.
+    /// Scale step of a pitch in 0..1: flat at the notes, gliding between them, never falling as pitch rises.
     pub(crate) fn degree(&self, pitch: f32) -> f32 {
         let d = pitch * (OCTAVES * self.octave());
         let whole = d.floor();
-        let part = ((d - whole - 0.25) * 2.0).clamp(0.0, 1.0);
-        whole + smooth3(part)
+        let fraction = ((d - whole - 0.25) * 2.0).clamp(0.0, 1.0);
+        whole + smooth3(fraction)
     }
 
     /// Frequency of a (fractional) scale step, Hz.
     pub(crate) fn frequency(&self, degree: f32) -> f32 {
         let whole = degree.floor();
-        let part = degree - whole;
-        let notes = self.notes as i32;
+        let fraction = degree - whole;
+        let count = self.note_count as i32;
         let note = |step: i32| {
-            let octave = step.div_euclid(notes);
-            12.0 * octave as f32 + self.scale[step.rem_euclid(notes) as usize]
+            let octave = step.div_euclid(count);
+            12.0 * octave as f32 + self.scale[step.rem_euclid(count) as usize]
         };
         let low = note(whole as i32);
         let high = note(whole as i32 + 1);
-        self.a4 * ((self.tonic + low + part * (high - low) - 69.0) / 12.0).exp2()
+        self.a4 * ((self.tonic + low + fraction * (high - low) - 69.0) / 12.0).exp2()
     }
 }
 
@@ -239,18 +241,18 @@ mod tests {
     #[test]
     fn scales_are_what_their_names_say() {
         let scale = |name: &str| SCALES.iter().find(|(known, _)| *known == name).unwrap().1;
-        // A mode is the scale begun on another of its notes.
+        // A mode is the scale starting on another of its notes.
         let mode = |of: &str, step: usize| -> Vec<f32> {
             let notes = scale(of);
             (0..notes.len())
                 .map(|i| (notes[(i + step) % notes.len()] - notes[step]).rem_euclid(12.0))
                 .collect()
         };
-        let without = |of: &str, left: [usize; 2]| -> Vec<f32> {
+        let without = |of: &str, omitted: [usize; 2]| -> Vec<f32> {
             scale(of)
                 .iter()
                 .enumerate()
-                .filter(|(i, _)| !left.contains(i))
+                .filter(|(i, _)| !omitted.contains(i))
                 .map(|(_, note)| *note)
                 .collect()
         };
@@ -314,28 +316,28 @@ mod tests {
 
     #[test]
     fn chords_rise_from_the_note_and_come_round() {
-        let usual = Harmony::default();
+        let default = Harmony::default();
         for phrase in 0..5 {
-            let [root, middle, top] = usual.chord(phrase);
+            let [root, middle, top] = default.chord(phrase);
             assert!(
                 root == 0.0 && 2.0 <= middle && middle < top && top <= 8.0,
                 "{phrase}"
             );
             assert!(
-                (0..phrase).all(|other| usual.chord(other) != usual.chord(phrase)),
+                (0..phrase).all(|other| default.chord(other) != default.chord(phrase)),
                 "{phrase}"
             );
-            assert_eq!(usual.chord(phrase + 5), usual.chord(phrase));
-            // As near as five notes have them.
+            assert_eq!(default.chord(phrase + 5), default.chord(phrase));
+            // Rounded to the five notes.
             let five = Harmony::new(38.0, SCALES[7].1, false, 440.0, &[]).unwrap();
-            let wanted = usual.chord(phrase).map(|step| (step * 5.0 / 7.0).round());
-            assert_eq!(five.chord(phrase), wanted);
+            let expected = default.chord(phrase).map(|step| (step * 5.0 / 7.0).round());
+            assert_eq!(five.chord(phrase), expected);
         }
-        let mine = [[0.0, 1.0, 24.0], [-24.0, 2.0, 3.0]];
-        let own = Harmony::new(38.0, SCALES[7].1, false, 440.0, &mine).unwrap();
+        let chords = [[0.0, 1.0, 24.0], [-24.0, 2.0, 3.0]];
+        let own = Harmony::new(38.0, SCALES[7].1, false, 440.0, &chords).unwrap();
         assert_eq!(
             [own.chord(0), own.chord(1), own.chord(2)],
-            [mine[0], mine[1], mine[0]]
+            [chords[0], chords[1], chords[0]]
         );
     }
 

@@ -1,4 +1,4 @@
-//! What a drum is made of: membranes (the modes of a circular one, Rossing 2000) and bursts of filtered noise.
+//! Building blocks of drums: membranes (modes of a circular one, Rossing 2000) and bursts of filtered noise.
 
 use fundsp::audionode::AudioNode;
 
@@ -6,7 +6,7 @@ use crate::control::FRAME;
 use crate::modes::{Modes, Partial};
 use crate::tone::{Band, White, band};
 
-/// Modes of an ideal membrane over its lowest: ratio, amplitude, decay.
+/// Modes of an ideal membrane, relative to the lowest: frequency ratio, amplitude, decay.
 const MEMBRANE: [[f32; 3]; 6] = [
     [1.0, 1.0, 1.0],
     [1.59, 0.5, 0.6],
@@ -15,7 +15,8 @@ const MEMBRANE: [[f32; 3]; 6] = [
     [2.65, 0.25, 0.35],
     [2.92, 0.2, 0.3],
 ];
-const BURSTS: usize = 8;
+/// Bursts that can sound at once.
+const MAX_BURSTS: usize = 8;
 
 /// A burst of filtered noise.
 struct Burst {
@@ -28,7 +29,7 @@ struct Burst {
 
 pub(crate) struct Kit {
     modes: Modes,
-    bursts: [Burst; BURSTS],
+    bursts: [Burst; MAX_BURSTS],
     white: White,
     sample_rate: f32,
 }
@@ -57,18 +58,19 @@ impl Kit {
         self.white.reset();
     }
 
+    /// Strikes a membrane with this lowest frequency (Hz) and decay (seconds).
     pub(crate) fn drum(&mut self, frequency: f32, strength: f32, decay: f32, weights: [f32; 2]) {
-        for [ratio, amplitude, share] in MEMBRANE {
+        for [ratio, amplitude, decay_ratio] in MEMBRANE {
             let partial = Partial {
                 frequency: frequency * ratio,
                 amplitude: 0.4 * strength * amplitude,
-                decay: decay * share,
+                decay: decay * decay_ratio,
             };
             self.modes.strike(partial, weights);
         }
     }
 
-    /// With none free it is not heard.
+    /// Starts a burst of noise; dropped if none is free.
     pub(crate) fn noise(&mut self, centre: f32, q: f32, strength: f32, decay: f32, weights: [f32; 2]) {
         let Some(burst) = self.bursts.iter_mut().find(|burst| burst.level <= 0.0) else {
             return;
@@ -81,7 +83,7 @@ impl Kit {
         burst.weights = weights;
     }
 
-    /// Writes a frame of what sounds.
+    /// Writes a frame.
     pub(crate) fn render(&mut self, output: &mut [[f32; 2]; FRAME]) {
         *output = [[0.0; 2]; FRAME];
         self.modes.render(output);

@@ -1,18 +1,20 @@
-//! Look-ahead limiter whose ceiling is a theorem, not a hope.
+//! Look-ahead limiter with a guaranteed ceiling.
 //!
-//! fundsp's limiter follows the peak with three one-pole filters, so a sudden peak passes above its threshold. Here
-//! the gain is the mean of past values, each of which is at most what the sample leaving the delay line, and the
-//! points beside it, need; the mean therefore is, too. The running sum is kept in integers, so it never drifts.
+//! fundsp's limiter follows the peak with three one-pole filters, so that a sudden peak passes above its
+//! threshold. Here the gain is the mean of past values, each of which is at most what the sample leaving the
+//! delay line, and the points next to it, require; so the mean is too. The running sum is kept in integers,
+//! so that it never drifts.
 
-/// -2 dBFS: no sample is ever larger, and what a converter draws between samples stays below -1 dBFS.
+/// Maximum sample value, -2 dBFS; peaks between samples, as a converter reconstructs them, stay below -1
+/// dBFS.
 pub const CEILING: f32 = 0.794_328_2;
 
 /// Look-ahead, seconds.
-const LOOKAHEAD: f64 = 0.002;
-/// Time constant of the return to unity, seconds.
-const RELEASE: f64 = 0.120;
-/// Samples from one until the peak beside it is known.
-const LATE: usize = 4;
+const LOOKAHEAD_S: f64 = 0.002;
+/// Time constant of the return to unity gain, seconds.
+const RELEASE_S: f64 = 0.120;
+/// Samples after which the peak between a sample and the next is known.
+const PEAK_DELAY: usize = 4;
 /// Unity gain as an integer.
 const ONE: u32 = 1 << 24;
 
@@ -20,11 +22,12 @@ const ONE: u32 = 1 << 24;
 #[derive(Clone)]
 pub(crate) struct Limiter {
     delay: Vec<[f32; 2]>,
-    /// The last gains, summed exactly in `sum`: as many as there have been since all that a sample needs was known.
+    /// Ring of the latest gains, summed exactly in `sum`: as many as since everything that a sample requires
+    /// was known.
     gains: Vec<u32>,
     sum: u64,
     newest: usize,
-    /// Increasing run of (sample count, required gain): its head is the minimum over the window.
+    /// Queue of (sample count, required gain) with increasing gains: its head is the minimum over the window.
     queue: Vec<(u64, f32)>,
     head: usize,
     queued: usize,
@@ -32,16 +35,16 @@ pub(crate) struct Limiter {
     count: u64,
     gain: f32,
     release: f32,
-    /// The last samples, for the peak between the two in their middle.
-    recent: [[f32; 2]; 2 * LATE],
+    /// The latest samples, for the peak between the middle two.
+    recent: [[f32; 2]; 2 * PEAK_DELAY],
 }
 
 impl Limiter {
     pub(crate) fn new(sample_rate: f64) -> Self {
-        let length = ((LOOKAHEAD * sample_rate).round() as usize).max(2 * LATE);
+        let length = ((LOOKAHEAD_S * sample_rate).round() as usize).max(2 * PEAK_DELAY);
         let mut limiter = Self {
             delay: vec![[0.0; 2]; length],
-            gains: vec![ONE; length - LATE],
+            gains: vec![ONE; length - PEAK_DELAY],
             sum: 0,
             newest: 0,
             queue: vec![(0, 1.0); length],
@@ -50,14 +53,14 @@ impl Limiter {
             position: 0,
             count: 0,
             gain: 1.0,
-            recent: [[0.0; 2]; 2 * LATE],
-            release: (1.0 - (-1.0 / (RELEASE * sample_rate)).exp()) as f32,
+            recent: [[0.0; 2]; 2 * PEAK_DELAY],
+            release: (1.0 - (-1.0 / (RELEASE_S * sample_rate)).exp()) as f32,
         };
         limiter.reset();
         limiter
     }
 
-    /// Samples by which the output lags the input.
+    /// Latency in samples.
     pub(crate) fn latency(&self) -> usize {
         self.delay.len() - 1
     }
@@ -72,14 +75,14 @@ impl Limiter {
         self.position = 0;
         self.count = 0;
         self.gain = 1.0;
-        self.recent = [[0.0; 2]; 2 * LATE];
+        self.recent = [[0.0; 2]; 2 * PEAK_DELAY];
     }
 
-    /// Largest magnitude half-way between the two samples in the middle of the last eight (Lagrange's polynomial).
+    /// Largest magnitude halfway between the middle two of the last eight samples (Lagrange interpolation).
     #[inline]
-    fn between(&mut self, input: [f32; 2]) -> f32 {
+    fn peak_between_samples(&mut self, input: [f32; 2]) -> f32 {
         self.recent.rotate_left(1);
-        self.recent[2 * LATE - 1] = input;
+        self.recent[2 * PEAK_DELAY - 1] = input;
         let [a, b, c, d, e, f, g, h] = self.recent;
         let half = |k: usize| {
             (1_225.0 * (d[k] + e[k]) - 245.0 * (c[k] + f[k]) + 49.0 * (b[k] + g[k]) - 5.0 * (a[k] + h[k]))
@@ -88,7 +91,7 @@ impl Limiter {
         half(0).abs().max(half(1).abs())
     }
 
-    /// Keeps the running minimum of the required gain over the last `length` samples.
+    /// Minimum of the required gain over the last `length` samples.
     #[inline]
     fn window_minimum(&mut self, required: f32) -> f32 {
         let length = self.delay.len();
@@ -107,11 +110,14 @@ impl Limiter {
 
     #[inline]
     pub(crate) fn tick(&mut self, input: [f32; 2]) -> [f32; 2] {
-        let peak = input[0].abs().max(input[1].abs()).max(self.between(input));
+        let peak = input[0]
+            .abs()
+            .max(input[1].abs())
+            .max(self.peak_between_samples(input));
         let required = if peak > CEILING { CEILING / peak } else { 1.0 };
-        let held = self.window_minimum(required);
-        let risen = self.gain + (1.0 - self.gain) * self.release;
-        self.gain = held.min(risen);
+        let minimum = self.window_minimum(required);
+        let released = self.gain + (1.0 - self.gain) * self.release;
+        self.gain = minimum.min(released);
         let gain = (self.gain * ONE as f32) as u32; // rounds down
         let length = self.delay.len();
         self.sum = self.sum + u64::from(gain) - u64::from(self.gains[self.newest]);
@@ -128,7 +134,7 @@ impl Limiter {
         self.count += 1;
         let oldest = self.delay[self.position];
         let mean = (self.sum as f64 / (u64::from(ONE) * self.gains.len() as u64) as f64) as f32;
-        // The clamp only takes the last rounding of the product.
+        // Only removes the rounding error of the product.
         oldest.map(|x| (x * mean).clamp(-CEILING, CEILING))
     }
 }
@@ -137,7 +143,7 @@ impl Limiter {
 mod tests {
     use super::*;
 
-    /// The product before the final clamp must already obey the ceiling.
+    /// The product before the final clamp already obeys the ceiling.
     #[test]
     fn the_gain_alone_keeps_the_ceiling() {
         let mut limiter = Limiter::new(48_000.0);
@@ -157,10 +163,10 @@ mod tests {
         );
     }
 
-    /// Bursts whose peaks lie between the samples, at once eight times too loud.
+    /// Bursts eight times too loud whose peaks lie between the samples.
     #[test]
     fn the_ceiling_holds_between_the_samples() {
-        let (mut limiter, mut heard) = (Limiter::new(48_000.0), Limiter::new(48_000.0));
+        let (mut limiter, mut meter) = (Limiter::new(48_000.0), Limiter::new(48_000.0));
         for n in 0..20_000_u32 {
             let phase = core::f32::consts::FRAC_PI_2 * (n % 4) as f32 + core::f32::consts::FRAC_PI_4;
             let x = if n % 4_000 < 200 {
@@ -168,7 +174,7 @@ mod tests {
             } else {
                 0.0
             };
-            let peak = heard.between(limiter.tick([x, -x]));
+            let peak = meter.peak_between_samples(limiter.tick([x, -x]));
             assert!(peak <= CEILING * 1.005, "{n}: {peak}");
         }
     }

@@ -1,45 +1,50 @@
-//! What a performer is like over seconds, and the body that an instrument takes from it.
+//! A performer's manner: slow averages of the movement, and the resonances that an instrument derives from
+//! them.
 
 use crate::control::FRAME;
 
-/// What is followed: pitch, roughness, space, pulse, and how fast the hands move.
+/// Number of averaged traits: pitch, roughness, space, pulse, and speed of the hands.
 const TRAITS: usize = 5;
-/// Seconds of full loudness over which the means are taken; what moves softly counts less.
-const MEMORY: f32 = 4.0;
-/// Seconds for which the usual performer counts at the beginning.
-const PRIOR: f32 = 1.0;
-/// Means over sixteen dances, walks and martial arts, and by how much those of one clip differ from them.
+/// Averaging time in seconds at full loudness; soft movement counts less.
+const AVERAGE_S: f32 = 4.0;
+/// Seconds for which the usual performer counts at the start.
+const PRIOR_S: f32 = 1.0;
+/// Means over sixteen dances, walks and martial arts.
 const USUAL: [f32; TRAITS] = [0.65, 0.62, 0.53, 0.27, 0.45];
-const APART: [f32; TRAITS] = [0.15, 0.14, 0.17, 0.1, 0.11];
-/// Octaves by which each trait moves the body's resonances, and dB that it adds to each of the three.
-const SMALL: [f32; TRAITS] = [0.54, -0.51, -0.19, 0.16, -0.17];
-const LIFTS: [[f32; TRAITS]; 3] = [
+/// Standard deviation of each trait between clips.
+const SPREAD: [f32; TRAITS] = [0.15, 0.14, 0.17, 0.1, 0.11];
+/// Octaves by which a deviation of one spread in each trait shifts the resonances.
+const OCTAVE_WEIGHTS: [f32; TRAITS] = [0.54, -0.51, -0.19, 0.16, -0.17];
+/// dB by which it lifts each of the three resonances.
+const LIFT_WEIGHTS: [[f32; TRAITS]; 3] = [
     [-0.3, -7.5, -2.3, 12.5, 0.6],
     [-0.4, 6.9, -9.5, 0.4, 3.7],
     [5.3, 2.6, 2.4, 3.1, 8.0],
 ];
-/// The most that all of them together do.
-const MOST_SMALL: f32 = 1.6;
-const MOST_LIFT: f32 = 12.0;
-/// dB by which an octave, and a dB of each resonance, make a choir louder.
-const EVEN_SMALL: f32 = 1.0;
-const EVEN_LIFTS: [f32; 3] = [0.45, 0.45, 0.16];
+/// Maximum of the shift in octaves.
+const MAX_OCTAVES: f32 = 1.6;
+/// Maximum of each lift in dB.
+const MAX_LIFT: f32 = 12.0;
+/// dB by which an octave of shift makes a choir louder.
+const OCTAVE_GAIN: f32 = 1.0;
+/// dB by which a dB of lift of each resonance makes a choir louder.
+const LIFT_GAINS: [f32; 3] = [0.45, 0.45, 0.16];
 
-/// How a body's resonances differ from those in the middle.
+/// Difference of a body's resonances from the default ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Shape {
-    /// Octaves by which they lie higher.
-    pub(crate) small: f32,
+    /// Octaves by which they are higher.
+    pub(crate) octaves: f32,
     /// dB by which each is stronger.
     pub(crate) lifts: [f32; 3],
-    /// dB by which all of it is louder for that.
+    /// dB by which this makes the whole louder.
     pub(crate) louder: f32,
 }
 
-/// Slow means, of the past alone.
+/// Slow means of a performer's traits, over the past alone.
 pub(crate) struct Manner {
     means: [f32; TRAITS],
-    heard: f32,
+    weight_s: f32,
     dt: f32,
 }
 
@@ -47,17 +52,17 @@ impl Manner {
     pub(crate) fn new(sample_rate: f64) -> Self {
         Self {
             means: USUAL,
-            heard: PRIOR,
+            weight_s: PRIOR_S,
             dt: (FRAME as f64 / sample_rate) as f32,
         }
     }
 
     pub(crate) fn reset(&mut self) {
         self.means = USUAL;
-        self.heard = PRIOR;
+        self.weight_s = PRIOR_S;
     }
 
-    /// A frame; how fast the hands move may be unknown.
+    /// Adds a frame; returns the current shape. `hands` is `None` if their speed is unknown.
     pub(crate) fn frame(
         &mut self,
         parameters: [f32; TRAITS - 1],
@@ -65,25 +70,29 @@ impl Manner {
         loudness: f32,
     ) -> Shape {
         let weight = loudness * self.dt;
-        self.heard = (self.heard + weight).min(MEMORY);
+        self.weight_s = (self.weight_s + weight).min(AVERAGE_S);
         let [pitch, roughness, space, pulse] = parameters;
         let hands = hands.unwrap_or(self.means[TRAITS - 1]);
         let now = [pitch, roughness, space, pulse, hands];
         for (mean, now) in self.means.iter_mut().zip(now) {
-            *mean += (now - *mean) * weight / self.heard;
+            *mean += (now - *mean) * weight / self.weight_s;
         }
-        let far: [f32; TRAITS] = core::array::from_fn(|t| (self.means[t] - USUAL[t]) / APART[t]);
-        let moved = |by: [f32; TRAITS], most: f32| {
-            let sum: f32 = by.iter().zip(far).map(|(by, far)| by * far).sum();
-            most * (sum / most).tanh()
+        let deviations: [f32; TRAITS] = core::array::from_fn(|t| (self.means[t] - USUAL[t]) / SPREAD[t]);
+        let limited_sum = |weights: [f32; TRAITS], limit: f32| {
+            let sum: f32 = weights
+                .iter()
+                .zip(deviations)
+                .map(|(weight, deviation)| weight * deviation)
+                .sum();
+            limit * (sum / limit).tanh()
         };
-        let small = moved(SMALL, MOST_SMALL);
-        let lifts = LIFTS.map(|by| moved(by, MOST_LIFT));
-        let louder = lifts.iter().zip(EVEN_LIFTS).map(|(lift, even)| even * lift);
+        let octaves = limited_sum(OCTAVE_WEIGHTS, MAX_OCTAVES);
+        let lifts = LIFT_WEIGHTS.map(|weights| limited_sum(weights, MAX_LIFT));
+        let louder = lifts.iter().zip(LIFT_GAINS).map(|(lift, gain)| gain * lift);
         Shape {
-            small,
+            octaves,
             lifts,
-            louder: EVEN_SMALL * small + louder.sum::<f32>(),
+            louder: OCTAVE_GAIN * octaves + louder.sum::<f32>(),
         }
     }
 }
@@ -118,9 +127,9 @@ mod tests {
             "{soon:?} {late:?}"
         );
         for parameters in [[0.0; 4], [1.0; 4], [0.0, 1.0, 0.0, 1.0]] {
-            let most = after(60.0, parameters, Some(parameters[3]), 1.0);
-            assert!(most.small.abs() <= MOST_SMALL, "{most:?}");
-            assert!(most.lifts.iter().all(|lift| lift.abs() <= MOST_LIFT), "{most:?}");
+            let shape = after(60.0, parameters, Some(parameters[3]), 1.0);
+            assert!(shape.octaves.abs() <= MAX_OCTAVES, "{shape:?}");
+            assert!(shape.lifts.iter().all(|lift| lift.abs() <= MAX_LIFT), "{shape:?}");
         }
     }
 }

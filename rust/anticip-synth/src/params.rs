@@ -1,4 +1,4 @@
-//! What a voice is told: names of the parameters and the events, and what it is made with.
+//! Inputs of a voice: parameters, events, limbs, and the settings it is created with.
 
 use std::sync::Arc;
 
@@ -31,17 +31,17 @@ pub enum Parameter {
     Pitch,
     /// Level; 0 is silence.
     Loudness,
-    /// Cut-off of the low-pass, six octaves.
+    /// Cutoff of the low-pass, over six octaves.
     Brightness,
     /// Beating at 47 Hz, frequency modulation and drive.
     Roughness,
-    /// Bells a second, none to 16.
+    /// Random notes or grains per second; in most presets none at 0 and 16 at 1.
     Density,
     /// Amount and length of reverberation.
     Space,
     /// 0 left, 1 right, equal power.
     Pan,
-    /// Depth of the rhythm, eight strokes in two seconds.
+    /// Depth of the rhythm: eight strokes in two seconds, or in time with the tempo.
     Pulse,
 }
 
@@ -49,21 +49,21 @@ pub enum Parameter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Event {
-    /// A struck accent.
+    /// An accent.
     Onset,
     /// A new chord and a swell.
     Phrase,
 }
 
-/// What a voice is made with.
+/// Settings that a voice is created with.
 #[derive(Clone, Default)]
 pub struct Settings {
-    /// Seed of all chance.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// Name of the preset that plays first; none: the first of the presets.
+    /// Name of the first preset; `None` for the first in the list.
     pub preset: Option<String>,
-    /// What the notes are.
+    /// Key, scale, tuning and chords.
     pub harmony: Harmony,
-    /// What the presets that play recorded sound play, at the voice's sample rate.
+    /// Recorded sounds for the presets that play them, at the voice's sample rate.
     pub samples: Option<Arc<Samples>>,
 }

@@ -1,8 +1,8 @@
 //! Reverberation: an eight-line feedback delay network (Jot & Chaigne 1991) with diffused input.
 //!
-//! Built from fundsp's delays, nested all-passes, one-pole low-passes and its Hadamard matrix. fundsp's own reverbs are
-//! not used as they are: their feedback node writes the processor's floating-point mode for the whole thread (which
-//! is the caller's), the all-pass loop forgets part of its state on reset, and neither lets the decay time move.
+//! Built from fundsp's delays, nested all-passes, one-pole low-passes and its Hadamard matrix. fundsp's own
+//! reverbs are not used because their feedback node changes the calling thread's floating-point mode, the
+//! all-pass loop keeps part of its state on reset, and neither supports a changing decay time.
 
 use fundsp::audionode::{AudioNode, FrameUnop};
 use fundsp::delay::{AllNest, Delay};
@@ -12,18 +12,20 @@ use fundsp::numeric_array::typenum::{U1, U8};
 use fundsp::{DEFAULT_SR, Frame};
 
 use crate::control::{FRAME, Line};
-use crate::tone::running;
+use crate::tone::with_sample_rate;
 
 const LINES: usize = 8;
-/// Mutually prime lengths at 44.1 kHz: 25 to 66 ms.
+/// Mutually prime delay lengths in samples at 44.1 kHz: 25 to 66 ms.
 const LENGTHS: [f64; LINES] = [1117.0, 1277.0, 1453.0, 1663.0, 1901.0, 2179.0, 2503.0, 2903.0];
+/// Delay lengths of the input diffusers of each channel, in samples at 44.1 kHz.
 const DIFFUSION: [[f64; 3]; 2] = [[142.0, 379.0, 277.0], [107.0, 419.0, 331.0]];
-/// Loss of highs on every turn, Hz.
-const DAMPING: f32 = 5_200.0;
-/// Reverberation time to -60 dB at space 0 and space 1, seconds.
-const SHORTEST: f32 = 0.5;
-const LONGEST: f32 = 2.7;
-/// A constant far below audibility (-400 dB) keeps the tail out of denormal numbers.
+/// Cutoff of the low-pass in the loop, Hz.
+const DAMPING_HZ: f32 = 5_200.0;
+/// Reverberation time (to -60 dB) at space 0, seconds.
+const MIN_DECAY_S: f32 = 0.5;
+/// Reverberation time at space 1, seconds.
+const MAX_DECAY_S: f32 = 2.7;
+/// An inaudible constant (-400 dB) that keeps the tail out of denormal numbers.
 const BIAS: f32 = 1e-20;
 
 type Diffuser = AllNest<U1, Delay>;
@@ -40,12 +42,15 @@ pub(crate) struct Room {
 impl Room {
     pub(crate) fn new(sample_rate: f64) -> Self {
         let diffuser =
-            |length: f64| running(Diffuser::new(0.6, Delay::new(length / DEFAULT_SR)), sample_rate);
+            |length: f64| with_sample_rate(Diffuser::new(0.6, Delay::new(length / DEFAULT_SR)), sample_rate);
         let mut room = Self {
             diffusers: DIFFUSION.map(|channel| channel.map(diffuser)),
-            lines: LENGTHS.map(|length| running(Delay::new(length / DEFAULT_SR), sample_rate)),
+            lines: LENGTHS.map(|length| with_sample_rate(Delay::new(length / DEFAULT_SR), sample_rate)),
             damping: core::array::from_fn(|_| {
-                running(Lowpole::new(DAMPING.min(0.4 * sample_rate as f32)), sample_rate)
+                with_sample_rate(
+                    Lowpole::new(DAMPING_HZ.min(0.4 * sample_rate as f32)),
+                    sample_rate,
+                )
             }),
             feedback: Frame::default(),
             gains: [0.0; LINES],
@@ -68,16 +73,16 @@ impl Room {
         self.gains = Self::targets(space);
     }
 
-    /// Gain of each line that gives the reverberation time of `space`.
+    /// Gains of the lines for the reverberation time of `space`.
     fn targets(space: f32) -> [f32; LINES] {
-        let time = SHORTEST * (LONGEST / SHORTEST).powf(space);
+        let decay_s = MIN_DECAY_S * (MAX_DECAY_S / MIN_DECAY_S).powf(space);
         LENGTHS.map(|length| {
-            let turn = (length / DEFAULT_SR) as f32;
-            (-3.0 * core::f32::consts::LN_10 * turn / time).exp()
+            let delay_s = (length / DEFAULT_SR) as f32;
+            (-3.0 * core::f32::consts::LN_10 * delay_s / decay_s).exp()
         })
     }
 
-    /// Adds nothing to the input: `output` receives the reverberation only.
+    /// Writes the reverberation alone, without the input, to `output`.
     pub(crate) fn render(&mut self, input: &[[f32; 2]; FRAME], output: &mut [[f32; 2]; FRAME], space: Line) {
         let targets = Self::targets(space.to);
         let mut steps = [0.0; LINES];
@@ -86,23 +91,23 @@ impl Room {
         }
         let matrix = FrameHadamard::<U8>::new();
         for (x, y) in input.iter().zip(output.iter_mut()) {
-            let mut feed = [0.0; 2];
+            let mut diffused = [0.0; 2];
             for (channel, diffusers) in self.diffusers.iter_mut().enumerate() {
-                feed[channel] = diffusers
+                diffused[channel] = diffusers
                     .iter_mut()
                     .fold(x[channel] + BIAS, |v, node| node.filter_mono(v));
             }
-            let mut turned = Frame::<f32, U8>::default();
+            let mut fed_back = Frame::<f32, U8>::default();
             let mut sums = [0.0; 2];
             for i in 0..LINES {
-                let delayed = self.lines[i].filter_mono(feed[i & 1] + self.feedback[i]);
+                let delayed = self.lines[i].filter_mono(diffused[i & 1] + self.feedback[i]);
                 let damped = self.damping[i].filter_mono(delayed);
                 self.gains[i] += steps[i];
-                turned[i] = damped * self.gains[i];
+                fed_back[i] = damped * self.gains[i];
                 // Alternating signs decorrelate the lines within a channel.
                 sums[i & 1] += if i & 2 == 0 { damped } else { -damped };
             }
-            self.feedback = matrix.frame(&turned);
+            self.feedback = matrix.frame(&fed_back);
             *y = sums.map(|s| s * 0.33);
         }
         self.gains = targets;

@@ -1,16 +1,17 @@
-//! Plucked strings (Karplus & Strong 1983, with the tuning all-pass and the pick position of Jaffe & Smith 1983).
+//! Plucked strings (Karplus & Strong 1983, with the tuning all-pass and the pick position of Jaffe & Smith
+//! 1983).
 
 use crate::control::FRAME;
 use crate::tone::White;
 
-/// Strings that can sound at once.
-const POOL: usize = 14;
+/// Number of strings that can sound at once.
+const MAX_STRINGS: usize = 14;
 /// Lowest note, Hz.
-const LOWEST: f32 = 30.0;
+const MIN_HZ: f32 = 30.0;
 /// Level below which a string has ended (-80 dB).
-const END: f32 = 1e-4;
+const END_LEVEL: f32 = 1e-4;
 
-/// What a string is plucked with.
+/// Parameters of a pluck.
 #[derive(Clone, Copy)]
 pub(crate) struct Pluck {
     /// Hz.
@@ -18,49 +19,52 @@ pub(crate) struct Pluck {
     pub(crate) amplitude: f32,
     /// Time to -60 dB of the fundamental, seconds.
     pub(crate) ring: f32,
-    /// 0 a soft thumb, 1 a hard pick.
-    pub(crate) hard: f32,
-    /// Where, as a part of its length: at the bridge it is nasal, in its middle hollow.
-    pub(crate) at: f32,
+    /// Hardness of the pick: 0 a soft thumb, 1 a hard pick.
+    pub(crate) hardness: f32,
+    /// Plucking position as a fraction of the length: nasal near the bridge, hollow in the middle.
+    pub(crate) position: f32,
     pub(crate) weights: [f32; 2],
 }
 
-struct Sounding {
+struct String {
     line: Vec<f32>,
-    length: usize,
-    at: usize,
-    /// The tuning all-pass: its coefficient and its state.
-    tune: f32,
+    loop_length: usize,
+    read_position: usize,
+    /// Coefficient of the tuning all-pass.
+    allpass_gain: f32,
+    /// State of the tuning all-pass: input and output.
     allpass: [f32; 2],
-    /// The loss of a turn: gain, share of the sample before, and that sample.
+    /// Gain per period.
     gain: f32,
+    /// Weight of the previous sample in the loss filter.
     blend: f32,
-    before: f32,
+    /// The previous sample.
+    previous: f32,
     weights: [f32; 2],
     peak: f32,
-    /// A string that sounds fades for one frame before it is plucked anew.
+    /// Next pluck; a sounding string fades out for one frame first.
     next: Option<Pluck>,
 }
 
 pub(crate) struct Strings {
-    pool: [Sounding; POOL],
+    pool: [String; MAX_STRINGS],
     white: White,
     sample_rate: f32,
 }
 
 impl Strings {
     pub(crate) fn new(sample_rate: f64, seed: u64) -> Self {
-        let longest = (sample_rate as f32 / LOWEST) as usize + 2;
+        let max_length = (sample_rate as f32 / MIN_HZ) as usize + 2;
         Self {
-            pool: core::array::from_fn(|_| Sounding {
-                line: vec![0.0; longest],
-                length: 2,
-                at: 0,
-                tune: 0.0,
+            pool: core::array::from_fn(|_| String {
+                line: vec![0.0; max_length],
+                loop_length: 2,
+                read_position: 0,
+                allpass_gain: 0.0,
                 allpass: [0.0; 2],
                 gain: 0.0,
                 blend: 0.0,
-                before: 0.0,
+                previous: 0.0,
                 weights: [0.0; 2],
                 peak: 0.0,
                 next: None,
@@ -78,11 +82,11 @@ impl Strings {
         self.white.reset();
     }
 
-    /// Plucks the string that sounds least.
+    /// Plucks the quietest string.
     pub(crate) fn pluck(&mut self, pluck: Pluck) {
-        let heard = |s: &Sounding| s.next.map_or(s.peak, |next| 1.0 + next.amplitude);
-        let quietest = (0..POOL).fold(0, |best, i| {
-            if heard(&self.pool[i]) < heard(&self.pool[best]) {
+        let loudness = |s: &String| s.next.map_or(s.peak, |next| 1.0 + next.amplitude);
+        let quietest = (0..MAX_STRINGS).fold(0, |best, i| {
+            if loudness(&self.pool[i]) < loudness(&self.pool[best]) {
                 i
             } else {
                 best
@@ -94,8 +98,8 @@ impl Strings {
     /// Adds a frame of every sounding string.
     pub(crate) fn render(&mut self, output: &mut [[f32; 2]; FRAME]) {
         for string in &mut self.pool {
-            let fading = string.next.is_some() && string.peak > 0.0;
-            if !fading && let Some(pluck) = string.next.take() {
+            let is_fading = string.next.is_some() && string.peak > 0.0;
+            if !is_fading && let Some(pluck) = string.next.take() {
                 string.begin(pluck, self.sample_rate, &mut self.white);
             }
             if string.peak <= 0.0 {
@@ -104,47 +108,48 @@ impl Strings {
             let mut peak = 0.0_f32;
             for (i, y) in output.iter_mut().enumerate() {
                 let mut x = string.step();
-                if fading {
+                if is_fading {
                     x *= 1.0 - (i + 1) as f32 / FRAME as f32;
                 }
                 peak = peak.max(x.abs());
                 y[0] += x * string.weights[0];
                 y[1] += x * string.weights[1];
             }
-            // A low string may pass near zero for longer than a frame: the peak falls slowly.
+            // A low string may stay near zero for longer than a frame, so the peak decays slowly.
             string.peak = peak.max(0.93 * string.peak);
-            if fading || string.peak < END {
+            if is_fading || string.peak < END_LEVEL {
                 string.peak = 0.0;
             }
         }
     }
 }
 
-impl Sounding {
+impl String {
     fn begin(&mut self, pluck: Pluck, sample_rate: f32, white: &mut White) {
-        let frequency = pluck.frequency.clamp(LOWEST, 0.2 * sample_rate);
+        let frequency = pluck.frequency.clamp(MIN_HZ, 0.2 * sample_rate);
         let period = sample_rate / frequency;
-        self.blend = 0.5 - 0.42 * pluck.hard;
-        // The blend delays by its share of a sample, the all-pass by 0.2 to 1.2.
-        let rest = period - self.blend;
-        self.length = ((rest - 0.2).floor() as usize).clamp(2, self.line.len());
-        let part = rest - self.length as f32;
-        self.tune = (1.0 - part) / (1.0 + part);
+        self.blend = 0.5 - 0.42 * pluck.hardness;
+        // The loss filter delays by `blend` samples, the all-pass by 0.2 to 1.2.
+        let line_delay = period - self.blend;
+        self.loop_length = ((line_delay - 0.2).floor() as usize).clamp(2, self.line.len());
+        let fraction = line_delay - self.loop_length as f32;
+        self.allpass_gain = (1.0 - fraction) / (1.0 + fraction);
         self.gain = 10.0_f32.powf(-3.0 / (pluck.ring * frequency)).min(0.9999);
         self.weights = pluck.weights;
-        (self.at, self.allpass, self.before) = (0, [0.0; 2], 0.0);
-        // A burst of noise, softened, less itself a pick's distance before: a plucked string's comb.
-        let soft = 0.08 + 0.9 * pluck.hard;
-        let comb = ((pluck.at * self.length as f32) as usize).max(1);
+        (self.read_position, self.allpass, self.previous) = (0, [0.0; 2], 0.0);
+        // A burst of filtered noise minus itself delayed by the pick's distance: the comb of a plucked
+        // string.
+        let softening = 0.08 + 0.9 * pluck.hardness;
+        let comb = ((pluck.position * self.loop_length as f32) as usize).max(1);
         let (mut low, mut sum) = (0.0, 0.0);
-        for i in 0..self.length {
-            low += soft * (white.next() - low);
+        for i in 0..self.loop_length {
+            low += softening * (white.next() - low);
             self.line[i] = low;
             sum += low;
         }
-        let mean = sum / self.length as f32;
+        let mean = sum / self.loop_length as f32;
         let mut energy = 0.0;
-        for i in (0..self.length).rev() {
+        for i in (0..self.loop_length).rev() {
             let other = if i >= comb {
                 self.line[i - comb] - mean
             } else {
@@ -153,8 +158,8 @@ impl Sounding {
             self.line[i] += -mean - other;
             energy += self.line[i] * self.line[i];
         }
-        let scale = pluck.amplitude / (energy / self.length as f32).sqrt().max(1e-6);
-        for x in &mut self.line[..self.length] {
+        let scale = pluck.amplitude / (energy / self.loop_length as f32).sqrt().max(1e-6);
+        for x in &mut self.line[..self.loop_length] {
             *x *= scale;
         }
         self.peak = pluck.amplitude;
@@ -162,15 +167,15 @@ impl Sounding {
 
     #[inline]
     fn step(&mut self) -> f32 {
-        let x = self.line[self.at];
-        let lost = self.gain * ((1.0 - self.blend) * x + self.blend * self.before);
-        self.before = x;
-        let y = self.tune * (lost - self.allpass[1]) + self.allpass[0];
-        self.allpass = [lost, y];
-        self.line[self.at] = y;
-        self.at += 1;
-        if self.at == self.length {
-            self.at = 0;
+        let x = self.line[self.read_position];
+        let filtered = self.gain * ((1.0 - self.blend) * x + self.blend * self.previous);
+        self.previous = x;
+        let y = self.allpass_gain * (filtered - self.allpass[1]) + self.allpass[0];
+        self.allpass = [filtered, y];
+        self.line[self.read_position] = y;
+        self.read_position += 1;
+        if self.read_position == self.loop_length {
+            self.read_position = 0;
         }
         x
     }
@@ -180,7 +185,7 @@ impl Sounding {
 mod tests {
     use super::*;
 
-    /// Zero crossings are of no use on a rich tone: the lag of the best self-similarity is the period.
+    /// Measures the period by autocorrelation, because zero crossings are ambiguous in a rich tone.
     #[test]
     fn strings_are_in_tune() {
         for frequency in [55.0, 110.0, 261.6, 523.25, 1046.5_f32] {
@@ -189,8 +194,8 @@ mod tests {
                 frequency,
                 amplitude: 0.5,
                 ring: 6.0,
-                hard: 0.6,
-                at: 0.13,
+                hardness: 0.6,
+                position: 0.13,
                 weights: [1.0; 2],
             });
             let mut sound = Vec::new();
@@ -200,12 +205,12 @@ mod tests {
                 sound.extend(frame.iter().map(|y| f64::from(y[0])));
             }
             let sound = &sound[9_600..];
-            // Twenty periods on, so that a sample is little.
+            // Over twenty periods, so that a sample makes little difference.
             let around = (20.0 * 48_000.0 / frequency) as usize;
-            let likeness = |lag: usize| (0..8_000).map(|i| sound[i] * sound[i + lag]).sum::<f64>();
-            let best = (around - 12..around + 12).max_by(|a, b| likeness(*a).total_cmp(&likeness(*b)));
-            let heard = 20.0 * 48_000.0 / best.unwrap() as f64;
-            let cents = 1_200.0 * (heard / f64::from(frequency)).log2();
+            let correlation = |lag: usize| (0..8_000).map(|i| sound[i] * sound[i + lag]).sum::<f64>();
+            let best = (around - 12..around + 12).max_by(|a, b| correlation(*a).total_cmp(&correlation(*b)));
+            let measured = 20.0 * 48_000.0 / best.unwrap() as f64;
+            let cents = 1_200.0 * (measured / f64::from(frequency)).log2();
             assert!(cents.abs() < 6.0, "{frequency}: {cents}");
         }
     }
@@ -218,8 +223,8 @@ mod tests {
                 frequency: 200.0 + 10.0 * n as f32,
                 amplitude: 0.5,
                 ring: 0.5,
-                hard: 0.5,
-                at: 0.13,
+                hardness: 0.5,
+                position: 0.13,
                 weights: [1.0; 2],
             });
         }

@@ -1,27 +1,29 @@
-//! A new stroke of a sound that goes on, of a bow or of a breath: a gap, too short to be heard, and a push.
+//! A new stroke within a sustained sound, of a bow or a breath: an inaudibly short dip, then an accent.
 
 use crate::control::{FRAME, Line, Smoother};
 
-/// How long the gap is and what sounds in it; how long the push takes to fall off. Seconds.
-const GAP: f32 = 0.004;
-const QUIET: f32 = 0.3;
-const PUSH: f32 = 0.12;
+/// Duration of the dip, seconds.
+const DIP_S: f32 = 0.004;
+/// Level during the dip.
+const DIP_LEVEL: f32 = 0.3;
+/// Decay time of the accent, seconds.
+const ACCENT_S: f32 = 0.12;
 
-/// The level of what is drawn: 1 while it goes on.
+/// Level of a sustained sound: 1 between strokes.
 pub(crate) struct Stroke {
     follower: Smoother,
-    /// By how much the push is louder.
-    push: f32,
-    since: f32,
+    /// By how much the accent is louder.
+    accent: f32,
+    since_begin_s: f32,
     dt: f32,
 }
 
 impl Stroke {
-    pub(crate) fn new(push: f32, sample_rate: f64) -> Self {
+    pub(crate) fn new(accent: f32, sample_rate: f64) -> Self {
         let mut stroke = Self {
             follower: Smoother::new(0.003, sample_rate),
-            push,
-            since: 0.0,
+            accent,
+            since_begin_s: 0.0,
             dt: (FRAME as f64 / sample_rate) as f32,
         };
         stroke.reset();
@@ -30,22 +32,22 @@ impl Stroke {
 
     pub(crate) fn reset(&mut self) {
         self.follower.jump(1.0);
-        self.since = 1.0;
+        self.since_begin_s = 1.0;
     }
 
-    /// A stroke begins with the frame that is rendered next.
+    /// Begins a stroke with the next frame.
     pub(crate) fn begin(&mut self) {
-        self.since = 0.0;
+        self.since_begin_s = 0.0;
     }
 
     /// The level over a frame.
     pub(crate) fn frame(&mut self) -> Line {
-        let goal = if self.since < GAP {
-            QUIET
+        let goal = if self.since_begin_s < DIP_S {
+            DIP_LEVEL
         } else {
-            1.0 + self.push * (1.0 - (self.since - GAP) / PUSH).max(0.0)
+            1.0 + self.accent * (1.0 - (self.since_begin_s - DIP_S) / ACCENT_S).max(0.0)
         };
-        self.since = (self.since + self.dt).min(1.0);
+        self.since_begin_s = (self.since_begin_s + self.dt).min(1.0);
         self.follower.step(goal)
     }
 }

@@ -1,35 +1,35 @@
-//! The whole instrument.
+//! The complete instrument.
 
 use core::f32::consts::FRAC_PI_2;
 
 use crate::clock::Beat;
-use crate::control::{FRAME, Line, Smoother, fallen};
+use crate::control::{FRAME, Line, Smoother, decayed};
 use crate::error::SynthError;
 use crate::harmony::Harmony;
 use crate::limiter::Limiter;
 use crate::params::{EVENTS, Event, LIMBS, PARAMETERS, Parameter, Settings};
 use crate::presets::{Controls, Instrument, PRESETS, position};
-use crate::queue::{QUEUE, Queue};
+use crate::queue::{QUEUE_SIZE, Queue};
 use crate::room::Room;
 
-/// Longest time an event may lie ahead or a fade may take, seconds.
-const LONGEST: f64 = 60.0;
-/// Time in which one preset takes over from another, seconds.
-const CROSSFADE: f64 = 0.4;
-/// Level of everything before the limiter: a lively dance is at -16 LUFS.
+/// Maximum delay of an event and duration of a fade, seconds.
+const MAX_SECONDS: f64 = 60.0;
+/// Duration of the crossfade between presets, seconds.
+const CROSSFADE_S: f64 = 0.4;
+/// Gain of the mix before the limiter: a lively dance is at -16 LUFS.
 const LEVEL: f32 = 0.7;
-/// Smoothing of each parameter, seconds (95 % of a jump after 4.7 times as much).
-const SMOOTHING: [f32; 8] = [0.012, 0.006, 0.008, 0.010, 0.010, 0.030, 0.010, 0.012];
-/// Where the parameters stand before anything is set: silent, in the middle, dry.
-const START: [f32; 8] = [0.4, 0.0, 0.4, 0.1, 0.2, 0.3, 0.5, 0.0];
+/// Smoothing time constant of each parameter, seconds (95 % of a step after 4.7 times as much).
+const SMOOTHING_S: [f32; 8] = [0.012, 0.006, 0.008, 0.010, 0.010, 0.030, 0.010, 0.012];
+/// Initial parameters: silent, centred, nearly dry.
+const INITIAL: [f32; 8] = [0.4, 0.0, 0.4, 0.1, 0.2, 0.3, 0.5, 0.0];
 
-/// A preset, and how far it is faded in: 0..1.
+/// A preset and how far it is faded in, 0..1.
 struct Player {
     instrument: Box<dyn Instrument>,
-    presence: f32,
+    fade: f32,
 }
 
-/// The built-in voice; see the crate's description.
+/// The built-in voice; see the crate documentation.
 ///
 /// ```
 /// use anticip_synth::{CEILING, Event, Parameter, Voice};
@@ -58,27 +58,29 @@ pub struct Voice {
     beat: Beat,
     limbs: [[Smoother; 2]; 4],
     limb_targets: [[f32; 2]; 4],
-    moved: bool,
-    struck: [f32; 4],
+    has_limbs: bool,
+    limb_strokes: [f32; 4],
     players: Vec<Player>,
-    first: usize,
-    chosen: usize,
+    initial_preset: usize,
+    current_preset: usize,
     fade_step: f32,
     room: Room,
     limiter: Limiter,
-    waiting: Queue,
-    /// The frame that is being played out, and how much of it is gone.
+    queue: Queue,
+    /// The frame being output.
     frame: [[f32; 2]; FRAME],
+    /// Output of one preset.
     part: [[f32; 2]; FRAME],
     dry: [[f32; 2]; FRAME],
     wet: [[f32; 2]; FRAME],
-    played: usize,
+    /// Samples of `frame` already output.
+    frame_position: usize,
     position: u64,
     ignored: u64,
 }
 
 impl Voice {
-    /// A silent voice; allocates all it will ever need.
+    /// A silent voice; allocates all memory it will ever need.
     ///
     /// # Errors
     /// [`SynthError::SampleRate`] outside 8 to 192 kHz.
@@ -86,12 +88,12 @@ impl Voice {
         Self::with(sample_rate, &Settings::default())
     }
 
-    /// The same with settings.
+    /// A silent voice with settings.
     ///
     /// # Errors
-    /// [`SynthError::SampleRate`] outside 8 to 192 kHz, [`SynthError::Preset`] for a name that none has,
-    /// [`SynthError::NoSamples`] for a preset that plays samples where there are none, [`SynthError::Samples`] for those
-    /// of another sample rate.
+    /// [`SynthError::SampleRate`] outside 8 to 192 kHz, [`SynthError::Preset`] for an unknown preset,
+    /// [`SynthError::NoSamples`] for a preset that plays samples without any, [`SynthError::Samples`] for
+    /// samples of another sample rate.
     pub fn with(sample_rate: f64, settings: &Settings) -> Result<Self, SynthError> {
         if !(8_000.0..=192_000.0).contains(&sample_rate) {
             return Err(SynthError::SampleRate(sample_rate));
@@ -99,17 +101,17 @@ impl Voice {
         if let Some(samples) = &settings.samples
             && samples.sample_rate() != sample_rate
         {
-            let read = samples.sample_rate();
+            let samples_rate = samples.sample_rate();
             return Err(SynthError::Samples(format!(
-                "expected to be read at the voice's {sample_rate} Hz, got {read} Hz"
+                "expected to be read at the voice's {sample_rate} Hz, got {samples_rate} Hz"
             )));
         }
-        let first = settings.preset.as_deref().map_or(Ok(0), position)?;
+        let initial_preset = settings.preset.as_deref().map_or(Ok(0), position)?;
         let smoother = |tau: f32| Smoother::new(tau, sample_rate);
         let mut voice = Self {
             sample_rate,
-            targets: START,
-            smoothers: SMOOTHING.map(smoother),
+            targets: INITIAL,
+            smoothers: SMOOTHING_S.map(smoother),
             harmony: settings.harmony.clone(),
             chord: [0.05; 3].map(smoother),
             phrase: 0,
@@ -123,38 +125,38 @@ impl Voice {
             beat: Beat::new(sample_rate),
             limbs: core::array::from_fn(|_| [smoother(0.012), smoother(0.012)]),
             limb_targets: [[0.0; 2]; 4],
-            moved: false,
-            struck: [0.0; 4],
+            has_limbs: false,
+            limb_strokes: [0.0; 4],
             players: PRESETS
                 .iter()
                 .map(|preset| Player {
                     instrument: (preset.build)(sample_rate, settings),
-                    presence: 0.0,
+                    fade: 0.0,
                 })
                 .collect(),
-            first,
-            chosen: first,
-            fade_step: (FRAME as f64 / (CROSSFADE * sample_rate)) as f32,
+            initial_preset,
+            current_preset: initial_preset,
+            fade_step: (FRAME as f64 / (CROSSFADE_S * sample_rate)) as f32,
             room: Room::new(sample_rate),
             limiter: Limiter::new(sample_rate),
-            waiting: Queue::new(),
+            queue: Queue::new(),
             frame: [[0.0; 2]; FRAME],
             part: [[0.0; 2]; FRAME],
             dry: [[0.0; 2]; FRAME],
             wet: [[0.0; 2]; FRAME],
-            played: FRAME,
+            frame_position: FRAME,
             position: 0,
             ignored: 0,
         };
-        voice.players[first].instrument.ready()?;
+        voice.players[initial_preset].instrument.ready()?;
         voice.reset();
         Ok(voice)
     }
 
-    /// Back to the state of a new voice, preset and gain included; nothing is allocated.
+    /// Resets to the state of a new voice, preset and gain included; allocates nothing.
     pub fn reset(&mut self) {
-        self.targets = START;
-        for (smoother, value) in self.smoothers.iter_mut().zip(START) {
+        self.targets = INITIAL;
+        for (smoother, value) in self.smoothers.iter_mut().zip(INITIAL) {
             smoother.jump(value);
         }
         self.phrase = 0;
@@ -171,30 +173,30 @@ impl Voice {
         self.beat.reset();
         self.limbs.iter_mut().flatten().for_each(|line| line.jump(0.0));
         self.limb_targets = [[0.0; 2]; 4];
-        self.moved = false;
-        self.struck = [0.0; 4];
-        self.chosen = self.first;
-        self.clear(START[Parameter::Space as usize]);
+        self.has_limbs = false;
+        self.limb_strokes = [0.0; 4];
+        self.current_preset = self.initial_preset;
+        self.clear(INITIAL[Parameter::Space as usize]);
         self.limiter.reset();
-        self.waiting.clear();
-        self.played = FRAME;
+        self.queue.clear();
+        self.frame_position = FRAME;
         self.position = 0;
         self.ignored = 0;
     }
 
-    /// Lets another preset take over within 0.4 s; nothing is allocated.
+    /// Crossfades to another preset within 0.4 s; allocates nothing.
     ///
     /// # Errors
-    /// [`SynthError::Preset`] for a name that none has, [`SynthError::NoSamples`] for one that plays samples where there
-    /// are none; nothing changes then.
+    /// [`SynthError::Preset`] for an unknown name, [`SynthError::NoSamples`] for a preset that plays samples
+    /// without any; the preset then stays.
     pub fn preset(&mut self, name: &str) -> Result<(), SynthError> {
-        let found = position(name)?;
-        self.players[found].instrument.ready()?;
-        self.chosen = found;
+        let index = position(name)?;
+        self.players[index].instrument.ready()?;
+        self.current_preset = index;
         Ok(())
     }
 
-    /// Whether it has recorded sounds, and so every preset.
+    /// Whether there are samples, and so every preset can be played.
     #[must_use]
     pub fn sampled(&self) -> bool {
         self.players
@@ -202,7 +204,7 @@ impl Voice {
             .all(|player| player.instrument.ready().is_ok())
     }
 
-    /// Sets one parameter, 0..1 (clamped; what is not a number is ignored and counted).
+    /// Sets one parameter, clamped to 0..1; a non-finite value is ignored and counted.
     ///
     /// # Errors
     /// [`SynthError::Parameter`] for an index above 7.
@@ -218,19 +220,19 @@ impl Voice {
         Ok(())
     }
 
-    /// Sets all eight parameters, each as [`Voice::set`] does.
+    /// Sets all eight parameters as [`Voice::set`] does.
     pub fn params(&mut self, values: &[f32; 8]) {
         for (index, value) in values.iter().enumerate() {
-            // The index is below eight.
+            // The index is always valid.
             let _ = self.set(index, *value);
         }
     }
 
-    /// Strikes an event of `strength` 0..1, `seconds` ahead of the next sample to be rendered.
+    /// Schedules an event of `strength` 0..1, `seconds` ahead of the next sample to be rendered.
     ///
     /// # Errors
     /// [`SynthError::Event`] for an unknown index, [`SynthError::Seconds`] outside 0..60,
-    /// [`SynthError::QueueFull`] when 64 events wait already.
+    /// [`SynthError::QueueFull`] if 64 events are waiting.
     pub fn event(&mut self, index: usize, strength: f32, seconds: f64) -> Result<(), SynthError> {
         let event = match index {
             0 => Event::Onset,
@@ -238,7 +240,7 @@ impl Voice {
             _ => return Err(SynthError::Event(index)),
         };
         debug_assert!(index < EVENTS.len());
-        if !(0.0..=LONGEST).contains(&seconds) {
+        if !(0.0..=MAX_SECONDS).contains(&seconds) {
             return Err(SynthError::Seconds(seconds));
         }
         if !strength.is_finite() {
@@ -246,22 +248,22 @@ impl Voice {
             return Ok(());
         }
         let due = self.position + (seconds * self.sample_rate).round() as u64;
-        self.waiting.push(due, event, strength.clamp(0.0, 1.0))
+        self.queue.push(due, event, strength.clamp(0.0, 1.0))
     }
 
     /// Sets the master gain, 0..1, over 30 ms.
     pub fn gain(&mut self, value: f32) {
-        // The length is in range.
+        // The duration is always valid.
         let _ = self.fade(value, 0.03);
     }
 
-    /// Moves the master gain to `value`, 0..1, in a straight line over `seconds`; at 0 the output is exactly zero, and
-    /// what rang is gone.
+    /// Moves the master gain to `value`, 0..1, linearly over `seconds`. At 0 the output is exactly zero and
+    /// all tails are cut off.
     ///
     /// # Errors
     /// [`SynthError::Seconds`] outside 0..60.
     pub fn fade(&mut self, value: f32, seconds: f64) -> Result<(), SynthError> {
-        if !(0.0..=LONGEST).contains(&seconds) {
+        if !(0.0..=MAX_SECONDS).contains(&seconds) {
             return Err(SynthError::Seconds(seconds));
         }
         if !value.is_finite() {
@@ -275,8 +277,8 @@ impl Voice {
         Ok(())
     }
 
-    /// The beat that the rhythm follows: beats a minute from 20 to 400, and how far it has come, 0..1. Anything else is
-    /// ignored and counted.
+    /// Sets the beat that the rhythm follows: 20 to 400 beats per minute, and its current phase, 0..1. Other
+    /// values are ignored and counted.
     pub fn tempo(&mut self, bpm: f32, phase: f32) {
         if (20.0..=400.0).contains(&bpm) && (0.0..=1.0).contains(&phase) {
             self.beat.follow(bpm, phase);
@@ -285,8 +287,8 @@ impl Voice {
         }
     }
 
-    /// What a limb does: its speed and its height, and the strength of a stroke that it ends now (0: none), 0..1 each;
-    /// clamped, and ignored and counted where one is no number.
+    /// Sets the speed and height of a limb, and the strength of a stroke that it ends now (0 for none), each
+    /// clamped to 0..1; ignored and counted if one is not finite.
     ///
     /// # Errors
     /// [`SynthError::Limb`] for an index above 3.
@@ -296,8 +298,8 @@ impl Voice {
         }
         if speed.is_finite() && height.is_finite() && stroke.is_finite() {
             self.limb_targets[index] = [speed, height].map(|value| value.clamp(0.0, 1.0));
-            self.struck[index] = self.struck[index].max(stroke.clamp(0.0, 1.0));
-            self.moved = true;
+            self.limb_strokes[index] = self.limb_strokes[index].max(stroke.clamp(0.0, 1.0));
+            self.has_limbs = true;
         } else {
             self.ignored += 1;
         }
@@ -309,33 +311,33 @@ impl Voice {
     /// # Errors
     /// [`SynthError::Block`] for an odd length.
     pub fn render(&mut self, output: &mut [f32]) -> Result<(), SynthError> {
-        let (pairs, rest) = output.as_chunks_mut::<2>();
-        if !rest.is_empty() {
+        let (pairs, odd_sample) = output.as_chunks_mut::<2>();
+        if !odd_sample.is_empty() {
             return Err(SynthError::Block(2 * pairs.len() + 1));
         }
         let mut pairs = pairs;
         while !pairs.is_empty() {
-            if self.played == FRAME {
+            if self.frame_position == FRAME {
                 self.render_frame();
-                self.played = 0;
+                self.frame_position = 0;
             }
-            let count = pairs.len().min(FRAME - self.played);
-            let (now, later) = pairs.split_at_mut(count);
-            now.copy_from_slice(&self.frame[self.played..self.played + count]);
-            self.played += count;
+            let count = pairs.len().min(FRAME - self.frame_position);
+            let (to_fill, rest_of_output) = pairs.split_at_mut(count);
+            to_fill.copy_from_slice(&self.frame[self.frame_position..self.frame_position + count]);
+            self.frame_position += count;
             self.position += count as u64;
-            pairs = later;
+            pairs = rest_of_output;
         }
         Ok(())
     }
 
-    /// Samples by which the output lags what it answers to (the limiter's look-ahead), beside the wait for the
-    /// next frame of at most [`FRAME`] samples.
+    /// Latency of the output in samples (the limiter's look-ahead), in addition to the wait for the next
+    /// frame of at most [`FRAME`] samples.
     pub fn latency(&self) -> usize {
         self.limiter.latency()
     }
 
-    /// Samples a second.
+    /// Samples per second.
     pub fn sample_rate(&self) -> f64 {
         self.sample_rate
     }
@@ -345,15 +347,15 @@ impl Voice {
         self.position
     }
 
-    /// Values refused since the last reset because they were no numbers.
+    /// Number of non-finite values ignored since the last reset.
     pub fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// Nothing rings any more, and the chosen preset alone is there.
+    /// Cuts off all tails and fades the current preset in at once.
     fn clear(&mut self, space: f32) {
         for (i, player) in self.players.iter_mut().enumerate() {
-            player.presence = if i == self.chosen { 1.0 } else { 0.0 };
+            player.fade = if i == self.current_preset { 1.0 } else { 0.0 };
             player.instrument.reset();
         }
         self.room.reset(space);
@@ -363,8 +365,8 @@ impl Voice {
         (FRAME as f64 / self.sample_rate) as f32
     }
 
-    /// What an event does to all presets: an onset lifts, a phrase changes the chord and swells.
-    fn happen(&mut self, event: Event, strength: f32) {
+    /// Effect of an event on all presets: an onset boosts, a phrase changes the chord and swells.
+    fn apply_event(&mut self, event: Event, strength: f32) {
         match event {
             Event::Onset => self.boost_target = self.boost_target.max(strength),
             Event::Phrase => {
@@ -374,11 +376,11 @@ impl Voice {
         }
     }
 
-    /// The events that are due before the end of the frame, in the order in which they came to lie.
-    fn events(&mut self) -> [Option<(Event, f32)>; QUEUE] {
-        let due = self.waiting.take(self.position + FRAME as u64);
+    /// Applies and returns the events due before the end of the frame, in slot order.
+    fn apply_due_events(&mut self) -> [Option<(Event, f32)>; QUEUE_SIZE] {
+        let due = self.queue.take(self.position + FRAME as u64);
         for (event, strength) in due.into_iter().flatten() {
-            self.happen(event, strength);
+            self.apply_event(event, strength);
         }
         due
     }
@@ -398,25 +400,25 @@ impl Voice {
     }
 
     fn render_frame(&mut self) {
-        let due = self.events();
+        let due = self.apply_due_events();
         let lines: [Line; 8] = core::array::from_fn(|i| self.smoothers[i].step(self.targets[i]));
         let [pitch, loudness, brightness, roughness, _, space, pan, pulse] = lines;
         let steps = self.harmony.chord(self.phrase);
         let chord: [Line; 3] = core::array::from_fn(|v| self.chord[v].step(steps[v]));
         let dt = self.frame_seconds();
         let boost = self.boost.step(self.boost_target);
-        self.boost_target = fallen(self.boost_target, dt / 0.12);
+        self.boost_target = decayed(self.boost_target, dt / 0.12);
         let swell = self.swell.step(self.swell_target);
-        self.swell_target = fallen(self.swell_target, dt / 1.4);
+        self.swell_target = decayed(self.swell_target, dt / 1.4);
         let beat = self.beat.frame();
-        let sounded = self.gain.from > 0.0;
+        let was_audible = self.gain.from > 0.0;
         let gain = self.step_gain();
         let limbs: [[Line; 2]; 4] = core::array::from_fn(|limb| {
             core::array::from_fn(|i| self.limbs[limb][i].step(self.limb_targets[limb][i]))
         });
-        let struck = core::mem::take(&mut self.struck);
+        let limb_strokes = core::mem::take(&mut self.limb_strokes);
         if gain.from <= 0.0 && gain.to <= 0.0 {
-            if sounded || self.players[self.chosen].presence < 1.0 {
+            if was_audible || self.players[self.current_preset].fade < 1.0 {
                 self.clear(space.to);
             }
             self.frame = core::array::from_fn(|_| self.limiter.tick([0.0; 2]));
@@ -437,41 +439,41 @@ impl Voice {
             boost,
             swell,
             beat,
-            stroke: self.beat.stroke(),
+            stroke: self.beat.new_stroke(),
             limbs,
-            moved: self.moved,
-            struck,
+            has_limbs: self.has_limbs,
+            limb_strokes,
         };
         self.dry = [[0.0; 2]; FRAME];
         for (i, player) in self.players.iter_mut().enumerate() {
-            let goal = if i == self.chosen { 1.0 } else { 0.0 };
-            let fade = Line {
-                from: player.presence,
-                to: player.presence + (goal - player.presence).clamp(-self.fade_step, self.fade_step),
+            let goal = if i == self.current_preset { 1.0 } else { 0.0 };
+            let line = Line {
+                from: player.fade,
+                to: player.fade + (goal - player.fade).clamp(-self.fade_step, self.fade_step),
             };
-            player.presence = fade.to;
-            if fade.from <= 0.0 && fade.to <= 0.0 {
+            player.fade = line.to;
+            if line.from <= 0.0 && line.to <= 0.0 {
                 continue;
             }
             for (event, strength) in due.into_iter().flatten() {
                 player.instrument.event(event, strength, &controls);
             }
             player.instrument.render(&controls, &mut self.part);
-            // Of equal power, as two presets have nothing to do with each other.
-            let level = fade.map(|p| if p < 1.0 { (p * FRAC_PI_2).sin() } else { 1.0 });
+            // Equal power, because two presets are uncorrelated.
+            let level = line.map(|p| if p < 1.0 { (p * FRAC_PI_2).sin() } else { 1.0 });
             for (i, (y, x)) in self.dry.iter_mut().zip(&self.part).enumerate() {
                 y[0] += x[0] * level.at(i);
                 y[1] += x[1] * level.at(i);
             }
-            if fade.to <= 0.0 {
+            if line.to <= 0.0 {
                 player.instrument.reset();
             }
         }
-        self.place(loudness, pan);
+        self.apply_loudness_and_pan(loudness, pan);
         self.room.render(&self.dry, &mut self.wet, space);
         for i in 0..FRAME {
             let s = space.at(i);
-            // More would sound late: energy that comes after the movement.
+            // More reverberation would sound late, as energy that comes after the movement.
             let (direct, reverberant) = (1.0 - 0.22 * s, 0.3 * s * (1.0 + 0.3 * swell.at(i)));
             let mixed = core::array::from_fn(|k| {
                 (direct * self.dry[i][k] + reverberant * self.wet[i][k]) * LEVEL * gain.at(i)
@@ -480,8 +482,9 @@ impl Voice {
         }
     }
 
-    /// Loudness and equal-power place of the dry sound: its middle goes to the place, its sides around it.
-    fn place(&mut self, loudness: Line, pan: Line) {
+    /// Applies loudness and equal-power panning to the dry sound: its middle goes to the pan position, its
+    /// sides around it.
+    fn apply_loudness_and_pan(&mut self, loudness: Line, pan: Line) {
         let angle = |p: f32| p * core::f32::consts::FRAC_PI_2;
         let left = pan.map(|p| core::f32::consts::SQRT_2 * angle(p).cos());
         let right = pan.map(|p| core::f32::consts::SQRT_2 * angle(p).sin());

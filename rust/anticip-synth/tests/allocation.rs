@@ -1,4 +1,4 @@
-//! After construction nothing is allocated or freed: counted by the allocator itself.
+//! Nothing is allocated or freed after construction; checked by a counting allocator.
 #![allow(missing_docs)]
 
 #[path = "../../anticip-wire/tests/counting/mod.rs"]
@@ -12,7 +12,7 @@ use anticip_synth::{PRESETS, Voice};
 fn nothing_is_allocated_after_construction() {
     let mut voice = Voice::with(48_000.0, &support::settings(0, None)).unwrap();
     let mut block = vec![0.0; 960];
-    let played = || {
+    let play = || {
         for n in 0..400_usize {
             let level = (n % 7) as f32 / 6.0;
             voice.params(&[level, 1.0, level, level, 1.0, level, 1.0 - level, level]);
@@ -31,5 +31,5 @@ fn nothing_is_allocated_after_construction() {
             voice.render(&mut block).unwrap();
         }
     };
-    assert_eq!(counting::allocations(played), 0);
+    assert_eq!(counting::allocations(play), 0);
 }

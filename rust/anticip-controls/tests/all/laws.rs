@@ -131,7 +131,8 @@ proptest! {
         prop_assert!(scalar_mapping(&scalars).iter().all(|v| (0.0..=1.0).contains(v)));
     }
 
-    /// Live values may jump; the changes made on signal loss and return are bounded by the slope of the fades.
+    /// Live values may jump; the changes made on signal loss and return are bounded by the slope of the
+    /// fades.
     #[test]
     fn silence_and_return_never_jump(frames in vec(any::<bool>(), 5..300)) {
         let mut presence = Presence::new(SILENCE, &NEUTRAL);

@@ -5,7 +5,8 @@ use pulp::Arch;
 use super::posture::{Posture, distance_squared, dot};
 use super::rehearsal::Rehearsal;
 
-/// Tempi relative to the rehearsal, about a fifth distance_squared; the first two are standing still and hardly moving.
+/// Tempi relative to the rehearsal, about a fifth distance_squared; the first two are standing still and
+/// hardly moving.
 pub(super) const TEMPI: [f32; TEMPO_COUNT] = [0.0, 0.35, 0.57, 0.69, 0.83, 1.0, 1.2, 1.45];
 const TEMPO_COUNT: usize = 8;
 /// Belief per tempo at one frame of the rehearsal.
@@ -48,7 +49,8 @@ pub(super) struct Observation {
     pub(super) velocity: Posture,
     /// False in the first frames, which have no velocity yet.
     pub(super) moving: bool,
-    /// Squared scale of differences when the same movement is repeated: positions (m^2), velocities ((m/s)^2).
+    /// Squared scale of differences when the same movement is repeated: positions (m^2), velocities
+    /// ((m/s)^2).
     pub(super) scale: [f32; 2],
     /// Likelihood of the observation when the movement is in no take.
     pub(super) elsewhere: f32,
@@ -260,8 +262,8 @@ impl Stretch {
         }
     }
 
-    /// Leaves in `comparisons`, for each place and some before the first: dot product of the observed and the rehearsed
-    /// velocity, the rehearsed velocity squared, squared distance of the postures.
+    /// Leaves in `comparisons`, for each place and some before the first: dot product of the observed and the
+    /// rehearsed velocity, the rehearsed velocity squared, squared distance of the postures.
     #[inline(always)]
     fn compare(&self, at: &Rehearsal, observed: &Observation, scratch: &mut Scratch) {
         let Scratch {

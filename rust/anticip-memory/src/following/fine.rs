@@ -1,7 +1,9 @@
-//! Fine place: an online time warping in a band around the believed place, used where the suit has little noise.
+//! Fine place: an online time warping in a band around the believed place, used where the suit has little
+//! noise.
 //!
-//! Belief has inertia, because its tempo changes slowly; a performer may change tempo within a step. A warping without
-//! memory of tempo keeps up with that, but cannot follow jumps and gets lost in noise, so belief leads it.
+//! Belief has inertia, because its tempo changes slowly; a performer may change tempo within a step. A
+//! warping without memory of tempo keeps up with that, but cannot follow jumps and gets lost in noise, so
+//! belief leads it.
 
 use super::posture::{Posture, distance_squared};
 use super::rehearsal::{MOMENT, Rehearsal};
@@ -23,7 +25,8 @@ const MIN_TRUST: f64 = 0.3;
 const SHARE: f64 = 0.7;
 /// Noise at which that share halves, metres rms.
 const HALF_SHARE_NOISE: f64 = 0.002;
-/// Below this tempo the share falls in proportion: standing still is located by the movement around it, not by posture.
+/// Below this tempo the share falls in proportion: standing still is located by the movement around it, not
+/// by posture.
 const FULL_SHARE_TEMPO: f64 = 0.5;
 /// Frames over which noise is averaged.
 const NOISE_FRAMES: f64 = 100.0;
@@ -59,7 +62,8 @@ impl Default for Fine {
 }
 
 impl Fine {
-    /// Measures noise from the last four postures, newest first; movement hardly contributes to a third difference.
+    /// Measures noise from the last four postures, newest first; movement hardly contributes to a third
+    /// difference.
     fn measure_noise(&mut self, last: [&Posture; 4]) {
         let third: Posture =
             std::array::from_fn(|n| last[0][n] - last[3][n] + 3.0 * (last[2][n] - last[1][n]));

@@ -1,16 +1,17 @@
 //! Following: where the performer is in the rehearsed takes (take, seconds, tempo relative to it, and trust).
 //!
-//! A forward filter (a hidden Markov model) over place, on the rehearsal's 50 Hz grid, and tempo, in eight steps. Only
-//! stretches with some belief are updated. Ten times a second a coarse time warping over the whole rehearsal proposes
-//! up to two other places; the last frames are then replayed towards them, and how well these explain the frames
-//! decides how much belief a place gets. This finds pauses, skips and repeated parts, and makes an hour of rehearsal
-//! cost little more than a minute.
+//! A forward filter (a hidden Markov model) over place, on the rehearsal's 50 Hz grid, and tempo, in eight
+//! steps. Only stretches with some belief are updated. Ten times a second a coarse time warping over the
+//! whole rehearsal proposes up to two other places; the last frames are then replayed towards them, and how
+//! well these explain the frames decides how much belief a place gets. This finds pauses, skips and repeated
+//! parts, and makes an hour of rehearsal cost little more than a minute.
 //!
-//! Observations of consecutive frames are far from independent, and a repeated movement differs for whole seconds at
-//! a time. Within a stretch each frame counts in full, which is sharp; between stretches only part of its log
-//! likelihood counts, so that belief does not move to what merely looks more similar for a moment. How large that
-//! part is, and how much the performer may differ, is learned while following ([`performer`]): someone who repeats
-//! the rehearsal exactly and then deviates has jumped; someone who never repeats it exactly has not.
+//! Observations of consecutive frames are far from independent, and a repeated movement differs for whole
+//! seconds at a time. Within a stretch each frame counts in full, which is sharp; between stretches only part
+//! of its log likelihood counts, so that belief does not move to what merely looks more similar for a moment.
+//! How large that part is, and how much the performer may differ, is learned while following ([`performer`]):
+//! someone who repeats the rehearsal exactly and then deviates has jumped; someone who never repeats it
+//! exactly has not.
 
 mod belief;
 mod fine;
@@ -50,7 +51,8 @@ const JUMP: f32 = 3e-5;
 const ENTER: f32 = 0.002;
 /// A belief that is smaller than another by this much, as a logarithm, is dropped.
 const MAX_LOG_RATIO: f64 = 30.0;
-/// Minimum number of frames over which jumps are spread (two minutes): they are no likelier in a short rehearsal.
+/// Minimum number of frames over which jumps are spread (two minutes): they are no likelier in a short
+/// rehearsal.
 const MIN_JUMP_FRAMES: usize = 6000;
 /// Minimum belief in a stretch to learn about the performer from it.
 const MIN_LEARNING_BELIEF: f32 = 0.5;
@@ -126,7 +128,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// A follower of these takes: canonical rotations at 50 Hz, of which every second frame is used and stored.
+    /// A follower of these takes: canonical rotations at 50 Hz, of which every second frame is used and
+    /// stored.
     ///
     /// # Errors
     /// If there are no takes, a take has no frames, or they have more than ten hours together.
@@ -179,8 +182,8 @@ impl Follower {
         self.gap_s = None;
     }
 
-    /// The next frame comes `seconds` after the last one; the same performer has probably continued. Returns false and
-    /// starts a new run if it is more than a minute.
+    /// The next frame comes `seconds` after the last one; the same performer has probably continued. Returns
+    /// false and starts a new run if it is more than a minute.
     pub fn resume(&mut self, seconds: f64) -> bool {
         if !(0.0..=MAX_GAP_S).contains(&seconds) {
             self.reset();
@@ -202,8 +205,8 @@ impl Follower {
         self.places.clear();
     }
 
-    /// Places at the newest frame: the result of [`Self::push`], then the best one of each other take with enough belief.
-    /// Takes that show the same movement share the belief in it.
+    /// Places at the newest frame: the result of [`Self::push`], then the best one of each other take with
+    /// enough belief. Takes that show the same movement share the belief in it.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
@@ -258,7 +261,8 @@ impl Follower {
         let mut observed = self
             .performer
             .observe(middle(posture_at), velocity(posture_at), moving);
-        // At first another step than was rehearsed looks like another part, and must not be taken for a jump there.
+        // At first another step than was rehearsed looks like another part, and must not be taken for a jump
+        // there.
         observed.weight *= ((self.frame + 1) as f32 / START_FRAMES as f32).min(1.0);
         observed
     }
@@ -355,8 +359,8 @@ impl Follower {
         evidence
     }
 
-    /// Tries a place on the last frames and gives it belief in proportion to how much better it explains them. The
-    /// performer may have come there in any of these frames.
+    /// Tries a place on the last frames and gives it belief in proportion to how much better it explains
+    /// them. The performer may have come there in any of these frames.
     fn enter(&mut self, frame: usize) {
         let take = self.rehearsal.take_of(frame - 1);
         let frames = self.rehearsal.frames(take);
@@ -466,7 +470,8 @@ impl Follower {
     }
 }
 
-/// The place within the half second of a stretch that starts at its row `first`; `begin` is the take's first frame.
+/// The place within the half second of a stretch that starts at its row `first`; `begin` is the take's first
+/// frame.
 fn place_within(stretch: &Stretch, first: usize, trust: f32, take_start: usize) -> Place {
     let mut remaining = 0.5 * trust;
     let median = stretch.rows[first..].iter().position(|row| {

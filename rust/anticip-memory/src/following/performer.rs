@@ -6,8 +6,8 @@ use super::belief::Observation;
 use super::posture::{KeptPose, Posture, Turns, UNTURNED, between, distance_squared};
 use super::rehearsal::Rehearsal;
 
-/// Initial scale of differences when a movement is repeated, as a share of the rms difference of unrelated moments:
-/// postures and velocities.
+/// Initial scale of differences when a movement is repeated, as a share of the rms difference of unrelated
+/// moments: postures and velocities.
 const INITIAL_SCALE: [f32; 2] = [0.25, 0.18];
 /// Maximum of that scale.
 const MAX_SCALE: [f32; 2] = [0.3, 0.22];

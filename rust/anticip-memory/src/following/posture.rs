@@ -1,4 +1,5 @@
-//! A posture without heading: positions of hands, feet, head and their neighbouring joints, relative to the hips.
+//! A posture without heading: positions of hands, feet, head and their neighbouring joints, relative to the
+//! hips.
 
 use anticip_geometry::Quat;
 use anticip_motion::CanonicalPose;
@@ -25,7 +26,8 @@ pub(super) type Turns = [Quat; CARRIERS.len()];
 pub(super) const UNTURNED: Turns = [Quat::IDENTITY; CARRIERS.len()];
 /// Number of coordinates of hands, feet and head, which come first.
 pub(super) const ENDS: usize = 15;
-/// Postures before and after the middle one that a velocity (slope of a regression line) and a mean are taken over.
+/// Postures before and after the middle one that a velocity (slope of a regression line) and a mean are taken
+/// over.
 pub(super) const HALF: usize = 3;
 
 /// Turns canonical frames into postures. An invalid rotation keeps the joint's last value.
@@ -111,7 +113,8 @@ pub(super) fn metres(kept: &KeptPosture) -> Posture {
     out
 }
 
-/// [`middle`] and [`velocity`] at `c`, where only every second posture is known and those between are interpolated.
+/// [`middle`] and [`velocity`] at `c`, where only every second posture is known and those between are
+/// interpolated.
 #[inline(always)]
 pub(super) fn at_moment([a, b, c, d, e]: [&Posture; 5]) -> [Posture; 2] {
     let mut out = [[0.0; WIDTH]; 2];
@@ -139,7 +142,8 @@ const MEAN_FRAMES: f32 = (2 * HALF + 1) as f32;
 const SLOPE: f32 = RATE as f32 / (2 * (1 + 4 + 9)) as f32;
 const _: () = assert!(HALF == 3);
 
-/// Velocity in m/s in the middle of the postures `at(0)` to `at(2 * HALF)`: the slope of their regression line.
+/// Velocity in m/s in the middle of the postures `at(0)` to `at(2 * HALF)`: the slope of their regression
+/// line.
 pub(super) fn velocity<'a>(at: impl Fn(usize) -> &'a Posture) -> Posture {
     let squares: usize = (1..=HALF).map(|k| k * k).sum();
     let mut out = [0.0; WIDTH];

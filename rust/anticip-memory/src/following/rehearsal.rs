@@ -145,7 +145,8 @@ impl Rehearsal {
         self.starts.partition_point(|start| *start <= frame) - 1
     }
 
-    /// Calls `visit` with the mean posture and the velocity at each of these frames of a take; `buffer` is reused memory.
+    /// Calls `visit` with the mean posture and the velocity at each of these frames of a take; `buffer` is
+    /// reused memory.
     #[inline(always)]
     pub(super) fn for_each_frame(
         &self,
@@ -182,8 +183,8 @@ fn takes_error(expected: String, given: &str) -> MemoryError {
     }
 }
 
-/// Returns a function of kind (0 postures, 1 velocities) and number of coordinates: twice the summed variances, the
-/// mean squared difference of two random moments.
+/// Returns a function of kind (0 postures, 1 velocities) and number of coordinates: twice the summed
+/// variances, the mean squared difference of two random moments.
 fn spread(takes: &[Take]) -> impl Fn(usize, usize) -> f32 + use<> {
     let mut buffer = Vec::new();
     let mut each = |visit: &mut dyn FnMut(usize, usize, f64)| {

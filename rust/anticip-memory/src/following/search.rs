@@ -12,7 +12,8 @@ pub(super) const SEARCH_STEP: usize = 5;
 const LANES: usize = 8;
 type Lane = [f32; LANES];
 
-/// Scale of differences when a movement is repeated, as a share of the rms difference of unrelated moments: postures.
+/// Scale of differences when a movement is repeated, as a share of the rms difference of unrelated moments:
+/// postures.
 const POSTURE_SCALE: f32 = 0.3;
 /// The same for velocities.
 const VELOCITY_SCALE: f32 = 0.6;
@@ -196,8 +197,8 @@ impl Search {
 }
 
 impl Moments {
-    /// Similarity of each moment at the tempo that fits it best: from `SIMILAR` down to `SIMILAR` - 1. `place` and
-    /// `velocity` are divided by the stored units.
+    /// Similarity of each moment at the tempo that fits it best: from `SIMILAR` down to `SIMILAR` - 1.
+    /// `place` and `velocity` are divided by the stored units.
     #[inline(always)]
     fn similarity(
         &self,

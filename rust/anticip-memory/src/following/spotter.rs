@@ -1,9 +1,9 @@
 //! Gesture spotting: which gesture is under way, how far it is, and when it will end.
 //!
-//! Online subsequence alignment (dynamic time warping with a free start): on every frame of the 50 Hz grid each path
-//! through a taught take advances by 0, 1 or 2 of its frames. The cost of a path is the mean distance along it, in
-//! metres. A gesture is recognised when the path that fits best has advanced far enough and costs less than the
-//! gesture's threshold. Paths much faster or slower than the take are dropped.
+//! Online subsequence alignment (dynamic time warping with a free start): on every frame of the 50 Hz grid
+//! each path through a taught take advances by 0, 1 or 2 of its frames. The cost of a path is the mean
+//! distance along it, in metres. A gesture is recognised when the path that fits best has advanced far enough
+//! and costs less than the gesture's threshold. Paths much faster or slower than the take are dropped.
 
 use std::ops::Range;
 
@@ -20,7 +20,8 @@ const MAX_TAKES: usize = 200;
 /// Maximum number of frames in all takes together.
 const MAX_FRAMES: usize = 20_000;
 
-/// Number of coordinates in a posture; distances are divided by it, so that a difference of 1 m in each costs 1.
+/// Number of coordinates in a posture; distances are divided by it, so that a difference of 1 m in each costs
+/// 1.
 const COORDINATES: f32 = 30.0;
 /// Seconds by which velocities are multiplied to compare them with positions.
 const VELOCITY_S: f32 = 0.25;
@@ -117,7 +118,8 @@ struct Gesture {
     standing_frames: u32,
 }
 
-/// Spots gestures frame by frame on the 50 Hz grid; does not look ahead, and allocates nothing after construction.
+/// Spots gestures frame by frame on the 50 Hz grid; does not look ahead, and allocates nothing after
+/// construction.
 #[derive(Debug, Clone)]
 pub struct Spotter {
     places: Vec<Posture>,
@@ -139,12 +141,13 @@ pub struct Spotter {
 }
 
 impl Spotter {
-    /// A spotter of gestures with these cost thresholds (metres). Each of `takes` shows one: the index of the gesture,
-    /// and its canonical rotations at 50 Hz from start to end. A gesture is recognised once the share `entry_share`
-    /// (0.1..0.8) of its movement is done.
+    /// A spotter of gestures with these cost thresholds (metres). Each of `takes` shows one: the index of the
+    /// gesture, and its canonical rotations at 50 Hz from start to end. A gesture is recognised once the
+    /// share `entry_share` (0.1..0.8) of its movement is done.
     ///
     /// # Errors
-    /// If there are no gestures, one has no take, takes are too many, too short or too long, or a number is out of range.
+    /// If there are no gestures, one has no take, takes are too many, too short or too long, or a number is
+    /// out of range.
     pub fn new(
         takes: &[(usize, &[CanonicalPose])],
         thresholds: &[f64],
@@ -220,7 +223,8 @@ impl Spotter {
         self.found.fill(None);
     }
 
-    /// Adds a frame; returns per gesture whether it is under way. Between two of a kind it is `None` for at least a frame.
+    /// Adds a frame; returns per gesture whether it is under way. Between two of a kind it is `None` for at
+    /// least a frame.
     pub fn push(&mut self, pose: &CanonicalPose) -> &[Option<Spotted>] {
         let ring_size = self.past.len();
         let newest = self.frame as usize;
@@ -237,7 +241,8 @@ impl Spotter {
         &self.found
     }
 
-    /// Per gesture the mean cost, in metres, of the path that might be recognised now; infinite if there is none.
+    /// Per gesture the mean cost, in metres, of the path that might be recognised now; infinite if there is
+    /// none.
     #[must_use]
     pub fn costs(&self) -> &[f32] {
         &self.costs
@@ -285,7 +290,8 @@ impl Spotter {
         }
     }
 
-    /// The cheapest path that ends within `from..to` of a take and started within `started`, and the frame it ends at.
+    /// The cheapest path that ends within `from..to` of a take and started within `started`, and the frame it
+    /// ends at.
     fn best(
         &self,
         frames: &Range<usize>,

@@ -15,8 +15,9 @@ thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed to the system allocator unchanged; the counter is a const-initialised thread-local
-// without a destructor, so counting does not allocate. The other methods call these two by default.
+// SAFETY: every call is passed to the system allocator unchanged; the counter is a const-initialised
+// thread-local without a destructor, so counting does not allocate. The other methods call these two by
+// default.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.set(BYTES.get().wrapping_add(layout.size()));

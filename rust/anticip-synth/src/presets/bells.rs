@@ -1,4 +1,4 @@
-//! Cast bells: the partials of a church bell (Rossing 2000), each struck and left to ring.
+//! Cast bells: struck with the partials of a church bell (Rossing 2000) and left to ring.
 
 use super::{Controls, Instrument, scale};
 use crate::control::FRAME;
@@ -7,10 +7,11 @@ use crate::notes::{Note, Notes};
 use crate::params::{Event, Settings};
 use crate::tone::{Body, Tone};
 
+/// Output gain.
 const LEVEL: f32 = 1.74;
-/// Bronze: neither low nor hissing.
+/// Bronze: without lows or hiss.
 const RESONANCE: Body = [[1_550.0, 1.35, 19.0], [230.0, 0.45, -27.0], [7_000.0, 0.6, -9.0]];
-/// Hum, prime, tierce, quint, nominal and the partials above: ratio, amplitude, decay.
+/// Hum, prime, tierce, quint, nominal and upper partials: frequency ratio, amplitude, decay.
 const PARTIALS: [[f32; 3]; 10] = [
     [0.5, 0.45, 1.6],
     [1.0, 0.7, 1.3],
@@ -40,22 +41,22 @@ impl Bells {
     }
 }
 
-/// A soft mallet leaves the upper partials alone, a hard one rings them: rough movement strikes hard.
+/// Strikes a bell; rough movement uses a harder mallet, which excites the upper partials.
 fn strike(modes: &mut Modes, controls: &Controls, note: Note) {
     let prime = controls
         .harmony
         .frequency(note.degree + 1.0 * controls.harmony.octave());
-    let hard = (0.3 * controls.brightness.to + 0.2 * note.strength + 0.8 * controls.roughness.to - 0.1)
+    let hardness = (0.3 * controls.brightness.to + 0.2 * note.strength + 0.8 * controls.roughness.to - 0.1)
         .clamp(0.0, 1.0);
-    let short = 1.0 / (1.0 + 0.002 * prime);
-    let struck = |ratio: f32| (-1.4 * (1.0 - hard) * ratio).exp();
-    // A soft mallet is heavier, about as loud as a hard one; a small bell is quieter.
-    let heavy = struck(1.6).powf(-0.65) * (500.0 / prime).powf(0.22);
+    let decay_factor = 1.0 / (1.0 + 0.002 * prime);
+    let excitation = |ratio: f32| (-1.4 * (1.0 - hardness) * ratio).exp();
+    // A soft mallet is about as loud as a hard one; small bells are quieter.
+    let loudness_compensation = excitation(1.6).powf(-0.65) * (500.0 / prime).powf(0.22);
     for [ratio, amplitude, decay] in PARTIALS {
         let partial = Partial {
             frequency: prime * ratio * (1.0 + 0.03 * controls.roughness.to * (ratio - 1.0)),
-            amplitude: 0.11 * heavy * note.strength * amplitude * struck(ratio),
-            decay: 2.2 * decay * short,
+            amplitude: 0.11 * loudness_compensation * note.strength * amplitude * excitation(ratio),
+            decay: 2.2 * decay * decay_factor,
         };
         modes.strike(partial, note.weights);
     }
@@ -69,12 +70,12 @@ impl Instrument for Bells {
     }
 
     fn event(&mut self, event: Event, strength: f32, controls: &Controls) {
-        let lower = match event {
+        let octave_down = match event {
             Event::Onset => 0.0,
             Event::Phrase => controls.harmony.octave(),
         };
         let note = Note {
-            degree: controls.note() - lower,
+            degree: controls.note() - octave_down,
             strength: 1.3 * strength,
             weights: [1.0; 2],
         };
@@ -86,9 +87,10 @@ impl Instrument for Bells {
         self.notes.frame(controls, |note| strike(modes, controls, note));
         *output = [[0.0; 2]; FRAME];
         self.modes.render(output);
-        // The beat swings what rings, as the motor of a vibraphone does.
-        controls.swing(output);
-        self.tone.render(output, controls, controls.tracked(3.4, 4.0));
+        // The beat modulates the level of ringing bells, like the motor of a vibraphone.
+        controls.apply_level(output);
+        self.tone
+            .render(output, controls, controls.tracked_octaves(3.4, 4.0));
         scale(output, LEVEL);
     }
 }

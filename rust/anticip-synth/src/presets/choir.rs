@@ -1,23 +1,25 @@
-//! A choir: eight singers' voices through the formants of a vowel (Peterson & Barney 1952; Sundberg 1987).
+//! A choir: eight singers through the formants of a vowel (Peterson & Barney 1952; Sundberg 1987).
 
 use fundsp::audionode::AudioNode;
 use fundsp::oscillator::PolySaw;
 
 use super::{Controls, Instrument, scale};
-use crate::clock::Strewer;
+use crate::clock::RandomTicks;
 use crate::control::{FRAME, Line};
 use crate::manner::Manner;
 use crate::params::{Event, Parameter, Settings};
 use crate::stroke::Stroke;
-use crate::tone::{Band, Body, Tone, White, band, running};
+use crate::tone::{Band, Body, Tone, White, band, with_sample_rate};
 
+/// Output gain.
 const LEVEL: f32 = 1.96;
-/// Where a choir is weak: between the first formants and the singers' formant, and a little on and below it. What
-/// is made stronger there sounds like strings.
+/// Attenuates where a choir is weak: between the first formants and the singers' formant, and slightly at and
+/// below the latter. Energy there sounds like strings.
 const RESONANCE: Body = [[1_180.0, 0.48, -17.0], [310.0, 0.66, -2.5], [2_800.0, 1.5, -0.6]];
 const SINGERS: usize = 8;
 const FORMANTS: usize = 5;
-/// Vowels from closed to open to front, u o a e i: Hz of five formants, and their levels in dB.
+/// Vowels from closed to open to front (u o a e i): frequencies of five formants in Hz, and their levels in
+/// dB.
 const VOWELS: [[[f32; FORMANTS]; 2]; 5] = [
     [
         [350.0, 600.0, 2_700.0, 2_900.0, 3_300.0],
@@ -40,16 +42,20 @@ const VOWELS: [[[f32; FORMANTS]; 2]; 5] = [
         [0.0, -3.0, -2.0, -5.0, -10.0],
     ],
 ];
+/// Bandwidths of the formants, Hz.
 const BANDWIDTHS: [f32; FORMANTS] = [90.0, 110.0, 150.0, 170.0, 200.0];
 
 #[derive(Clone)]
 struct Singer {
     saw: PolySaw<f32>,
-    /// A voice falls by 12 dB an octave: what the saw lacks of that.
-    soft: f32,
-    phase: f32,
-    speed: f32,
-    apart: f32,
+    /// State of a low-pass: a voice falls by 12 dB per octave, a saw only by 6.
+    filtered: f32,
+    /// Vibrato phase.
+    vibrato_phase: f32,
+    /// Vibrato rate, Hz.
+    vibrato_hz: f32,
+    /// Detuning factor.
+    detune: f32,
     weights: [f32; 2],
 }
 
@@ -59,24 +65,25 @@ pub(crate) struct Choir {
     tone: Tone,
     manner: Manner,
     white: White,
-    strewer: Strewer,
+    ticks: RandomTicks,
     syllable: Stroke,
     dt: f32,
-    soften: f32,
+    softening: f32,
 }
 
 impl Choir {
     pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
         let mut choir = Self {
             singers: core::array::from_fn(|s| {
-                let saw = running(PolySaw::with_phase((0.137 + 0.311 * s as f32) % 1.0), sample_rate);
+                let saw =
+                    with_sample_rate(PolySaw::with_phase((0.137 + 0.311 * s as f32) % 1.0), sample_rate);
                 let side = s as f32 / (SINGERS - 1) as f32;
                 Singer {
                     saw,
-                    soft: 0.0,
-                    phase: 0.0,
-                    speed: 4.7 + 0.17 * ((3 * s) % SINGERS) as f32,
-                    apart: 1.0 + 0.0035 * (((5 * s) % SINGERS) as f32 / 3.5 - 1.0),
+                    filtered: 0.0,
+                    vibrato_phase: 0.0,
+                    vibrato_hz: 4.7 + 0.17 * ((3 * s) % SINGERS) as f32,
+                    detune: 1.0 + 0.0035 * (((5 * s) % SINGERS) as f32 / 3.5 - 1.0),
                     weights: [1.2 - 0.9 * side, 0.3 + 0.9 * side],
                 }
             }),
@@ -84,10 +91,10 @@ impl Choir {
             tone: Tone::new(sample_rate, &RESONANCE),
             manner: Manner::new(sample_rate),
             white: White::new(settings.seed ^ 0xc0),
-            strewer: Strewer::new(sample_rate, settings.seed ^ 0xc401),
+            ticks: RandomTicks::new(sample_rate, settings.seed ^ 0xc401),
             syllable: Stroke::new(0.8, sample_rate),
             dt: (FRAME as f64 / sample_rate) as f32,
-            soften: 1.0 - (-core::f32::consts::TAU * 500.0 / sample_rate as f32).exp(),
+            softening: 1.0 - (-core::f32::consts::TAU * 500.0 / sample_rate as f32).exp(),
         };
         choir.reset();
         choir
@@ -98,8 +105,8 @@ impl Instrument for Choir {
     fn reset(&mut self) {
         for singer in &mut self.singers {
             singer.saw.reset();
-            singer.soft = 0.0;
-            singer.phase = 0.0;
+            singer.filtered = 0.0;
+            singer.vibrato_phase = 0.0;
         }
         for node in self.formants.iter_mut().flatten() {
             node.reset();
@@ -107,7 +114,7 @@ impl Instrument for Choir {
         self.tone.reset();
         self.manner.reset();
         self.white.reset();
-        self.strewer.reset();
+        self.ticks.reset();
         self.syllable.reset();
     }
 
@@ -119,16 +126,16 @@ impl Instrument for Choir {
 
     fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
         // A syllable: the mouth closes for a moment and opens with a breath.
-        if self.strewer.note(controls) {
+        if self.ticks.note(controls) {
             self.syllable.begin();
         }
-        let open = self.syllable.frame();
+        let opening = self.syllable.frame();
         let vowel = (controls.brightness.to * 0.999 + 0.12 * controls.boost.to).clamp(0.0, 0.999) * 4.0;
-        let (first, part) = (vowel as usize, vowel.fract());
+        let (first, fraction) = (vowel as usize, vowel.fract());
         let mut gains = [0.0; FORMANTS];
         for f in 0..FORMANTS {
             let between = |row: usize| {
-                VOWELS[first][row][f] + part * (VOWELS[first + 1][row][f] - VOWELS[first][row][f])
+                VOWELS[first][row][f] + fraction * (VOWELS[first + 1][row][f] - VOWELS[first][row][f])
             };
             let centre = between(0);
             gains[f] = 10.0_f32.powf(between(1) / 20.0);
@@ -143,25 +150,25 @@ impl Instrument for Choir {
             let lift = if p == 0 { 0.0 } else { octave };
             controls.frequency(parts[p] + Line::flat(lift))
         });
-        let mut sung = [[0.0_f32; 2]; FRAME];
+        let mut voices = [[0.0_f32; 2]; FRAME];
         for (s, singer) in self.singers.iter_mut().enumerate() {
-            singer.phase = (singer.phase + singer.speed * self.dt) % 1.0;
-            let bend = singer.apart * (1.0 + 0.007 * (core::f32::consts::TAU * singer.phase).sin());
+            singer.vibrato_phase = (singer.vibrato_phase + singer.vibrato_hz * self.dt) % 1.0;
+            let bend = singer.detune * (1.0 + 0.007 * (core::f32::consts::TAU * singer.vibrato_phase).sin());
             let line = lines[s % 4];
-            for (i, y) in sung.iter_mut().enumerate() {
+            for (i, y) in voices.iter_mut().enumerate() {
                 let x = singer.saw.filter_mono(line.at(i) * bend);
-                singer.soft += self.soften * (x - singer.soft);
-                y[0] += singer.soft * singer.weights[0];
-                y[1] += singer.soft * singer.weights[1];
+                singer.filtered += self.softening * (x - singer.filtered);
+                y[0] += singer.filtered * singer.weights[0];
+                y[1] += singer.filtered * singer.weights[1];
             }
         }
-        let hush = 0.05 + 0.3 * controls.roughness.to;
+        let breath_level = 0.05 + 0.3 * controls.roughness.to;
         for (i, y) in output.iter_mut().enumerate() {
-            let level = open.at(i) * controls.level(i);
-            // A syllable begins with breath.
-            let air = hush * self.white.next() * (0.3 + 2.0 * (open.at(i) - 1.0).abs());
+            let level = opening.at(i) * controls.level(i);
+            // A syllable starts with breath noise.
+            let breath = breath_level * self.white.next() * (0.3 + 2.0 * (opening.at(i) - 1.0).abs());
             for (k, v) in y.iter_mut().enumerate() {
-                let x = 0.2 * sung[i][k] * level + 0.2 * air * level.min(1.0);
+                let x = 0.2 * voices[i][k] * level + 0.2 * breath * level.min(1.0);
                 *v = self.formants[k]
                     .iter_mut()
                     .zip(gains)
@@ -178,12 +185,12 @@ impl Instrument for Choir {
             ]
             .map(|line| line.to),
             controls
-                .moved
+                .has_limbs
                 .then(|| 0.5 * (controls.limbs[0][0].to + controls.limbs[1][0].to)),
             controls.target(Parameter::Loudness),
         );
         self.tone
-            .performed(output, controls, controls.octaves(3.5, 3.5), manner);
+            .render_with_manner(output, controls, controls.octaves(3.5, 3.5), manner);
         scale(output, LEVEL);
     }
 }

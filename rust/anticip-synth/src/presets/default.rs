@@ -1,19 +1,19 @@
-//! The pad with bells over it.
+//! A pad with bells over it.
 
 use fundsp::audionode::AudioNode;
 use fundsp::filter::DCBlock;
 
 use super::{Controls, Instrument};
 use crate::bells::{Bells, Stroke};
-use crate::clock::Strewer;
+use crate::clock::RandomTicks;
 use crate::control::FRAME;
 use crate::pad::{Pad, PadControls};
 use crate::params::{Event, Parameter, Settings};
 use crate::strike::Strike;
-use crate::tone::running;
+use crate::tone::with_sample_rate;
 
 pub(crate) struct PadAndBells {
-    strewer: Strewer,
+    ticks: RandomTicks,
     pad: Pad,
     bells: Bells,
     strike: Strike,
@@ -23,33 +23,33 @@ pub(crate) struct PadAndBells {
 impl PadAndBells {
     pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
         Self {
-            strewer: Strewer::new(sample_rate, settings.seed),
+            ticks: RandomTicks::new(sample_rate, settings.seed),
             pad: Pad::new(sample_rate),
             bells: Bells::new(sample_rate),
             strike: Strike::new(sample_rate, settings.seed ^ 0x5eed),
-            blockers: core::array::from_fn(|_| running(DCBlock::new(8.0), sample_rate)),
+            blockers: core::array::from_fn(|_| with_sample_rate(DCBlock::new(8.0), sample_rate)),
         }
     }
 
-    /// Strews a bell if its time has come.
-    fn strew(&mut self, controls: &Controls) {
+    /// Plays a random bell if one is due.
+    fn play_random_bell(&mut self, controls: &Controls) {
         let density = controls.target(Parameter::Density);
-        if !self.strewer.note(controls) {
+        if !self.ticks.note(controls) {
             return;
         }
         const STEPS: [f32; 6] = [0.0, 2.0, 4.0, 6.0, 7.0, 9.0];
-        let step = STEPS[(self.strewer.chance.next() * STEPS.len() as f32) as usize % STEPS.len()];
+        let step = STEPS[(self.ticks.random.next() * STEPS.len() as f32) as usize % STEPS.len()];
         let (brightness, roughness, pan) = (controls.brightness.to, controls.roughness.to, controls.pan.to);
-        // The wider the room on either side of the place, the farther a bell may stray from it.
-        let stray = (self.strewer.chance.next() - 0.5) * (1.0 - (2.0 * pan - 1.0).abs());
-        let angle = (0.5 + stray) * core::f32::consts::FRAC_PI_2;
-        let loud = 0.55 + 0.45 * self.strewer.chance.next();
+        // The closer the pan is to a side, the narrower the spread of the bells.
+        let offset = (self.ticks.random.next() - 0.5) * (1.0 - (2.0 * pan - 1.0).abs());
+        let angle = (0.5 + offset) * core::f32::consts::FRAC_PI_2;
+        let strength = 0.55 + 0.45 * self.ticks.random.next();
         let harmony = controls.harmony;
         self.bells.strike(Stroke {
             frequency: harmony.frequency(controls.note() + harmony.octave() + step),
             ratio: 2.0 + 0.37 * roughness,
             index: 0.3 + 2.4 * brightness + roughness,
-            amplitude: 0.26 * loud,
+            amplitude: 0.26 * strength,
             decay: 0.26 - 0.18 * density,
             weights: [angle.cos(), angle.sin()].map(|w| w * core::f32::consts::SQRT_2),
         });
@@ -58,7 +58,7 @@ impl PadAndBells {
 
 impl Instrument for PadAndBells {
     fn reset(&mut self) {
-        self.strewer.reset();
+        self.ticks.reset();
         self.pad.reset();
         self.bells.reset();
         self.strike.reset();
@@ -94,18 +94,18 @@ impl Instrument for PadAndBells {
     }
 
     fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
-        self.strew(controls);
-        let lifted = controls.brightness.map(|b| 6.0 * b) + controls.boost.map(|b| 1.5 * b);
+        self.play_random_bell(controls);
+        let octaves = controls.brightness.map(|b| 6.0 * b) + controls.boost.map(|b| 1.5 * b);
         let pad = PadControls {
             degree: controls.degree,
             chord: controls.chord,
             roughness: controls.roughness,
-            octaves: lifted + controls.swell + controls.pulse * controls.beat,
+            octaves: octaves + controls.swell + controls.pulse * controls.beat,
         };
         self.pad.render(&pad, controls.harmony, output);
         for (i, x) in output.iter_mut().enumerate() {
             let level = controls.level(i);
-            // Here, where the pad never stops, the blockers cannot run into denormal numbers.
+            // Here the pad never stops, so that the DC blockers cannot run into denormal numbers.
             for (v, node) in x.iter_mut().zip(&mut self.blockers) {
                 *v = node.filter_mono(*v) * level;
             }

@@ -1,14 +1,15 @@
-//! A drone: partials of a low note and its fifth, each a pair that beats slowly.
+//! A drone: partials of a low note and its fifth, each a slowly beating pair.
 
 use super::{Controls, Instrument, scale};
-use crate::clock::Strewer;
+use crate::clock::RandomTicks;
 use crate::control::{FRAME, Line};
 use crate::modes::{Modes, Partial};
 use crate::params::{Event, Parameter, Settings};
 use crate::tone::{Body, Tone};
 
+/// Output gain.
 const LEVEL: f32 = 0.95;
-/// A chest, and a throat that sings overtones.
+/// A chest, and a throat that amplifies overtones.
 const RESONANCE: Body = [[550.0, 0.6, -20.0], [2_200.0, 0.9, 10.0], [120.0, 0.8, 3.0]];
 const PARTIALS: usize = 20;
 
@@ -17,8 +18,8 @@ pub(crate) struct Drone {
     phases: [[f32; 2]; 2 * PARTIALS],
     modes: Modes,
     tone: Tone,
-    strewer: Strewer,
-    turn: f32,
+    ticks: RandomTicks,
+    sample_s: f32,
 }
 
 impl Drone {
@@ -27,33 +28,33 @@ impl Drone {
             phases: [[0.0; 2]; 2 * PARTIALS],
             modes: Modes::new(sample_rate),
             tone: Tone::new(sample_rate, &RESONANCE),
-            strewer: Strewer::new(sample_rate, settings.seed ^ 0xd209e),
-            turn: (1.0 / sample_rate) as f32,
+            ticks: RandomTicks::new(sample_rate, settings.seed ^ 0xd209e),
+            sample_s: (1.0 / sample_rate) as f32,
         };
         drone.reset();
         drone
     }
 
-    /// A high partial of the drone that rings for a moment.
-    fn glint(&mut self, strength: f32, controls: &Controls) {
-        let partial = 6.0 + (self.strewer.chance.next() * 11.0).floor();
+    /// Plays a high partial of the drone that rings for a moment.
+    fn play_glint(&mut self, strength: f32, controls: &Controls) {
+        let partial = 6.0 + (self.ticks.random.next() * 11.0).floor();
         let root = controls
             .harmony
             .frequency(controls.note() - controls.harmony.octave());
-        let side = self.strewer.chance.next();
+        let side = self.ticks.random.next();
         let decay = 0.7 - 0.55 * controls.target(Parameter::Density);
-        for (above, amplitude) in [(1.0, 0.1), (2.0, 0.05), (3.0, 0.03)] {
+        for (multiple, amplitude) in [(1.0, 0.1), (2.0, 0.05), (3.0, 0.03)] {
             let partial = Partial {
-                frequency: root * partial * above,
+                frequency: root * partial * multiple,
                 amplitude: amplitude * strength,
-                decay: decay / above,
+                decay: decay / multiple,
             };
             self.modes.strike(partial, [1.5 - side, 0.5 + side]);
         }
     }
 }
 
-/// Sine of a phase in turns, -0.5..0.5 (Bhaskara's parabola, corrected: within 0.001).
+/// Sine of a phase in turns, -0.5..0.5 (Bhaskara's parabola with a correction, within 0.001).
 #[inline]
 fn sine(turns: f32) -> f32 {
     let x = 8.0 * turns - 16.0 * turns * turns.abs();
@@ -67,7 +68,7 @@ impl Instrument for Drone {
         }
         self.modes.reset();
         self.tone.reset();
-        self.strewer.reset();
+        self.ticks.reset();
     }
 
     fn event(&mut self, event: Event, strength: f32, controls: &Controls) {
@@ -76,13 +77,13 @@ impl Instrument for Drone {
             Event::Phrase => 5,
         };
         for _ in 0..glints {
-            self.glint(1.6 * strength, controls);
+            self.play_glint(1.6 * strength, controls);
         }
     }
 
     fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
-        if self.strewer.note(controls) {
-            self.glint(0.9, controls);
+        if self.ticks.note(controls) {
+            self.play_glint(0.9, controls);
         }
         *output = [[0.0; 2]; FRAME];
         let octave = controls.harmony.octave();
@@ -91,31 +92,31 @@ impl Instrument for Drone {
             controls.frequency(Line::flat(-octave)),
             controls.frequency(fifth + Line::flat(-octave)),
         ];
-        // Roughness draws the pairs apart, brightness says which partial sings.
-        let apart = 0.12 + 3.0 * controls.roughness.to * controls.roughness.to;
-        // The partial that the throat sings out: from the sixth to the last but one.
-        let sung = controls.brightness.map(|b| 6.0 + (PARTIALS as f32 - 7.0) * b);
+        // Roughness increases the beating of the pairs.
+        let beating = 0.12 + 3.0 * controls.roughness.to * controls.roughness.to;
+        // The emphasised partial, by brightness: from the sixth to the last but one.
+        let emphasised = controls.brightness.map(|b| 6.0 + (PARTIALS as f32 - 7.0) * b);
         for (n, pair) in self.phases.iter_mut().enumerate() {
             let k = (n % PARTIALS + 1) as f32;
             let note = notes[n / PARTIALS];
             let weight = if n < PARTIALS { 0.16 } else { 0.09 };
-            let amplitude = sung.map(|sung| {
-                let near = 1.0 / (1.0 + (k - sung) * (k - sung));
-                weight * (k.powf(-3.2) + 0.25 * near)
+            let amplitude = emphasised.map(|emphasised| {
+                let emphasis = 1.0 / (1.0 + (k - emphasised) * (k - emphasised));
+                weight * (k.powf(-3.2) + 0.25 * emphasis)
             });
-            let beat = apart * (0.5 + 0.21 * k);
+            let beat = beating * (0.5 + 0.21 * k);
             for (i, y) in output.iter_mut().enumerate() {
                 let f = k * note.at(i);
                 let a = amplitude.at(i);
-                pair[0] += (f - beat) * self.turn;
-                pair[1] += (f + beat) * self.turn;
+                pair[0] += (f - beat) * self.sample_s;
+                pair[1] += (f + beat) * self.sample_s;
                 let (left, right) = (sine(pair[0] - pair[0].round()), sine(pair[1] - pair[1].round()));
                 y[0] += a * (0.8 * left + 0.3 * right);
                 y[1] += a * (0.3 * left + 0.8 * right);
             }
             *pair = pair.map(|p| p - p.round());
         }
-        controls.swing(output);
+        controls.apply_level(output);
         self.modes.render(output);
         self.tone.render(output, controls, controls.octaves(2.5, 5.0));
         scale(output, LEVEL);

@@ -1,26 +1,29 @@
 //! Drums: tuned membranes and brushed noise.
 
 use super::{Controls, Instrument, scale};
-use crate::clock::Strewer;
+use crate::clock::RandomTicks;
 use crate::control::FRAME;
 use crate::kit::Kit;
 use crate::params::{Event, Parameter, Settings};
 use crate::tone::{Body, Tone};
 
+/// Output gain.
 const LEVEL: f32 = 0.85;
-/// A shell, and skins that hiss.
+/// A shell, and bright skins.
 const RESONANCE: Body = [[1_800.0, 0.5, -16.0], [9_000.0, 0.7, 14.0], [110.0, 0.8, 3.0]];
-/// What is made up in octaves of level: of a drum for an octave of its head above the usual one, Hz, and of what is brushed
-/// for all of the pitch, with which the shell's dip moves up into it.
-const BY_HEAD: f32 = 0.3;
-const USUAL: f32 = 165.0;
-const BRUSHED: f32 = 2.5;
+/// Gain of a drum per octave of its pitch above the usual one, in octaves of level.
+const DRUM_LEVEL_PER_OCTAVE: f32 = 0.3;
+/// The usual pitch of a drum, Hz.
+const USUAL_HZ: f32 = 165.0;
+/// Gain of brushes over the range of the pitch, in octaves of level: the shell's dip moves up into their
+/// band.
+const BRUSH_LEVEL_SLOPE: f32 = 2.5;
 
 pub(crate) struct Drums {
     kit: Kit,
     tone: Tone,
-    strewer: Strewer,
-    last: f32,
+    ticks: RandomTicks,
+    last_note: f32,
     stroke: usize,
 }
 
@@ -29,26 +32,29 @@ impl Drums {
         Self {
             kit: Kit::new(sample_rate, settings.seed ^ 0xd0),
             tone: Tone::new(sample_rate, &RESONANCE),
-            strewer: Strewer::new(sample_rate, settings.seed ^ 0xd2),
-            last: f32::NAN,
+            ticks: RandomTicks::new(sample_rate, settings.seed ^ 0xd2),
+            last_note: f32::NAN,
             stroke: 0,
         }
     }
 
-    /// Strikes a drum tuned to `ratio` of what the pitch tunes.
+    /// Strikes a drum tuned to `ratio` times the pitch.
     fn drum(&mut self, controls: &Controls, ratio: f32, strength: f32, decay: f32, weights: [f32; 2]) {
         let head = controls.harmony.frequency(controls.note());
-        let even = (head / USUAL).powf(BY_HEAD);
-        self.kit.drum(ratio * head, even * strength, decay, weights);
+        let compensation = (head / USUAL_HZ).powf(DRUM_LEVEL_PER_OCTAVE);
+        self.kit
+            .drum(ratio * head, compensation * strength, decay, weights);
     }
 
+    /// Plays a brush: `band` is centre (Hz) and Q.
     fn brush(&mut self, controls: &Controls, band: [f32; 2], strength: f32, decay: f32, weights: [f32; 2]) {
-        let even = (BRUSHED * (controls.target(Parameter::Pitch) - 0.4)).exp2();
-        self.kit.noise(band[0], band[1], even * strength, decay, weights);
+        let compensation = (BRUSH_LEVEL_SLOPE * (controls.target(Parameter::Pitch) - 0.4)).exp2();
+        self.kit
+            .noise(band[0], band[1], compensation * strength, decay, weights);
     }
 
-    fn side(&mut self) -> [f32; 2] {
-        let side = self.strewer.chance.next();
+    fn random_pan(&mut self) -> [f32; 2] {
+        let side = self.ticks.random.next();
         [1.4 - 0.8 * side, 0.6 + 0.8 * side]
     }
 }
@@ -57,8 +63,8 @@ impl Instrument for Drums {
     fn reset(&mut self) {
         self.kit.reset();
         self.tone.reset();
-        self.strewer.reset();
-        self.last = f32::NAN;
+        self.ticks.reset();
+        self.last_note = f32::NAN;
         self.stroke = 0;
     }
 
@@ -78,32 +84,32 @@ impl Instrument for Drums {
     fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]) {
         let bright = controls.brightness.to;
         let note = controls.note();
-        if note != self.last {
-            if !self.last.is_nan() {
-                let side = self.side();
-                self.drum(controls, 1.5, 0.45, 0.14, side);
+        if note != self.last_note {
+            if !self.last_note.is_nan() {
+                let pan = self.random_pan();
+                self.drum(controls, 1.5, 0.45, 0.14, pan);
             }
-            self.last = note;
+            self.last_note = note;
         }
-        if self.strewer.note(controls) {
-            let side = self.side();
-            let strength = 0.4 + 0.5 * self.strewer.chance.next();
-            if self.strewer.chance.next() < 0.35 {
-                self.drum(controls, 2.0, 0.5 * strength, 0.1, side);
+        if self.ticks.note(controls) {
+            let pan = self.random_pan();
+            let strength = 0.4 + 0.5 * self.ticks.random.next();
+            if self.ticks.random.next() < 0.35 {
+                self.drum(controls, 2.0, 0.5 * strength, 0.1, pan);
             }
             self.brush(
                 controls,
                 [3_000.0 * (1.7 * bright).exp2(), 1.2],
                 strength,
                 0.035,
-                side,
+                pan,
             );
         }
         let pulse = controls.target(Parameter::Pulse);
         if let Some(weight) = controls.stroke {
             self.stroke += 1;
             if pulse > 0.02 {
-                // Low on the first and third, a brush between.
+                // Drum on the odd strokes, brush and high drum between.
                 if self.stroke % 2 == 1 {
                     self.drum(controls, 0.75, 1.1 * pulse * weight, 0.2, [1.0; 2]);
                 } else {

@@ -1,7 +1,7 @@
-//! The presets: what each is called, what it is, and what it does in a frame.
+//! The presets: their names, descriptions and instruments.
 //!
-//! A preset turns the controls of a frame into dry stereo sound. Loudness, place, room, limiter and the crossfade
-//! between presets belong to [`crate::Voice`] and are the same for all.
+//! A preset turns the controls of a frame into dry stereo sound. Loudness, panning, room, limiter and the
+//! crossfade between presets are part of [`crate::Voice`] and the same for all.
 
 mod bells;
 mod bowed;
@@ -20,20 +20,20 @@ use crate::error::SynthError;
 use crate::harmony::Harmony;
 use crate::params::{Event, Parameter, Settings};
 
-/// A preset that can be chosen.
+/// A preset.
 #[derive(Clone, Copy)]
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// Description, one line.
     pub what: &'static str,
-    /// Sample rate and settings to a new instrument; allocates all that it will ever need.
+    /// Creates an instrument from sample rate and settings; allocates all memory it will ever need.
     pub(crate) build: fn(f64, &Settings) -> Box<dyn Instrument>,
 }
 
 macro_rules! presets {
     ($($module:ident $kind:ident: $what:literal,)*) => {
-        /// Every preset, the built-in choice first.
+        /// Every preset; the default comes first.
         pub const PRESETS: &[Preset] = &[$(Preset {
             name: stringify!($module),
             what: $what,
@@ -56,7 +56,7 @@ presets! {
     granular Granular: "grains of your own folder of samples, found by how they sound",
 }
 
-/// Where in the list a preset is.
+/// The index of a preset.
 pub(crate) fn position(name: &str) -> Result<usize, SynthError> {
     let found = PRESETS.iter().position(|preset| preset.name == name);
     found.ok_or_else(|| SynthError::Preset {
@@ -69,10 +69,10 @@ pub(crate) fn position(name: &str) -> Result<usize, SynthError> {
     })
 }
 
-/// What a preset is told of a frame.
+/// Controls of a frame.
 pub(crate) struct Controls<'a> {
     pub(crate) harmony: &'a Harmony,
-    /// The eight parameters as they were set last, unsmoothed.
+    /// The eight parameters as last set, unsmoothed.
     pub(crate) targets: &'a [f32; 8],
     pub(crate) pitch: Line,
     /// Scale step of the pitch.
@@ -84,16 +84,20 @@ pub(crate) struct Controls<'a> {
     pub(crate) pulse: Line,
     /// Scale steps of the chord above the pitch, gliding.
     pub(crate) chord: [Line; 3],
-    /// What an onset and a phrase lift, 0..1, falling.
+    /// Boost by an onset, 0..1, decaying.
     pub(crate) boost: Line,
+    /// Swell by a phrase, 0..1, decaying.
     pub(crate) swell: Line,
-    /// Envelope of the rhythm, 0..1, and the weight of a stroke that begins in this frame.
+    /// Envelope of the rhythm, 0..1.
     pub(crate) beat: Line,
+    /// Weight of the stroke of the rhythm that begins in this frame, if any.
     pub(crate) stroke: Option<f32>,
-    /// Speed and height of each limb, whether they were ever told, and the strength of strokes in this frame.
+    /// Speed and height of each limb.
     pub(crate) limbs: [[Line; 2]; 4],
-    pub(crate) moved: bool,
-    pub(crate) struck: [f32; 4],
+    /// Whether limbs have ever been set.
+    pub(crate) has_limbs: bool,
+    /// Strength of each limb's stroke in this frame; 0 for none.
+    pub(crate) limb_strokes: [f32; 4],
 }
 
 impl Controls<'_> {
@@ -101,46 +105,46 @@ impl Controls<'_> {
         self.targets[parameter as usize]
     }
 
-    /// The scale step on which the pitch rests, or that it is nearest to.
+    /// The scale step on which the pitch rests, or the nearest one.
     pub(crate) fn note(&self) -> f32 {
         self.harmony.degree(self.target(Parameter::Pitch)).round()
     }
 
-    /// By how many octaves the body's resonances lie higher than in the middle: high notes and bright ones come from a
-    /// smaller body, as in a family of instruments.
-    pub(crate) fn small(&self) -> f32 {
+    /// Octaves by which the body's resonances are shifted up: high and bright notes come from a smaller body,
+    /// as in a family of instruments.
+    pub(crate) fn resonance_shift(&self) -> f32 {
         1.6 * (self.pitch.to - 0.5) + 0.8 * (self.brightness.to - 0.5)
     }
 
-    /// The same of a body that opens as the dancer's does, by `octaves` from the closest posture to the widest.
-    pub(crate) fn open(&self, octaves: f32) -> f32 {
-        self.small() + octaves * (self.space.to - 0.5)
+    /// The same for a body that changes by `octaves` from the most closed posture to the widest.
+    pub(crate) fn open_resonance_shift(&self, octaves: f32) -> f32 {
+        self.resonance_shift() + octaves * (self.space.to - 0.5)
     }
 
-    /// Level of what sounds on, by rhythm, onset and phrase. Strokes rise above the steady level by as much as
-    /// keeps a pulsed sound about as loud.
+    /// Level of a sustained sound, from rhythm, onset and phrase. Strokes exceed the steady level by as much
+    /// as keeps a pulsed sound about as loud.
     #[inline]
     pub(crate) fn level(&self, i: usize) -> f32 {
         let rhythm = 1.0 - self.pulse.at(i) * (1.0 - 1.9 * self.beat.at(i));
         rhythm * (1.0 + 0.5 * self.boost.at(i) + 0.6 * self.swell.at(i))
     }
 
-    /// Gives that level to a frame.
-    pub(crate) fn swing(&self, output: &mut [[f32; 2]; FRAME]) {
+    /// Applies [`Self::level`] to a frame.
+    pub(crate) fn apply_level(&self, output: &mut [[f32; 2]; FRAME]) {
         for (i, y) in output.iter_mut().enumerate() {
             let level = self.level(i);
             *y = y.map(|v| v * level);
         }
     }
 
-    /// Octaves above `lowest` (itself in octaves above 110 Hz) by brightness over `span`, lifted by events and beat.
+    /// Cutoff in octaves above 110 Hz: from `lowest` by brightness over `span`, raised by events and beat.
     pub(crate) fn octaves(&self, lowest: f32, span: f32) -> Line {
         let bright = self.brightness.map(|b| lowest + span * b);
         bright + self.boost + self.swell.map(|s| 0.7 * s) + self.pulse * self.beat
     }
 
-    /// The same of a low-pass that follows the register.
-    pub(crate) fn tracked(&self, lowest: f32, span: f32) -> Line {
+    /// The same for a low-pass that follows the register.
+    pub(crate) fn tracked_octaves(&self, lowest: f32, span: f32) -> Line {
         let register = self.pitch.map(|p| 1.5 * (p - 0.6)) + self.space.map(|s| 1.2 * (s - 0.5));
         self.octaves(lowest, span) + register
     }
@@ -151,24 +155,24 @@ impl Controls<'_> {
     }
 }
 
-/// An instrument that plays frames.
+/// An instrument; renders frames.
 pub(crate) trait Instrument: Send {
-    /// Whether it has all that it plays.
+    /// Returns an error if it lacks the samples it plays.
     fn ready(&self) -> Result<(), SynthError> {
         Ok(())
     }
 
-    /// Back to the state of a new one; nothing is allocated.
+    /// Resets to the state of a new instrument; allocates nothing.
     fn reset(&mut self);
 
-    /// An event that falls into the frame that is rendered next.
+    /// Handles an event that falls into the next frame.
     fn event(&mut self, event: Event, strength: f32, controls: &Controls);
 
-    /// Writes a frame, dry and as loud as `loudness` 1 is.
+    /// Writes a frame, dry and at the level of `loudness` 1.
     fn render(&mut self, controls: &Controls, output: &mut [[f32; 2]; FRAME]);
 }
 
-/// Multiplies a frame.
+/// Multiplies a frame by `level`.
 pub(crate) fn scale(output: &mut [[f32; 2]; FRAME], level: f32) {
     for y in output.iter_mut().flatten() {
         *y *= level;

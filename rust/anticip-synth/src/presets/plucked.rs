@@ -7,10 +7,12 @@ use crate::params::{Event, Parameter, Settings};
 use crate::strings::{Pluck, Strings};
 use crate::tone::{Body, Tone};
 
+/// Output gain.
 const LEVEL: f32 = 0.85;
-/// What is made up for a root an octave higher, in octaves of level.
-const BY_ROOT: f32 = 0.35;
-/// A small box, and the nail on the string; it moves with the root, or a dip of it would fall on the notes.
+/// Gain for a root an octave higher, in octaves of level.
+const LEVEL_PER_OCTAVE: f32 = 0.35;
+/// A small box, and the nail on the string; transposed with the root, so that its dip does not fall on the
+/// notes.
 const RESONANCE: Body = [[140.0, 0.4, 15.0], [1_570.0, 0.41, -17.0], [6_400.0, 1.44, 11.0]];
 
 pub(crate) struct Plucked {
@@ -25,22 +27,22 @@ impl Plucked {
         Self {
             notes: Notes::new(sample_rate, settings.seed ^ 0x9_1ec),
             strings: Strings::new(sample_rate, settings.seed),
-            level: LEVEL * (BY_ROOT * settings.harmony.raised()).exp2(),
-            tone: Tone::raised(sample_rate, &RESONANCE, settings.harmony.raised()),
+            level: LEVEL * (LEVEL_PER_OCTAVE * settings.harmony.octaves_above_default()).exp2(),
+            tone: Tone::transposed(sample_rate, &RESONANCE, settings.harmony.octaves_above_default()),
         }
     }
 }
 
-/// Rough movement plucks with a hard pick, an open posture in the middle of the string.
+/// Plucks a string: rough movement with a harder pick, an open posture nearer the middle of the string.
 fn pluck(strings: &mut Strings, controls: &Controls, note: Note) {
     let (brightness, roughness) = (controls.brightness.to, controls.roughness.to);
     strings.pluck(Pluck {
         frequency: controls.harmony.frequency(note.degree),
-        // The box has less for high notes.
+        // The box amplifies high notes less.
         amplitude: note.strength * (0.22 + 0.24 * controls.target(Parameter::Pitch)),
         ring: 1.0 + 2.6 * (1.0 - controls.target(Parameter::Density)),
-        hard: (0.15 * brightness + 0.2 * note.strength.min(1.0) + 0.9 * roughness - 0.2).clamp(0.02, 1.0),
-        at: 0.08 + 0.3 * controls.target(Parameter::Space),
+        hardness: (0.15 * brightness + 0.2 * note.strength.min(1.0) + 0.9 * roughness - 0.2).clamp(0.02, 1.0),
+        position: 0.08 + 0.3 * controls.target(Parameter::Space),
         weights: note.weights,
     });
 }
@@ -55,10 +57,10 @@ impl Instrument for Plucked {
     fn event(&mut self, event: Event, strength: f32, controls: &Controls) {
         let (root, octave) = (controls.note(), controls.harmony.octave());
         for (voice, line) in controls.chord.into_iter().enumerate() {
-            // An onset is a chord in the middle, a phrase one with its root an octave lower.
-            let lower = matches!(event, Event::Phrase) && voice == 0;
+            // An onset plays a chord, a phrase the same with its root an octave lower.
+            let is_lower = matches!(event, Event::Phrase) && voice == 0;
             let note = Note {
-                degree: root + line.to.round() + if lower { -octave } else { 0.0 },
+                degree: root + line.to.round() + if is_lower { -octave } else { 0.0 },
                 strength,
                 weights: [1.15 - 0.15 * voice as f32, 0.85 + 0.15 * voice as f32],
             };
@@ -71,8 +73,12 @@ impl Instrument for Plucked {
         self.notes.frame(controls, |note| pluck(strings, controls, note));
         *output = [[0.0; 2]; FRAME];
         self.strings.render(output);
-        self.tone
-            .sized(output, controls, controls.tracked(4.0, 4.7), controls.open(1.2));
+        self.tone.render_shifted(
+            output,
+            controls,
+            controls.tracked_octaves(4.0, 4.7),
+            controls.open_resonance_shift(1.2),
+        );
         scale(output, self.level);
     }
 }

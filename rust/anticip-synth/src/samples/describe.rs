@@ -1,4 +1,5 @@
-//! How a piece of a sound sounds: level, brightness, roughness, pitch, how suddenly it begins (Peeters 2004).
+//! Descriptors of a piece of sound: level, brightness, roughness, pitch, suddenness of its onset (Peeters
+//! 2004).
 
 use core::ops::Range;
 
@@ -7,28 +8,28 @@ use realfft::num_complex::Complex;
 
 use super::Piece;
 
-/// Length of a piece, seconds; the next power of two samples.
-const LENGTH: f32 = 0.05;
-/// What is quieter than the loudest piece of its sound by so much is no piece (-60 dB), nor what is quieter than
-/// this at all (-100 dB).
-const QUIET: f32 = 1e-3;
-const SILENT: f32 = 1e-5;
-/// Pieces over which a grain that begins here may reach: none of them becomes too loud.
+/// Minimum length of a piece, seconds; rounded up to a power of two samples.
+const MIN_LENGTH_S: f32 = 0.05;
+/// Minimum level of a piece relative to the loudest piece of its sound (-60 dB).
+const MIN_RELATIVE_LEVEL: f32 = 1e-3;
+/// Minimum level of a piece (-100 dB).
+const MIN_LEVEL: f32 = 1e-5;
+/// Pieces that a grain may extend over; the gain is limited so that none of them becomes too loud.
 const REACH: usize = 5;
-/// Self-similarity from which a piece has a pitch.
-const PITCHED: f32 = 0.7;
-/// Samples over which a rise is looked for.
-const RISE: usize = 128;
+/// Minimum autocorrelation for a piece to have a pitch.
+const MIN_PERIODICITY: f32 = 0.7;
+/// Block length, in samples, for detecting rises in level.
+const BLOCK: usize = 128;
 
-/// How loud a frequency is beside 1 kHz, as power: the ear's in ITU-R BS.1770, a high-pass and a shelf of 4 dB.
+/// Perceptual weight of a frequency as power, about 1 at 1 kHz (ITU-R BS.1770: a high-pass and a 4 dB shelf).
 fn weight(f: f32) -> f32 {
     let (low, high) = ((f / 50.0).powi(2), (f / 1_500.0).powi(2));
     low / (1.0 + low) * (1.0 + 2.5 * high) / (1.0 + high)
 }
 
-/// Adds the pieces of a sound, half overlapping.
+/// Adds the pieces of a sound, which overlap by half.
 pub(super) fn pieces(sound: &[f32], range: Range<usize>, sample_rate: f32, out: &mut Vec<Piece>) {
-    let length = ((LENGTH * sample_rate) as usize).next_power_of_two();
+    let length = ((MIN_LENGTH_S * sample_rate) as usize).next_power_of_two();
     let mut planner = RealFftPlanner::<f32>::new();
     let (forward, inverse) = (planner.plan_fft_forward(length), planner.plan_fft_inverse(length));
     let turn = core::f32::consts::TAU / length as f32;
@@ -37,18 +38,18 @@ pub(super) fn pieces(sound: &[f32], range: Range<usize>, sample_rate: f32, out: 
     let weights: Vec<f32> = (0..spectrum.len())
         .map(|k| weight(k as f32 * sample_rate / length as f32))
         .collect();
-    // What the window itself has of self-similarity.
+    // Autocorrelation of the window itself.
     let mut lags = window.clone();
-    let similar = |spectrum: &mut [Complex<f32>], lags: &mut [f32]| {
+    let autocorrelation = |spectrum: &mut [Complex<f32>], lags: &mut [f32]| {
         spectrum
             .iter_mut()
             .for_each(|x| *x = Complex::new(x.norm_sqr(), 0.0));
-        // Their lengths are the plan's own.
+        // The lengths always match the plan.
         let _ = inverse.process(spectrum, lags);
     };
-    let mut own = vec![0.0; length];
+    let mut window_lags = vec![0.0; length];
     let _ = forward.process(&mut lags, &mut spectrum);
-    similar(&mut spectrum, &mut own);
+    autocorrelation(&mut spectrum, &mut window_lags);
     let first = out.len();
     let mut levels = Vec::new();
     let mut starts: Vec<usize> = (range.start..range.end).step_by(length / 2).collect();
@@ -61,7 +62,8 @@ pub(super) fn pieces(sound: &[f32], range: Range<usize>, sample_rate: f32, out: 
             *x = y * w;
         }
         let _ = forward.process(&mut frame, &mut spectrum);
-        let (mut heard, mut sum, mut moment, mut logs, mut power) = (0.0, 0.0, 0.0, 0.0_f32, 0.0_f32);
+        let (mut weighted_power, mut sum, mut moment, mut logs, mut power) =
+            (0.0, 0.0, 0.0, 0.0_f32, 0.0_f32);
         let bin = sample_rate / length as f32;
         let (low, high) = (
             (50.0 / bin) as usize + 1,
@@ -69,7 +71,7 @@ pub(super) fn pieces(sound: &[f32], range: Range<usize>, sample_rate: f32, out: 
         );
         for (k, (x, w)) in spectrum.iter().zip(&weights).enumerate().skip(1) {
             let p = x.norm_sqr();
-            heard += p * w;
+            weighted_power += p * w;
             let magnitude = p.sqrt();
             sum += magnitude;
             moment += magnitude * k as f32 * bin;
@@ -79,23 +81,23 @@ pub(super) fn pieces(sound: &[f32], range: Range<usize>, sample_rate: f32, out: 
             }
         }
         let count = (high - low).max(1) as f32;
-        // By Parseval, of a Hann window whose mean square is 3/8.
-        let level = (2.0 * heard / (0.375 * (length * length) as f32)).sqrt();
-        similar(&mut spectrum, &mut lags);
+        // By Parseval's theorem; the mean square of a Hann window is 3/8.
+        let level = (2.0 * weighted_power / (0.375 * (length * length) as f32)).sqrt();
+        autocorrelation(&mut spectrum, &mut lags);
         levels.push(level);
         out.push(Piece {
             start,
             end: range.end,
-            strike: start,
-            rise: 0.0,
+            onset: start,
+            onset_rise: 0.0,
             gain: 0.0,
             centroid: moment / sum.max(1e-12),
             flatness: ((logs / count).exp() / (power / count).max(1e-12)).min(1.0),
-            pitch: pitch(&lags, &own, sample_rate),
+            pitch: pitch(&lags, &window_lags, sample_rate),
         });
     }
     finish(sound, &levels, length, &mut out[first..]);
-    // Their gain was left at zero.
+    // Pieces below the minimum level still have a gain of 0.
     let mut kept = first;
     for i in first..out.len() {
         if out[i].gain > 0.0 {
@@ -106,44 +108,45 @@ pub(super) fn pieces(sound: &[f32], range: Range<usize>, sample_rate: f32, out: 
     out.truncate(kept);
 }
 
-/// Gains and strikes, which need the pieces around.
+/// Sets gains and onsets, which depend on neighbouring pieces.
 fn finish(sound: &[f32], levels: &[f32], length: usize, pieces: &mut [Piece]) {
     let loudest = levels.iter().fold(0.0_f32, |a, b| a.max(*b));
     for (i, piece) in pieces.iter_mut().enumerate() {
-        if levels[i] < SILENT.max(QUIET * loudest) {
+        if levels[i] < MIN_LEVEL.max(MIN_RELATIVE_LEVEL * loudest) {
             continue;
         }
-        let reached = levels[i..(i + REACH).min(levels.len())].iter();
-        piece.gain = 1.0 / reached.fold(0.0_f32, |a, b| a.max(*b));
+        let levels_reached = levels[i..(i + REACH).min(levels.len())].iter();
+        piece.gain = 1.0 / levels_reached.fold(0.0_f32, |a, b| a.max(*b));
         let energy = |block: &[f32]| block.iter().map(|x| x * x).sum::<f32>();
         let end = (piece.start + length).min(piece.end);
-        let mut before = energy(&sound[piece.start.saturating_sub(RISE)..piece.start]);
-        let floor = (RISE as f32) * (0.01 * levels[i]).powi(2);
-        for (n, block) in sound[piece.start..end].chunks_exact(RISE).enumerate() {
+        let mut before = energy(&sound[piece.start.saturating_sub(BLOCK)..piece.start]);
+        let floor = (BLOCK as f32) * (0.01 * levels[i]).powi(2);
+        for (n, block) in sound[piece.start..end].chunks_exact(BLOCK).enumerate() {
             let now = energy(block);
             let rise = 10.0 * ((now + floor) / (before + floor)).log10();
-            if rise > piece.rise {
-                piece.rise = rise;
-                piece.strike = piece.start + n * RISE;
+            if rise > piece.onset_rise {
+                piece.onset_rise = rise;
+                piece.onset = piece.start + n * BLOCK;
             }
             before = now;
         }
     }
 }
 
-/// The lag of the first high peak of self-similarity, as a frequency from 50 to 1500 Hz.
+/// The pitch from the first high peak of the autocorrelation, 50 to 1500 Hz.
 fn pitch(lags: &[f32], own: &[f32], sample_rate: f32) -> Option<f32> {
-    let longest = ((sample_rate / 50.0) as usize).min(lags.len() / 4);
-    let shortest = ((sample_rate / 1_500.0) as usize).max(2);
-    let like = |lag: usize| lags[lag] / lags[0].max(1e-20) * own[0] / own[lag];
-    let is_peak = |lag: &usize| like(*lag) > like(lag - 1) && like(*lag) >= like(lag + 1);
-    let peaks = || (shortest..longest).filter(is_peak);
-    let best = peaks().map(like).fold(0.0_f32, f32::max);
-    if best < PITCHED {
+    let max_lag = ((sample_rate / 50.0) as usize).min(lags.len() / 4);
+    let min_lag = ((sample_rate / 1_500.0) as usize).max(2);
+    let normalised = |lag: usize| lags[lag] / lags[0].max(1e-20) * own[0] / own[lag];
+    let is_peak =
+        |lag: &usize| normalised(*lag) > normalised(lag - 1) && normalised(*lag) >= normalised(lag + 1);
+    let peaks = || (min_lag..max_lag).filter(is_peak);
+    let best = peaks().map(normalised).fold(0.0_f32, f32::max);
+    if best < MIN_PERIODICITY {
         return None;
     }
-    let lag = peaks().find(|lag| like(*lag) > 0.9 * best)?;
-    let (a, b, c) = (like(lag - 1), like(lag), like(lag + 1));
+    let lag = peaks().find(|lag| normalised(*lag) > 0.9 * best)?;
+    let (a, b, c) = (normalised(lag - 1), normalised(lag), normalised(lag + 1));
     let shift = 0.5 * (a - c) / (a - 2.0 * b + c).min(-1e-9);
     Some(sample_rate / (lag as f32 + shift.clamp(-0.5, 0.5)))
 }
@@ -153,11 +156,11 @@ mod tests {
     use core::f32::consts::{FRAC_1_SQRT_2, TAU};
 
     use super::*;
-    use crate::clock::Chance;
+    use crate::clock::Random;
 
     const RATE: f32 = 48_000.0;
-    /// The power of two samples that follows 50 ms.
-    const WIDE: usize = 4096;
+    /// The power of two at or above 50 ms at 48 kHz, in samples.
+    const LENGTH: usize = 4096;
 
     fn sine(hz: f32, amplitude: f32, length: usize) -> Vec<f32> {
         (0..length)
@@ -166,11 +169,11 @@ mod tests {
     }
 
     fn noise(length: usize) -> Vec<f32> {
-        let mut chance = Chance::new(1);
-        (0..length).map(|_| chance.next() - 0.5).collect()
+        let mut random = Random::new(1);
+        (0..length).map(|_| random.next() - 0.5).collect()
     }
 
-    fn of(sound: &[f32]) -> Vec<Piece> {
+    fn describe(sound: &[f32]) -> Vec<Piece> {
         let mut found = Vec::new();
         pieces(sound, 0..sound.len(), RATE, &mut found);
         found
@@ -182,62 +185,67 @@ mod tests {
 
     #[test]
     fn pieces_overlap_by_half_and_lie_within_their_sound() {
-        let sound = sine(440.0, 0.5, 5 * WIDE);
+        let sound = sine(440.0, 0.5, 5 * LENGTH);
         let mut found = Vec::new();
-        pieces(&sound, WIDE..4 * WIDE + 9, RATE, &mut found);
+        pieces(&sound, LENGTH..4 * LENGTH + 9, RATE, &mut found);
         let starts: Vec<usize> = found.iter().map(|piece| piece.start).collect();
-        assert_eq!(starts, [2, 3, 4, 5, 6].map(|half| half * WIDE / 2));
-        assert!(found.iter().all(|piece| piece.end == 4 * WIDE + 9));
-        // What is shorter than a piece is one.
-        assert_eq!(of(&sound[..WIDE / 3]).len(), 1);
+        assert_eq!(starts, [2, 3, 4, 5, 6].map(|half| half * LENGTH / 2));
+        assert!(found.iter().all(|piece| piece.end == 4 * LENGTH + 9));
+        // A sound shorter than a piece is one piece.
+        assert_eq!(describe(&sound[..LENGTH / 3]).len(), 1);
     }
 
     #[test]
     fn a_tone_is_where_it_is_and_smooth() {
         for hz in [60.0, 110.0, 443.0, 1_000.0, 1_400.0] {
-            for piece in of(&sine(hz, 0.3, 2 * WIDE)) {
+            for piece in describe(&sine(hz, 0.3, 2 * LENGTH)) {
                 let pitch = piece.pitch.unwrap();
                 assert!((pitch / hz - 1.0).abs() < 0.003, "{hz}: {pitch}");
                 assert!((piece.centroid - hz).abs() < 15.0, "{hz}: {}", piece.centroid);
                 assert!(piece.flatness < 0.01, "{hz}: {}", piece.flatness);
             }
         }
-        assert!(of(&noise(2 * WIDE)).iter().all(|piece| piece.pitch.is_none()));
-        // What is too high to be played at its pitch has that of an octave below, or none.
+        assert!(
+            describe(&noise(2 * LENGTH))
+                .iter()
+                .all(|piece| piece.pitch.is_none())
+        );
+        // A tone above the pitch range gets the pitch of a lower octave, or none.
         for hz in [1_700.0, 3_000.0, 9_000.0] {
             assert!(
-                of(&sine(hz, 0.3, WIDE))[0]
+                describe(&sine(hz, 0.3, LENGTH))[0]
                     .pitch
                     .is_none_or(|pitch| pitch < 1_510.0)
             );
         }
-        // A breath on a tone leaves it its note.
-        let mut breathy = sine(200.0, 0.3, WIDE);
+        // Breath noise leaves a tone its pitch.
+        let mut breathy = sine(200.0, 0.3, LENGTH);
         breathy
             .iter_mut()
-            .zip(noise(WIDE))
+            .zip(noise(LENGTH))
             .for_each(|(x, y)| *x += 0.3 * y);
-        let pitch = of(&breathy)[0].pitch.unwrap();
+        let pitch = describe(&breathy)[0].pitch.unwrap();
         assert!((12.0 * (pitch / 200.0).log2()).abs() < 1.0, "{pitch}");
     }
 
     #[test]
     fn many_partials_have_the_pitch_of_the_lowest() {
-        let mut sound = vec![0.0; 2 * WIDE];
+        let mut sound = vec![0.0; 2 * LENGTH];
         for k in 1..8 {
-            for (x, y) in sound.iter_mut().zip(sine(150.0 * k as f32, 0.2, 2 * WIDE)) {
+            for (x, y) in sound.iter_mut().zip(sine(150.0 * k as f32, 0.2, 2 * LENGTH)) {
                 *x += y;
             }
         }
-        let piece = of(&sound)[1];
+        let piece = describe(&sound)[1];
         assert!((piece.pitch.unwrap() / 150.0 - 1.0).abs() < 0.01);
         assert!((piece.centroid - 600.0).abs() < 20.0);
     }
 
     #[test]
     fn noise_is_flat_and_in_the_middle_of_the_spectrum() {
-        for piece in of(&noise(4 * WIDE)) {
-            // The power of a bin of noise is an exponential variable, whose geometric mean is e^-0.577 of its mean.
+        for piece in describe(&noise(4 * LENGTH)) {
+            // The power of a bin of noise is an exponential variable, whose geometric mean is e^-0.577 of its
+            // mean.
             assert!((piece.flatness - 0.561).abs() < 0.05, "{}", piece.flatness);
             assert!(
                 (piece.centroid / (RATE / 4.0) - 1.0).abs() < 0.05,
@@ -249,56 +257,72 @@ mod tests {
 
     #[test]
     fn the_gain_undoes_the_level_as_an_ear_hears_it() {
-        let gain = |hz: f32, amplitude: f32| of(&sine(hz, amplitude, WIDE))[0].gain;
+        let gain = |hz: f32, amplitude: f32| describe(&sine(hz, amplitude, LENGTH))[0].gain;
         assert!((gain(1_000.0, 0.05) / gain(1_000.0, 0.4) - 8.0).abs() < 0.01);
-        // A sine of 1 kHz is about as loud as its root mean square; 4 dB go up to the shelf; the lows go down.
+        // A 1 kHz sine is about as loud as its rms; the shelf adds 4 dB; lows are attenuated.
         let level = db(1.0 / (gain(1_000.0, 0.4) * 0.4 * FRAC_1_SQRT_2));
         assert!((0.5..2.5).contains(&level), "{level}");
-        let beside = |hz: f32| db(gain(200.0, 0.4) / gain(hz, 0.4));
-        assert!((3.5..4.7).contains(&beside(12_000.0)), "{}", beside(12_000.0));
-        assert!((-8.5..-5.5).contains(&beside(25.0)), "{}", beside(25.0));
+        let relative_to_200_hz = |hz: f32| db(gain(200.0, 0.4) / gain(hz, 0.4));
+        assert!(
+            (3.5..4.7).contains(&relative_to_200_hz(12_000.0)),
+            "{}",
+            relative_to_200_hz(12_000.0)
+        );
+        assert!(
+            (-8.5..-5.5).contains(&relative_to_200_hz(25.0)),
+            "{}",
+            relative_to_200_hz(25.0)
+        );
     }
 
     #[test]
     fn a_grain_is_no_louder_than_what_it_runs_into() {
-        // A hundredth for eight half pieces, then all of it.
-        let mut sound = sine(1_000.0, 0.5, 8 * WIDE);
-        sound[..4 * WIDE].iter_mut().for_each(|x| *x *= 0.01);
-        let found = of(&sound);
+        // 1 % level for eight half pieces, then full level.
+        let mut sound = sine(1_000.0, 0.5, 8 * LENGTH);
+        sound[..4 * LENGTH].iter_mut().for_each(|x| *x *= 0.01);
+        let found = describe(&sound);
         let (quiet, loud) = (found[0].gain, found[10].gain);
         assert!((quiet / loud - 100.0).abs() < 1.0, "{quiet} {loud}");
-        let careful = found.iter().take_while(|piece| piece.gain > 0.9 * quiet).count();
-        // A piece reaches over four more: the seventh is the first of which half lies in the loud.
-        assert_eq!(careful, 7 - 4);
+        let reduced = found.iter().take_while(|piece| piece.gain > 0.9 * quiet).count();
+        // A piece extends over four more; the seventh is the first with half of it in the loud part.
+        assert_eq!(reduced, 7 - 4);
         assert!((found[4].gain / loud - 1.0).abs() < 0.01);
     }
 
     #[test]
     fn what_is_sixty_decibels_below_the_loudest_or_nearly_nothing_is_no_piece() {
         for (level, kept) in [(1.5e-3, true), (0.7e-3, false)] {
-            let mut sound = sine(1_000.0, 0.5, 8 * WIDE);
-            sound[4 * WIDE..].iter_mut().for_each(|x| *x *= level);
-            let last = of(&sound).iter().any(|piece| piece.start >= 4 * WIDE);
+            let mut sound = sine(1_000.0, 0.5, 8 * LENGTH);
+            sound[4 * LENGTH..].iter_mut().for_each(|x| *x *= level);
+            let last = describe(&sound).iter().any(|piece| piece.start >= 4 * LENGTH);
             assert_eq!(last, kept, "{level}");
         }
-        assert_eq!(of(&sine(1_000.0, 2e-5, 2 * WIDE)).len(), 3);
-        assert!(of(&sine(1_000.0, 0.5e-5, 2 * WIDE)).is_empty());
+        assert_eq!(describe(&sine(1_000.0, 2e-5, 2 * LENGTH)).len(), 3);
+        assert!(describe(&sine(1_000.0, 0.5e-5, 2 * LENGTH)).is_empty());
     }
 
     #[test]
     fn a_strike_is_found_where_it_falls() {
-        for at in [3 * WIDE, 3 * WIDE + 700, 3 * WIDE + 1_999] {
-            let mut sound = sine(1_000.0, 0.003, 6 * WIDE);
-            for (x, y) in sound[at..].iter_mut().zip(sine(1_000.0, 0.5, 3 * WIDE)) {
+        for at in [3 * LENGTH, 3 * LENGTH + 700, 3 * LENGTH + 1_999] {
+            let mut sound = sine(1_000.0, 0.003, 6 * LENGTH);
+            for (x, y) in sound[at..].iter_mut().zip(sine(1_000.0, 0.5, 3 * LENGTH)) {
                 *x += y;
             }
-            let found = of(&sound);
-            let piece = found.iter().max_by(|a, b| a.rise.total_cmp(&b.rise)).unwrap();
-            assert!(piece.strike.abs_diff(at) <= RISE, "{at}: {}", piece.strike);
-            // 0.5 over 0.003, less what the floor takes of it.
-            assert!((30.0..45.0).contains(&piece.rise), "{}", piece.rise);
-            // Where nothing begins, nothing rises.
-            assert!(found.iter().filter(|p| p.start > at + RISE).all(|p| p.rise < 1.0));
+            let found = describe(&sound);
+            let piece = found
+                .iter()
+                .max_by(|a, b| a.onset_rise.total_cmp(&b.onset_rise))
+                .unwrap();
+            assert!(piece.onset.abs_diff(at) <= BLOCK, "{at}: {}", piece.onset);
+            // The ratio of 0.5 to 0.003, reduced by the floor.
+            assert!((30.0..45.0).contains(&piece.onset_rise), "{}", piece.onset_rise);
+            // Without an onset there is no rise.
+            assert!(
+                found
+                    .iter()
+                    .filter(|p| p.start > at + BLOCK)
+                    .all(|p| p.onset_rise < 1.0)
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From a folder to samples: found, decoded, brought to one rate and to mono.
+//! Reading a folder of sounds: finding files, decoding, resampling, mixing to mono.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,147 +16,156 @@ use symphonia::core::meta::MetadataOptions;
 use super::{Piece, describe};
 use crate::error::SynthError;
 
-/// Samples that are kept: 128 MiB, 11 minutes at 48 kHz.
-const MOST: usize = (128 << 20) / size_of::<f32>();
-/// Largest file that is opened, bytes.
-const LARGEST: u64 = 1 << 30;
-/// Files and folders that are looked at, and folders in folders.
-const ENTRIES: usize = 10_000;
-const DEPTH: usize = 8;
-/// A shorter sound is no grain, seconds.
-const SHORTEST: f64 = 0.02;
-/// Where what is constant ends and sound begins, Hz.
-const LOWEST: f64 = 20.0;
-/// Power of the mean of all channels over that of the loudest below which they cancel each other.
-const CANCELLED: f64 = 0.01;
-const KINDS: [&str; 9] = ["wav", "wave", "bwf", "flac", "ogg", "oga", "mp3", "aif", "aiff"];
-/// Kinds of sound that are not read: left out, and told of.
-const OTHERS: [&str; 12] = [
+/// Maximum number of samples: 128 MiB, 11 minutes at 48 kHz.
+const MAX_SAMPLES: usize = (128 << 20) / size_of::<f32>();
+/// Maximum file size, bytes.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+/// Maximum number of files and folders visited.
+const MAX_ENTRIES: usize = 10_000;
+/// Maximum depth of subfolders.
+const MAX_DEPTH: usize = 8;
+/// Minimum length of a sound, seconds.
+const MIN_SOUND_S: f64 = 0.02;
+/// Cutoff of the filter that removes DC offset, Hz.
+const DC_CUTOFF_HZ: f64 = 20.0;
+/// Power of the mixed channels relative to the loudest below which they count as cancelling each other.
+const MIN_MIX_POWER: f64 = 0.01;
+/// File name extensions that are read.
+const SUPPORTED: [&str; 9] = ["wav", "wave", "bwf", "flac", "ogg", "oga", "mp3", "aif", "aiff"];
+/// File name extensions of other sound formats, reported as left out.
+const UNSUPPORTED: [&str; 12] = [
     "m4a", "m4b", "mp4", "aac", "opus", "wma", "caf", "ape", "wv", "amr", "au", "w64",
 ];
-/// Files that are left out by name, the first ones.
-const TOLD: usize = 5;
+/// Maximum number of left-out files that are listed by name.
+const MAX_LISTED: usize = 5;
 
 /// All sounds one after another, and their pieces.
-pub(super) struct Found {
+pub(super) struct FolderContents {
     pub(super) sound: Vec<f32>,
     pub(super) pieces: Vec<Piece>,
     pub(super) summary: String,
 }
 
-/// A file whose name says that it is sound, and why it is not read.
-type Named = (PathBuf, Option<&'static str>);
+/// A sound file, judging by its name, and the reason if it is not read.
+type SoundFile = (PathBuf, Option<&'static str>);
 
-/// Files whose names say that they are sound, by name; those of another are not seen, nor what is hidden.
-fn files(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<Named>) -> std::io::Result<()> {
-    let mut inside: Vec<_> = fs::read_dir(folder)?.take(*left).collect::<Result<_, _>>()?;
-    *left -= inside.len();
-    inside.sort_by_key(fs::DirEntry::file_name);
-    for entry in inside {
-        // Beside each file macOS lays its own of that name on a disk of others, `._a.wav`.
+/// Collects sound files by their names, sorted; skips other files and hidden ones. `left` is the number of
+/// entries that may still be visited.
+fn files(
+    folder: &Path,
+    depth: usize,
+    remaining: &mut usize,
+    files_found: &mut Vec<SoundFile>,
+) -> std::io::Result<()> {
+    let mut entries: Vec<_> = fs::read_dir(folder)?.take(*remaining).collect::<Result<_, _>>()?;
+    *remaining -= entries.len();
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        // On foreign file systems macOS writes a hidden companion, `._a.wav`, next to each file.
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
             continue;
         }
         let path = entry.path();
         if entry.file_type()?.is_dir() {
             if depth > 0 {
-                // A folder inside that is closed to us holds nothing for us.
-                let _ = files(&path, depth - 1, left, found);
+                // Unreadable subfolders are skipped.
+                let _ = files(&path, depth - 1, remaining, files_found);
             }
             continue;
         }
-        let known = path.extension().and_then(|kind| kind.to_str());
-        let kind = known.map(str::to_ascii_lowercase).unwrap_or_default();
-        // Of a link what it leads to; one to a folder may lead round.
-        let plain = fs::metadata(&path).is_ok_and(|what| what.is_file());
-        if KINDS.contains(&kind.as_str()) {
-            found.push((path, (!plain).then_some("no file")));
-        } else if plain && OTHERS.contains(&kind.as_str()) {
-            found.push((path, Some("its format is not read")));
+        let extension = path.extension().and_then(|kind| kind.to_str());
+        let extension = extension.map(str::to_ascii_lowercase).unwrap_or_default();
+        // Links to files are followed; a link to a folder might lead in a circle.
+        let is_file = fs::metadata(&path).is_ok_and(|what| what.is_file());
+        if SUPPORTED.contains(&extension.as_str()) {
+            files_found.push((path, (!is_file).then_some("no file")));
+        } else if is_file && UNSUPPORTED.contains(&extension.as_str()) {
+            files_found.push((path, Some("its format is not read")));
         }
     }
     Ok(())
 }
 
-/// Whether a folder has a file that is read, by the names.
+/// Whether a folder has a file that would be read, judging by names.
 pub(super) fn any(folder: &Path) -> bool {
     let mut paths = Vec::new();
-    let looked = files(folder, DEPTH, &mut ENTRIES.clone(), &mut paths);
-    looked.is_ok() && paths.iter().any(|(_, unread)| unread.is_none())
+    let result = files(folder, MAX_DEPTH, &mut MAX_ENTRIES.clone(), &mut paths);
+    result.is_ok() && paths.iter().any(|(_, unread)| unread.is_none())
 }
 
-/// The sounds of a folder at `sample_rate`.
-pub(super) fn folder(folder: &Path, sample_rate: f64) -> Result<Found, SynthError> {
-    let named = |what: &str| SynthError::Samples(format!("{}: {what}", folder.display()));
+/// Reads the sounds of a folder at `sample_rate`.
+pub(super) fn folder(folder: &Path, sample_rate: f64) -> Result<FolderContents, SynthError> {
+    let folder_error = |what: &str| SynthError::Samples(format!("{}: {what}", folder.display()));
     let mut paths = Vec::new();
-    files(folder, DEPTH, &mut ENTRIES.clone(), &mut paths)
-        .map_err(|error| named(&format!("not a folder that can be read ({error})")))?;
-    let mut found = Found {
+    files(folder, MAX_DEPTH, &mut MAX_ENTRIES.clone(), &mut paths)
+        .map_err(|error| folder_error(&format!("not a folder that can be read ({error})")))?;
+    let mut contents = FolderContents {
         sound: Vec::new(),
         pieces: Vec::new(),
         summary: String::new(),
     };
-    let (mut count, mut more, mut full) = (0, 0, false);
-    let mut passed = Vec::new();
-    for (path, unread) in &paths {
-        let left = MOST - found.sound.len();
-        full |= left < (SHORTEST * sample_rate) as usize;
-        let added = match unread {
-            Some(why) => Err((*why).to_owned()),
-            None if full => {
-                more += 1;
+    let (mut count, mut not_read, mut is_full) = (0, 0, false);
+    let mut left_out = Vec::new();
+    for (path, reason) in &paths {
+        let free = MAX_SAMPLES - contents.sound.len();
+        is_full |= free < (MIN_SOUND_S * sample_rate) as usize;
+        let added = match reason {
+            Some(reason) => Err((*reason).to_owned()),
+            None if is_full => {
+                not_read += 1;
                 continue;
             }
             None => {
-                // A decoder that gives up on a damaged file in the hard way takes nobody along.
-                catch_unwind(AssertUnwindSafe(|| decoded(path, sample_rate, left, None)))
+                // A panic of a decoder on a damaged file must not end the program.
+                catch_unwind(AssertUnwindSafe(|| decoded(path, sample_rate, free, None)))
                     .unwrap_or_else(|_| Err("damaged".to_owned()))
-                    .and_then(|sound| found.add(&sound, sample_rate))
+                    .and_then(|sound| contents.add(&sound, sample_rate))
             }
         };
         match added {
             Ok(()) => {
                 count += 1;
-                full = found.sound.len() == MOST;
+                is_full = contents.sound.len() == MAX_SAMPLES;
             }
             Err(problem) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let name = name.replace(char::is_control, "?");
-                passed.push(format!("{name}: {problem}"));
+                left_out.push(format!("{name}: {problem}"));
             }
         }
     }
-    let mut why = passed[..passed.len().min(TOLD)].join("; ");
-    if passed.len() > TOLD {
-        why += &format!("; {} more", passed.len() - TOLD);
+    let mut reasons = left_out[..left_out.len().min(MAX_LISTED)].join("; ");
+    if left_out.len() > MAX_LISTED {
+        reasons += &format!("; {} more", left_out.len() - MAX_LISTED);
     }
     if count == 0 {
-        return Err(named(&if why.is_empty() {
+        return Err(folder_error(&if reasons.is_empty() {
             "no sound in it (expected WAV, FLAC, Ogg Vorbis, MP3 or AIFF)".to_owned()
         } else {
-            format!("no sound in it ({why})")
+            format!("no sound in it ({reasons})")
         }));
     }
-    let seconds = found.sound.len() as f64 / sample_rate;
-    found.summary = format!("{}: {count} sounds, {seconds:.1} s", folder.display());
-    if full {
-        found.summary +=
-            &format!("; the memory for them (128 MiB) is full, {more} more and the end of the last left out");
+    let seconds = contents.sound.len() as f64 / sample_rate;
+    contents.summary = format!("{}: {count} sounds, {seconds:.1} s", folder.display());
+    if is_full {
+        contents.summary += &format!(
+            "; the memory for them (128 MiB) is full, {not_read} more and the end of the last left out"
+        );
     }
-    if !passed.is_empty() {
-        found.summary += &format!("; {} left out ({why})", passed.len());
+    if !left_out.is_empty() {
+        contents.summary += &format!("; {} left out ({reasons})", left_out.len());
     }
-    Ok(found)
+    Ok(contents)
 }
 
-impl Found {
-    /// Adds a sound of which something can be heard.
+impl FolderContents {
+    /// Adds a sound, unless nothing in it is audible.
     fn add(&mut self, sound: &[f32], sample_rate: f64) -> Result<(), String> {
-        let (start, before) = (self.sound.len(), self.pieces.len());
+        let (start, piece_count) = (self.sound.len(), self.pieces.len());
         self.sound.extend(sound);
         let range = start..self.sound.len();
         describe::pieces(&self.sound, range, sample_rate as f32, &mut self.pieces);
-        if self.pieces.len() == before {
+        if self.pieces.len() == piece_count {
             self.sound.truncate(start);
             return Err("nothing in it can be heard".to_owned());
         }
@@ -164,20 +173,25 @@ impl Found {
     }
 }
 
-/// A file in mono, at most `most` samples at `sample_rate`: one channel of it, or the mean of all and, where they cancel
-/// each other, the loudest.
-fn decoded(path: &Path, sample_rate: f64, most: usize, channel: Option<usize>) -> Result<Vec<f32>, String> {
-    let reason = |error: Error| match error {
+/// Decodes a file to mono, at most `max_samples` at `sample_rate`: one `channel`, or the mean of all; if they
+/// cancel each other, the loudest one.
+fn decoded(
+    path: &Path,
+    sample_rate: f64,
+    max_samples: usize,
+    channel: Option<usize>,
+) -> Result<Vec<f32>, String> {
+    let describe_error = |error: Error| match error {
         Error::Unsupported(_) => "its format or coding is not read".to_owned(),
         other => other.to_string(),
     };
     let file = fs::File::open(path).map_err(|error| error.to_string())?;
     let length = file.metadata().map_err(|error| error.to_string())?.len();
-    if length > LARGEST {
+    if length > MAX_FILE_BYTES {
         return Err(format!(
             "{} MiB, at most {} are read",
             length >> 20,
-            LARGEST >> 20
+            MAX_FILE_BYTES >> 20
         ));
     }
     let stream = MediaSourceStream::new(Box::new(file), MediaSourceStreamOptions::default());
@@ -188,21 +202,21 @@ fn decoded(path: &Path, sample_rate: f64, most: usize, channel: Option<usize>) -
             FormatOptions::default(),
             MetadataOptions::default(),
         )
-        .map_err(reason)?;
+        .map_err(describe_error)?;
     let track = format.default_track(TrackType::Audio).ok_or("no sound in it")?;
     let id = track.id;
     let codec = track.codec_params.as_ref().and_then(|codec| codec.audio());
     let mut decoder = symphonia::default::get_codecs()
         .make_audio_decoder(codec.ok_or("no sound in it")?, &AudioDecoderOptions::default())
-        .map_err(reason)?;
+        .map_err(describe_error)?;
     let (mut mono, mut block, mut rate) = (Vec::new(), Vec::<f32>::new(), 0);
     let (mut power, mut powers) = (0.0, Vec::<f64>::new());
     loop {
         let packet = match format.next_packet() {
             Ok(Some(packet)) => packet,
-            // What was cut off is used as far as it goes.
+            // A truncated file is used as far as it goes.
             Ok(None) | Err(Error::IoError(_) | Error::ResetRequired) => break,
-            Err(error) => return Err(reason(error)),
+            Err(error) => return Err(describe_error(error)),
         };
         if packet.track_id != id {
             continue;
@@ -210,7 +224,7 @@ fn decoded(path: &Path, sample_rate: f64, most: usize, channel: Option<usize>) -
         let buffer = match decoder.decode(&packet) {
             Ok(buffer) => buffer,
             Err(Error::DecodeError(_) | Error::IoError(_)) => continue,
-            Err(error) => return Err(reason(error)),
+            Err(error) => return Err(describe_error(error)),
         };
         let channels = buffer.num_planes();
         if rate == 0 {
@@ -234,34 +248,34 @@ fn decoded(path: &Path, sample_rate: f64, most: usize, channel: Option<usize>) -
             }
             y
         }));
-        if mono.len() as f64 * sample_rate >= most as f64 * f64::from(rate) {
+        if mono.len() as f64 * sample_rate >= max_samples as f64 * f64::from(rate) {
             break;
         }
     }
     let loudest = powers.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
     if let Some((loudest, most_power)) = loudest
         && channel.is_none()
-        && power < CANCELLED * most_power
+        && power < MIN_MIX_POWER * most_power
     {
-        return decoded(path, sample_rate, most, Some(loudest));
+        return decoded(path, sample_rate, max_samples, Some(loudest));
     }
     let mut sound = resampled(mono, rate, sample_rate)?;
-    if (sound.len() as f64) < SHORTEST * sample_rate {
+    if (sound.len() as f64) < MIN_SOUND_S * sample_rate {
         return Err("nothing in it".to_owned());
     }
-    sound.truncate(most);
-    // What is constant is no sound, and would click at the edges of grains.
-    let pass = (-core::f64::consts::TAU * LOWEST / sample_rate).exp() as f32;
-    let (mut before, mut last) = (sound[0], 0.0);
+    sound.truncate(max_samples);
+    // A DC offset is inaudible, and would click at the edges of grains.
+    let pass = (-core::f64::consts::TAU * DC_CUTOFF_HZ / sample_rate).exp() as f32;
+    let (mut previous_input, mut previous_output) = (sound[0], 0.0);
     for x in &mut sound {
-        last = *x - before + pass * last;
-        before = *x;
-        *x = last;
+        previous_output = *x - previous_input + pass * previous_output;
+        previous_input = *x;
+        *x = previous_output;
     }
     Ok(sound)
 }
 
-/// What is no number is silence.
+/// Replaces non-finite values by 0 and clamps extreme ones.
 fn finite(x: f32) -> f32 {
     if x.is_finite() { x.clamp(-64.0, 64.0) } else { 0.0 }
 }
@@ -304,7 +318,7 @@ mod tests {
             paths.len()
         };
         assert_eq!([found(8, 100), found(1, 100), found(0, 100)], [6, 4, 2]);
-        // Of each of the upper folders there are five.
+        // Each of the two upper folders has five entries.
         assert_eq!(
             [found(8, 14), found(8, 10), found(8, 5), found(8, 0)],
             [6, 4, 2, 0]

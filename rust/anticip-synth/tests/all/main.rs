@@ -1,4 +1,4 @@
-//! The crate from outside, in one program: each one more would be compiled and linked by itself.
+//! All integration tests in one program, which compiles and links faster than one each.
 
 mod portraits;
 mod support;

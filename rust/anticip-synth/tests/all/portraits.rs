@@ -1,12 +1,13 @@
-//! What each preset sounds like, measured: a change that nobody meant is told from one that somebody did.
+//! Measured sound of each preset: catches unintended changes.
 
 use crate::support::settings;
 use anticip_synth::{PRESETS, Voice};
 
-/// Levels (dB) of left and right, and how bright it is (dB of its differences over it), of half a second.
+/// Left and right level in dB, and brightness (dB of the differences relative to the signal), over half a
+/// second.
 type Stretch = [f32; 3];
 
-/// Two seconds: a calm half, then a lively one to the left; strokes, a beat of 112 a minute, all limbs.
+/// Two seconds: a calm half, then a lively one to the left; with onsets, a beat of 112 bpm, all limbs.
 fn portrait(preset: &str) -> [Stretch; 4] {
     let mut voice = Voice::with(48_000.0, &settings(1, Some(preset))).unwrap();
     let mut block = [0.0; 2 * 960];
@@ -21,7 +22,7 @@ fn portrait(preset: &str) -> [Stretch; 4] {
         if half % 2 == 1 {
             voice.event(1, 0.7, 0.1).unwrap();
         }
-        let (mut power, mut edges) = ([1e-12_f32; 2], 1e-12_f32);
+        let (mut power, mut difference_power) = ([1e-12_f32; 2], 1e-12_f32);
         for n in 0..25 {
             let beats = (half * 25 + n) as f32 * 0.02 * 112.0 / 60.0;
             voice.tempo(112.0, beats.fract());
@@ -39,14 +40,14 @@ fn portrait(preset: &str) -> [Stretch; 4] {
             for pair in block.as_chunks::<2>().0 {
                 for side in 0..2 {
                     power[side] += pair[side] * pair[side];
-                    edges += (pair[side] - before[side]).powi(2);
+                    difference_power += (pair[side] - before[side]).powi(2);
                 }
                 before = *pair;
             }
         }
         let decibels = |power: f32| 10.0 * power.log10();
         let [left, right] = power.map(|power| decibels(power / 24_000.0));
-        [left, right, decibels(edges / (power[0] + power[1]))]
+        [left, right, decibels(difference_power / (power[0] + power[1]))]
     })
 }
 
@@ -67,7 +68,7 @@ const PORTRAITS: &[(&str, [Stretch; 4])] = &[
 
 #[test]
 fn every_preset_sounds_as_it_did() {
-    let heard: Vec<_> = PRESETS
+    let measured: Vec<_> = PRESETS
         .iter()
         .map(|preset| (preset.name, portrait(preset.name)))
         .collect();
@@ -77,13 +78,13 @@ fn every_preset_sounds_as_it_did() {
             .zip(b.as_flattened())
             .all(|(a, b)| (a - b).abs() < 0.3)
     };
-    let same = heard.len() == PORTRAITS.len()
-        && heard
+    let same = measured.len() == PORTRAITS.len()
+        && measured
             .iter()
             .zip(PORTRAITS)
             .all(|(a, b)| a.0 == b.0 && near(&a.1, &b.1));
     assert!(
         same,
-        "where it was meant, these are the portraits now: {heard:.1?}"
+        "where it was meant, these are the portraits now: {measured:.1?}"
     );
 }

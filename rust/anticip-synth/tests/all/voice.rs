@@ -1,11 +1,11 @@
-//! What must hold of the voice, whatever it is told.
+//! Properties of the voice for any input.
 
 use crate::support::settings;
 use anticip_synth::{CEILING, PRESETS, SynthError, Voice};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
-enum Act {
+enum Step {
     Set(usize, f32),
     Event(usize, f32, f64),
     Limb(usize, [f32; 3]),
@@ -24,35 +24,35 @@ fn value() -> impl Strategy<Value = f32> {
     ]
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0_usize..8, value()).prop_map(|(i, v)| Act::Set(i, v)),
-        2 => (0_usize..2, value(), 0.0_f64..0.2).prop_map(|(e, v, s)| Act::Event(e, v, s)),
-        2 => (0_usize..4, [value(), value(), value()]).prop_map(|(i, v)| Act::Limb(i, v)),
-        1 => (value(), 0.0_f64..0.5).prop_map(|(v, s)| Act::Fade(v, s)),
-        1 => (0..PRESETS.len()).prop_map(Act::Preset),
-        4 => (0_usize..3000).prop_map(Act::Render),
+        6 => (0_usize..8, value()).prop_map(|(i, v)| Step::Set(i, v)),
+        2 => (0_usize..2, value(), 0.0_f64..0.2).prop_map(|(e, v, s)| Step::Event(e, v, s)),
+        2 => (0_usize..4, [value(), value(), value()]).prop_map(|(i, v)| Step::Limb(i, v)),
+        1 => (value(), 0.0_f64..0.5).prop_map(|(v, s)| Step::Fade(v, s)),
+        1 => (0..PRESETS.len()).prop_map(Step::Preset),
+        4 => (0_usize..3000).prop_map(Step::Render),
     ]
 }
 
-/// Plays acts, rendering in pieces of `piece` samples where that is given.
-fn play(voice: &mut Voice, acts: &[Act], piece: Option<usize>) -> Vec<f32> {
+/// Runs the steps, rendering in blocks of `piece` samples if given.
+fn play(voice: &mut Voice, steps: &[Step], block_size: Option<usize>) -> Vec<f32> {
     let mut sound = Vec::new();
-    for act in acts {
-        match *act {
-            Act::Set(i, v) => voice.set(i, v).unwrap(),
-            Act::Event(e, v, s) => match voice.event(e, v, s) {
+    for step in steps {
+        match *step {
+            Step::Set(i, v) => voice.set(i, v).unwrap(),
+            Step::Event(e, v, s) => match voice.event(e, v, s) {
                 Ok(()) | Err(SynthError::QueueFull(_)) => {}
                 Err(other) => panic!("{other}"),
             },
-            Act::Limb(i, [speed, height, stroke]) => voice.limb(i, speed, height, stroke).unwrap(),
-            Act::Fade(v, s) => voice.fade(v, s).unwrap(),
-            Act::Preset(n) => voice.preset(PRESETS[n].name).unwrap(),
-            Act::Render(count) => {
+            Step::Limb(i, [speed, height, stroke]) => voice.limb(i, speed, height, stroke).unwrap(),
+            Step::Fade(v, s) => voice.fade(v, s).unwrap(),
+            Step::Preset(n) => voice.preset(PRESETS[n].name).unwrap(),
+            Step::Render(count) => {
                 let start = sound.len();
                 sound.resize(start + 2 * count, f32::NAN);
-                let piece = 2 * piece.unwrap_or(count.max(1));
-                for block in sound[start..].chunks_mut(piece) {
+                let block_size = 2 * block_size.unwrap_or(count.max(1));
+                for block in sound[start..].chunks_mut(block_size) {
                     voice.render(block).unwrap();
                 }
             }
@@ -71,39 +71,39 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn no_sample_exceeds_the_ceiling(acts in prop::collection::vec(act(), 1..60), seed: u64) {
+    fn no_sample_exceeds_the_ceiling(steps in prop::collection::vec(step(), 1..60), seed: u64) {
         let mut voice = Voice::with(48_000.0, &settings(seed, None)).unwrap();
         loud(&mut voice);
-        for sample in play(&mut voice, &acts, None) {
+        for sample in play(&mut voice, &steps, None) {
             prop_assert!(sample.abs() <= CEILING);
         }
     }
 
     #[test]
     fn blocks_do_not_change_the_samples(
-        acts in prop::collection::vec(act(), 1..30),
+        steps in prop::collection::vec(step(), 1..30),
         odd in 1_usize..1500,
     ) {
         let mut whole = Voice::with(48_000.0, &settings(0, None)).unwrap();
         loud(&mut whole);
-        let expected = play(&mut whole, &acts, None);
-        for piece in [1, 64, 960, odd] {
+        let expected = play(&mut whole, &steps, None);
+        for block_size in [1, 64, 960, odd] {
             let mut voice = Voice::with(48_000.0, &settings(0, None)).unwrap();
             loud(&mut voice);
-            prop_assert_eq!(&play(&mut voice, &acts, Some(piece)), &expected);
+            prop_assert_eq!(&play(&mut voice, &steps, Some(block_size)), &expected);
         }
     }
 
     #[test]
-    fn reset_gives_a_new_voice(acts in prop::collection::vec(act(), 1..30)) {
+    fn reset_gives_a_new_voice(steps in prop::collection::vec(step(), 1..30)) {
         let mut used = Voice::with(48_000.0, &settings(5, None)).unwrap();
         loud(&mut used);
-        play(&mut used, &acts, None);
+        play(&mut used, &steps, None);
         used.reset();
         let mut new = Voice::with(48_000.0, &settings(5, None)).unwrap();
         loud(&mut used);
         loud(&mut new);
-        let after = [Act::Event(0, 1.0, 0.0), Act::Event(1, 1.0, 0.0), Act::Render(9000)];
+        let after = [Step::Event(0, 1.0, 0.0), Step::Event(1, 1.0, 0.0), Step::Render(9000)];
         prop_assert_eq!(play(&mut used, &after, None), play(&mut new, &after, None));
     }
 }
@@ -146,21 +146,21 @@ fn loudness_zero_dies_away_and_a_faded_voice_is_exactly_silent() {
     assert!(block.iter().any(|x| x.abs() > 0.05));
 }
 
-/// Whether a number too small to be normal has been computed with since this was asked last, which takes as long as a
-/// hundred others: the processor's own flag, which stays set.
+/// Whether a denormal number has been used since the last call (each costs as much as a hundred other
+/// operations), by the processor's sticky flag.
 #[cfg(target_arch = "x86_64")]
 fn met_denormals() -> bool {
-    const MET: u32 = 2;
+    const DENORMAL: u32 = 2;
     let mut flags = 0_u32;
-    // SAFETY: only the flags of what happened are cleared; how numbers are computed stays as it is.
+    // SAFETY: only the sticky exception flags are cleared; the floating-point mode is unchanged.
     unsafe {
         core::arch::asm!("stmxcsr [{}]", in(reg) &raw mut flags);
-        core::arch::asm!("ldmxcsr [{}]", in(reg) &(flags & !MET));
+        core::arch::asm!("ldmxcsr [{}]", in(reg) &(flags & !DENORMAL));
     }
-    flags & MET != 0
+    flags & DENORMAL != 0
 }
 
-/// The first preset meets a few in nearly every frame, however loud it is.
+/// The first preset is left out: it has a few denormals in nearly every frame, at any loudness.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn what_dies_away_does_not_become_slow() {
@@ -171,7 +171,7 @@ fn what_dies_away_does_not_become_slow() {
         voice.event(1, 1.0, 0.0).unwrap();
         let mut block = vec![0.0; 2 * 48_000];
         met_denormals();
-        // What an onset lifts takes 11 s to fall so far, what a phrase does two minutes.
+        // A boost takes 11 s to decay to denormal numbers, a swell two minutes.
         for second in 0..if preset.name == "duo" { 130 } else { 15 } {
             voice.render(&mut block).unwrap();
             assert!(!met_denormals(), "{} after {second} s", preset.name);
@@ -182,7 +182,7 @@ fn what_dies_away_does_not_become_slow() {
 #[test]
 fn an_onset_of_what_sounds_on_is_louder_at_once_and_no_hole() {
     for preset in ["bowed", "choir", "duo"] {
-        // Levels of 5 ms each, dB, from the moment at which the onset is due.
+        // Levels over 5 ms each, dB, from the moment at which the onset is due.
         let levels = |ahead: f64| -> Vec<f32> {
             let mut voice = Voice::with(48_000.0, &settings(0, Some(preset))).unwrap();
             voice.params(&CALM);
@@ -204,19 +204,22 @@ fn an_onset_of_what_sounds_on_is_louder_at_once_and_no_hole() {
 
 #[test]
 fn what_is_no_number_is_ignored_and_counted() {
-    let mut told = Voice::new(48_000.0).unwrap();
-    let mut left = Voice::new(48_000.0).unwrap();
-    loud(&mut told);
-    loud(&mut left);
+    let mut disturbed = Voice::new(48_000.0).unwrap();
+    let mut reference = Voice::new(48_000.0).unwrap();
+    loud(&mut disturbed);
+    loud(&mut reference);
     for index in 0..8 {
-        told.set(index, f32::NAN).unwrap();
-        told.set(index, f32::NEG_INFINITY).unwrap();
+        disturbed.set(index, f32::NAN).unwrap();
+        disturbed.set(index, f32::NEG_INFINITY).unwrap();
     }
-    told.event(0, f32::NAN, 0.0).unwrap();
-    told.fade(f32::NAN, 0.1).unwrap();
-    assert_eq!(told.ignored(), 18);
-    let render = [Act::Render(5000)];
-    assert_eq!(play(&mut told, &render, None), play(&mut left, &render, None));
+    disturbed.event(0, f32::NAN, 0.0).unwrap();
+    disturbed.fade(f32::NAN, 0.1).unwrap();
+    assert_eq!(disturbed.ignored(), 18);
+    let render = [Step::Render(5000)];
+    assert_eq!(
+        play(&mut disturbed, &render, None),
+        play(&mut reference, &render, None)
+    );
 }
 
 #[test]
@@ -233,8 +236,8 @@ fn a_preset_that_is_switched_to_plays_as_if_it_had_been_first() {
         switched.render(&mut a).unwrap();
         first.render(&mut b).unwrap();
     }
-    let apart = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-    assert!(apart < 0.05, "{apart}");
+    let difference = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(difference < 0.05, "{difference}");
 }
 
 #[test]
@@ -247,7 +250,7 @@ fn what_plays_samples_is_refused_where_there_are_none() {
     assert!(matches!(Voice::with(48_000.0, &with), Err(SynthError::NoSamples)));
 }
 
-/// Level of left and right over a second, dB, while one limb does something and the rest rest.
+/// Level of left and right over a second, in dB, while only one limb moves.
 fn sides(preset: &str, params: [f32; 8], limb: usize, stroke: f32) -> [f32; 2] {
     let mut voice = Voice::with(48_000.0, &settings(0, Some(preset))).unwrap();
     voice.params(&params);
@@ -256,8 +259,8 @@ fn sides(preset: &str, params: [f32; 8], limb: usize, stroke: f32) -> [f32; 2] {
     for n in 0..50 {
         for other in 0..4 {
             let speed = if other == limb { 0.8 } else { 0.0 };
-            let struck = if other == limb && n % 10 == 0 { stroke } else { 0.0 };
-            voice.limb(other, speed, 0.5, struck).unwrap();
+            let strength = if other == limb && n % 10 == 0 { stroke } else { 0.0 };
+            voice.limb(other, speed, 0.5, strength).unwrap();
         }
         voice.render(&mut block).unwrap();
         for pair in block.as_chunks::<2>().0 {
@@ -280,7 +283,7 @@ fn each_half_of_the_body_plays_its_voice_and_each_limb_its_drum() {
 
 #[test]
 fn the_grains_of_the_glass_are_the_higher_the_higher_either_hand_is_held() {
-    let edges = |heights: [f32; 2]| {
+    let brightness = |heights: [f32; 2]| {
         let mut voice = Voice::with(48_000.0, &settings(0, Some("glass"))).unwrap();
         voice.params(&CALM);
         for (hand, height) in heights.into_iter().enumerate() {
@@ -291,7 +294,7 @@ fn the_grains_of_the_glass_are_the_higher_the_higher_either_hand_is_held() {
         let rise: f32 = block.windows(3).map(|x| (x[2] - x[0]).powi(2)).sum();
         10.0 * (rise / block.iter().map(|x| x * x).sum::<f32>()).log10()
     };
-    let [low, left, right, both] = [[0.0; 2], [0.6, 0.0], [0.0, 0.6], [0.6; 2]].map(edges);
+    let [low, left, right, both] = [[0.0; 2], [0.6, 0.0], [0.0, 0.6], [0.6; 2]].map(brightness);
     assert!(
         left > low + 2.0 && right > low + 2.0 && both > left.max(right),
         "{low} {left} {right} {both}"
@@ -300,21 +303,21 @@ fn the_grains_of_the_glass_are_the_higher_the_higher_either_hand_is_held() {
 
 #[test]
 fn the_two_of_the_duo_are_about_as_loud_as_each_other_on_every_note() {
-    let mut least = [0.0_f32; 2];
-    let mut most = [-99.0_f32; 2];
+    let mut lowest = [0.0_f32; 2];
+    let mut highest = [-99.0_f32; 2];
     for pitch in [0.0, 0.2, 0.4, 0.6, 0.8] {
         for brightness in [0.2, 0.5, 0.8] {
             let mut params = CALM;
             (params[0], params[2]) = (pitch, brightness);
             for side in 0..2 {
                 let heard = sides("duo", params, side, 0.0)[side];
-                least[side] = least[side].min(heard);
-                most[side] = most[side].max(heard);
+                lowest[side] = lowest[side].min(heard);
+                highest[side] = highest[side].max(heard);
             }
         }
     }
-    let (low, high) = (least[0].min(least[1]), most[0].max(most[1]));
-    assert!(high - low < 4.0, "{least:?} to {most:?}");
+    let (low, high) = (lowest[0].min(lowest[1]), highest[0].max(highest[1]));
+    assert!(high - low < 4.0, "{lowest:?} to {highest:?}");
 }
 
 #[test]
@@ -324,14 +327,14 @@ fn the_drums_are_about_as_loud_at_every_pitch() {
         voice.params(&[pitch, 0.7, 0.5, 0.0, 0.5, 0.0, 0.5, 0.2]);
         let mut block = vec![0.0; 2 * 5 * 48_000];
         voice.render(&mut block).unwrap();
-        // The ear has little for what is low.
+        // Differences, because the ear is less sensitive to low frequencies.
         let heard = block.windows(3).map(|x| (x[2] - x[0]).powi(2)).sum::<f32>();
         10.0 * heard.log10()
     };
     let levels = [0.05, 0.35, 0.65, 0.95].map(level);
-    let most = levels.iter().fold(-99.0_f32, |a, b| a.max(*b));
-    let least = levels.iter().fold(99.0_f32, |a, b| a.min(*b));
-    assert!(most - least < 7.0, "{levels:.1?}");
+    let highest = levels.iter().fold(-99.0_f32, |a, b| a.max(*b));
+    let lowest = levels.iter().fold(99.0_f32, |a, b| a.min(*b));
+    assert!(highest - lowest < 7.0, "{levels:.1?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A folder of sounds for the presets that need one.
+//! A generated folder of sounds for the presets that need one.
 
 use std::sync::{Arc, LazyLock};
 
