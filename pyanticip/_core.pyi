@@ -1,7 +1,7 @@
 """The Rust core; hand-written and checked against the binary by stubtest.
 
-Beside the errors that are named, an argument of another type is a TypeError, a tuple or sequence of another
-length a ValueError, and a whole number that does not fit (-1 for an index or seed, say) an OverflowError.
+Besides the errors that are documented, an argument of another type raises a TypeError, a tuple or sequence of
+another length a ValueError, and an integer out of range (-1 for an index or seed, say) an OverflowError.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,36 +22,37 @@ EVENTS: Final[tuple[str, ...]]
 LIMBS: Final[tuple[str, ...]]
 """Names of the four limbs, in order."""
 VOICE_CEILING: float
-"""Largest magnitude of a sample the voice gives: -2 dBFS, so that the peaks between samples stay below -1."""
+"""Maximum magnitude of the voice's samples: -2 dBFS, so that peaks between samples stay below -1 dBFS."""
 PRESETS: Final[dict[str, str]]
-"""The voice's presets: name and what it is."""
+"""The voice's presets: name and description."""
 SCALES: Final[dict[str, tuple[float, ...]]]
-"""Scales by name: semitones above the tonic."""
+"""Scales by name, in semitones above the tonic."""
 
 @final
 class Samples:
-    """The sounds of a folder, brought to one rate and described, for the presets that play them.
+    """The sounds of a folder, resampled to one rate and analysed, for the presets that play samples.
 
-    WAV, FLAC, Ogg Vorbis, MP3 and AIFF of any length and rate, in folders inside as well, in the order of
-    their names, until 128 MiB are full. Links to files are followed; what is hidden and links to folders
-    are left alone. Raises an `OptionError` where there is no sound.
+    Reads WAV, FLAC, Ogg Vorbis, MP3 and AIFF of any length and rate, in subfolders too, in the order of their
+    names, up to 128 MiB of memory. Links to files are followed; hidden files and links to folders are
+    skipped. Raises an `OptionError` if there is no sound.
     """
 
     def __new__(cls, folder: str | PathLike[str], sample_rate: float = 48_000.0) -> Samples: ...
     @staticmethod
     def any(folder: str | PathLike[str]) -> bool:
-        """Whether a folder, or one in it, has a file that is read, by the names."""
+        """Whether a folder or one of its subfolders has a file that would be read, judging by names."""
 
     @property
     def summary(self) -> str:
-        """What was read and what was not, in a line."""
+        """What was read and what was left out, in one line."""
 
 @final
 class Voice:
-    """The built-in voice: eight parameters (0..1, as ordered in `controls`) and two events in, stereo out.
+    """The built-in voice: eight parameters (0..1, in the order of `PARAMETERS`) and two events in, stereo
+    out.
 
-    How the samples are cut into blocks does not change them. Values are clamped to 0..1; what is no number
-    is ignored and counted. Raises `OptionError`, `ShapeError`.
+    The block sizes of `render` do not affect the samples. Values are clamped to 0..1; non-finite ones are
+    ignored and counted. Raises `OptionError`, `ShapeError`.
     """
 
     def __new__(
@@ -67,14 +68,15 @@ class Voice:
         chords: list[tuple[float, float, float]] = ...,
         samples: Samples | None = None,
     ) -> Voice:
-        """`preset` plays first (None: the first of `PRESETS`). `tonic` is the MIDI number of the lowest note,
-        `scale` the semitones above it (rising from 0, below 12), `just` tunes them to five-limit ratios, `a4`
-        is in Hz, `chords` are steps of the scale above the note, which phrases walk through. `samples`
-        are of the same sample rate; without them no preset that plays samples can be chosen.
+        """`preset` is the initial one (None: the first of `PRESETS`). `tonic` is the MIDI number of the
+        lowest note, `scale` the semitones above it (rising from 0, below 12), `just` tunes them to five-limit
+        ratios, `a4` is in Hz, `chords` are steps of the scale above the note; each phrase moves to the next
+        one. `samples` must have the voice's sample rate; without them presets that play samples cannot be
+        chosen.
         """
 
     def preset(self, name: str) -> None:
-        """Another of `PRESETS` takes over within 0.4 s."""
+        """Crossfades to another of `PRESETS` within 0.4 s."""
 
     def set(self, index: int, value: float) -> None:
         """Sets parameter `index` (0..7); it takes effect within 64 samples."""
@@ -83,24 +85,26 @@ class Voice:
         """Sets all eight parameters, shape (8,)."""
 
     def event(self, index: int, strength: float, seconds: float = 0.0) -> None:
-        """Strikes event 0 (onset) or 1 (phrase), strength 0..1, `seconds` (0..60) ahead of now."""
+        """Triggers event 0 (onset) or 1 (phrase) of strength 0..1, `seconds` (0..60) ahead of now."""
 
     def gain(self, value: float) -> None:
         """Moves the master gain to `value`, 0..1, within 30 ms."""
 
     def tempo(self, bpm: float, phase: float) -> None:
-        """A beat that the rhythm of `pulse` follows: 20 to 400 a minute, and how far it has come, 0..1.
+        """Sets the beat that the rhythm of `pulse` follows: 20 to 400 per minute, and its current phase,
+        0..1.
 
-        What is out of range is ignored and counted.
+        Values out of range are ignored and counted.
         """
 
     def limb(self, index: int, speed: float, height: float, stroke: float = 0.0) -> None:
-        """What limb `index` (0..3, see `LIMBS`) does: speed, height, strength of a stroke now, 0..1 each."""
+        """Sets speed, height and the strength of a stroke now, 0..1 each, of limb `index` (0..3, see
+        `LIMBS`)."""
 
     def fade(self, value: float, seconds: float) -> None:
-        """Moves the master gain to `value`, 0..1, in a straight line over `seconds` (0..60).
+        """Moves the master gain to `value`, 0..1, linearly over `seconds` (0..60).
 
-        At 0 the output is exactly zero, and what rang is gone.
+        At 0 the output is exactly zero, and all tails are cut off.
         """
 
     def render(self, samples: int) -> npt.NDArray[np.float32]:
@@ -108,15 +112,15 @@ class Voice:
 
     @property
     def latency(self) -> int:
-        """Samples by which the output lags: the limiter's look-ahead."""
+        """Latency of the output in samples (the limiter's look-ahead)."""
 
     @property
     def sample_rate(self) -> float:
-        """Samples a second."""
+        """Samples per second."""
 
     @property
     def sampled(self) -> bool:
-        """Whether it has recorded sounds, and so every one of `PRESETS`."""
+        """Whether there are samples, and so every one of `PRESETS` can be played."""
 
     @property
     def position(self) -> int:
@@ -124,12 +128,12 @@ class Voice:
 
     @property
     def ignored(self) -> int:
-        """Values refused so far because they were no numbers."""
+        """Number of non-finite values ignored so far."""
 
 # --- the seven scalars ---
 
 SCALARS: Final[tuple[str, ...]]
-"""Names of the seven scalars, in the order they have everywhere."""
+"""Names of the seven scalars, in the order used everywhere."""
 
 @final
 class PoseStream:
@@ -188,15 +192,15 @@ COMPARED_BONES: tuple[str, ...]
 T_POSE_TOLERANCE: float
 """A pose whose `t_pose_deviation` is at most this (radians) is a T-pose."""
 MAX_GAP: int
-"""Grid frames that may be missing before a stream begins anew."""
+"""Maximum number of missing grid frames that are bridged; after a longer gap a stream starts anew."""
 
 @final
 class Retargeter:
-    """The map of one skeleton onto the canonical body, compiled once.
+    """The mapping of one skeleton onto the canonical body, computed once.
 
-    `names` one a joint, `parents` (J,) with -1 for a root, `offsets` (J, 3) metres, `rest` (J, 4) the local
-    rotations of a pose near a T-pose, by default the zero pose. Raises `SkeletonError` where names or
-    hierarchy are not a body's, saying what was missing.
+    `names` has one name per joint, `parents` (J,) has -1 for a root, `offsets` (J, 3) are in metres, `rest`
+    (J, 4) are the local rotations of a pose near a T-pose, by default the zero pose. Raises `SkeletonError`,
+    naming what is missing, if names or hierarchy are not those of a body.
     """
 
     def __new__(
@@ -214,29 +218,31 @@ class Retargeter:
     def observe(
         self, quats: npt.ArrayLike, root: npt.ArrayLike
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Where the source of each canonical joint is (T, 22, 3), and how it is turned (T, 22, 4).
+        """Position (T, 22, 3) and rotation (T, 22, 4) of the source of each canonical joint.
 
-        In the source's own world; NaN where there is none.
+        In the source's own world; NaN for joints without a source.
         """
 
     def agreement(self, quats: npt.ArrayLike) -> tuple[list[float], str | None]:
-        """Bone directions of poses (T, J, 4) against those of their canonical body.
+        """Compares bone directions of poses (T, J, 4) with those of their canonical body.
 
-        The mean angle of each of `COMPARED_BONES` in degrees (NaN where the source lacks it), and what speaks
-        against the body, if anything.
+        Returns the mean angle of each of `COMPARED_BONES` in degrees (NaN where the source lacks it), and a
+        reason to reject the body, or None.
         """
 
     @property
     def world(self) -> list[float]:
-        """The turn of the source's world, w x y z: its up to +y, the way its rest pose faces to +z."""
+        """Rotation of the source's world, w x y z: takes its up to +y and the direction its rest pose faces
+        to +z."""
 
     @property
     def t_pose(self) -> npt.NDArray[np.float64]:
-        """Rotation of the source of each canonical joint in the T-pose, the world turned, (22, 4) or NaN."""
+        """Rotation of the source of each canonical joint in the T-pose, in the rotated world, (22, 4) or
+        NaN."""
 
     @property
     def ends(self) -> list[list[int] | None]:
-        """Per canonical joint the first and the last source joint found for it, by index."""
+        """Per canonical joint the indices of the first and the last source joint, or None."""
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
@@ -249,9 +255,10 @@ class Retargeter:
 def guess_joints(
     names: Sequence[str], parents: npt.ArrayLike, offsets: npt.ArrayLike
 ) -> list[list[int] | None]:
-    """Per canonical joint the first and the last joint, by index, that a skeleton's names say it is.
+    """Per canonical joint the indices of the first and the last joint, judging by a skeleton's names, or
+    None.
 
-    Raises `SkeletonError` only where the hierarchy is none.
+    Raises `SkeletonError` only if the hierarchy is invalid.
     """
 
 def t_pose_deviation(
@@ -260,7 +267,7 @@ def t_pose_deviation(
     offsets: npt.ArrayLike,
     pose: npt.ArrayLike | None = None,
 ) -> float:
-    """Largest angle (radians) of an arm or leg bone of a pose (J, 4) from where a T-pose has it.
+    """Largest angle (radians) between an arm or leg bone of a pose (J, 4) and its direction in a T-pose.
 
     `pose` is by default the zero pose. Raises as `Retargeter` does.
     """
@@ -272,19 +279,20 @@ def standard_skeleton(target: str) -> tuple[list[str], npt.NDArray[np.int64], np
 def expand(
     target: str, quats: npt.ArrayLike, root: npt.ArrayLike
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Canonical (T, 22, 4) and hips (T, 3) to local rotations (T, J, 4) and root (T, 3) of `target`.
+    """Converts canonical (T, 22, 4) and hips (T, 3) to local rotations (T, J, 4) and root (T, 3) of `target`.
 
-    Retargeting the result gives the canonical poses back, but for "rokoko", whose bones rest turned as
-    `standard_skeleton` does not say.
+    Retargeting the result gives the canonical poses back, except for "rokoko", whose bones are rotated at
+    rest in a way that `standard_skeleton` does not contain.
     """
 
 @final
 class Resampler:
-    """Puts timed poses on a uniform grid that begins with the first one; slerp along the shortest arc.
+    """Resamples timed poses to a uniform grid that starts with the first pose; slerp along the shortest arc.
 
-    Gaps of up to `max_gap` grid frames are filled when the next pose comes, a longer one begins a new grid;
-    `None` fills any gap. Batch `resample` is the same code. `curved` joins poses as the live front end does:
-    by parabolas, and gaps at the speeds of their ends, for which the pose that ends one waits for the next.
+    Gaps of up to `max_gap` grid frames are filled when the next pose arrives, a longer one starts a new grid;
+    `None` fills any gap. Batch `resample` runs the same code. `curved` interpolates as the live front end
+    does: by parabolas, and across gaps with the velocities at their ends, so that the pose that ends a gap
+    waits for the next.
     """
 
     def __new__(
@@ -293,21 +301,21 @@ class Resampler:
     def push(
         self, t_seconds: float, quats: npt.ArrayLike, root: npt.ArrayLike
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Takes a pose (J, 4), (3,); returns the grid frames it completes, (k, J, 4) and (k, 3)."""
+        """Adds a pose (J, 4), (3,); returns the grid frames that it completes, (k, J, 4) and (k, 3)."""
 
 def resample(
     quats: npt.ArrayLike, root: npt.ArrayLike, rate_in: float, rate_out: float
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """A clip (T, J, 4), (T, 3) from `rate_in` to `rate_out` Hz; both begin with the same frame."""
+    """Resamples a clip (T, J, 4), (T, 3) from `rate_in` to `rate_out` Hz; both start with the same frame."""
 
 # --- features ---
 
 RATE: Final[float]
-"""Frames a second of the grid, Hz."""
+"""Rate of the grid, Hz."""
 FEATURES_VERSION: int
-"""Version of the layout of a feature row."""
+"""Version of the feature layout."""
 FEATURE_COUNT_V1: int
-"""How many features version 1 had: the first ones."""
+"""Number of features in version 1; they come first."""
 FEATURE_NAMES: tuple[str, ...]
 """Names of the 279 features of a 50 Hz frame, in order."""
 
@@ -316,19 +324,19 @@ def motion_features(
 ) -> npt.NDArray[np.float32]:
     """Features (T, 279) of canonical frames at 50 Hz: rotations (T, 22, 4), hips (T, 3) m, mask (22,).
 
-    `window` is that of the seven scalars. The live front end runs the same code frame by frame.
+    `window` is the window of the seven scalars. The live front end runs the same code frame by frame.
     """
 
 def body_kinematics(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """What the canonical body does in space, (T, 177), from contiguous feature rows (T, 231 or 279).
+    """Kinematics (T, 177) of the canonical body, from contiguous feature rows (T, 231 or 279).
 
-    Positions, velocities and heights of the joints seen from the hips, and measures of the movement, each of
-    unit scale: what the motion model sees beside a row. Raises ShapeError.
+    Positions, velocities and heights of the joints relative to the hips, and measures of the movement, scaled
+    to unit variance: the motion model's inputs besides a row. Raises ShapeError.
     """
 
 @final
 class StepResult:
-    """What a model says after the newest frame; each array asked for is the asker's own."""
+    """Model output for the newest frame. Each array property returns a new copy."""
 
     def __new__(
         cls,
@@ -340,7 +348,7 @@ class StepResult:
         field: npt.ArrayLike | None = None,
         plan: Any = None,
     ) -> StepResult:
-        """From numbers, kept in single precision; the properties say which. Raises ShapeError."""
+        """Values are stored in single precision; the properties give the shapes. Raises ShapeError."""
 
     @property
     def params(self) -> npt.NDArray[np.float32]:
@@ -348,11 +356,11 @@ class StepResult:
 
     @property
     def hazards(self) -> npt.NDArray[np.float32]:
-        """Probability (2, 25) of each event in each 20 ms bin ahead, given that it has not come before."""
+        """Hazard (2, 25): probability of each event in each 20 ms bin ahead if it has not come before."""
 
     @property
     def scalars(self) -> npt.NDArray[np.float32]:
-        """The seven of the refined head, (7,)."""
+        """The seven scalars from the refined head, (7,)."""
 
     @property
     def gate(self) -> float:
@@ -360,30 +368,31 @@ class StepResult:
 
     @property
     def hidden(self) -> npt.NDArray[np.float32] | None:
-        """The trunk's hidden state (D,), on which taught outputs are read; None where it is not told."""
+        """The trunk's hidden state (D,), the input of taught outputs; None if the model does not provide
+        it."""
 
     @property
     def field(self) -> npt.NDArray[np.float32] | None:
-        """Trust 0..1 and curvature by the control field of each block of the fast pathway, (blocks, 2)."""
+        """Trust 0..1 and curvature of the control field of each block of the fast pathway, (blocks, 2)."""
 
     @property
     def plan(self) -> Any:
-        """What a model that plans looked at, as it was given; None where it does not plan."""
+        """The plan of a planning model, as passed in; None if the model does not plan."""
 
     @property
     def finite(self) -> bool:
-        """Whether parameters, hazards and gate are numbers."""
+        """Whether parameters, hazards and gate are all finite."""
 
 VECTOR_WIDTH: Final[int]
-"""How many numbers the kernels compute at a time on this processor: 16 with AVX-512, 8 with AVX2, 4 with
+"""Number of floats per SIMD vector in the kernels on this processor: 16 with AVX-512, 8 with AVX2, 4 with
 NEON, else 1."""
 
 @final
 class MotionStream:
     """The motion model on one performer's stream: its weights and its state.
 
-    The kind of model that comes with the package, of any size: from the feature row to the controls all is
-    computed here, in float32 on one thread without the GIL, held to the torch model by tests.
+    Runs the model family that comes with the package, of any size, from feature row to controls, in float32
+    on one thread without the GIL; tests compare it with the torch model.
     """
 
     def __new__(
@@ -403,50 +412,50 @@ class MotionStream:
         positive: bool,
         gated: bool,
     ) -> MotionStream:
-        """Read what is needed of a checkpoint's `tensors`.
+        """Reads what is needed of a checkpoint's `tensors`.
 
-        `layers` and `past` are those of the fast and the slow pathway, `hidden` the units of a block's
-        feed-forward, `stride` the frames of a pool. `visible` tells for each column that the model reads
-        whether the projection sees it; `distance` is that of two frames in the bias kernel, whose decay is a
-        softplus of its parameter where `positive`; `units` are those of the control head, and `gated` tells
-        whether the commitment scales the events' evidence. Raises ShapeError for a tensor that is missing or
-        does not fit.
+        `layers` and `past` are those of the fast and the slow pathway, `hidden` is the number of feed-forward
+        units of a block, `stride` the number of frames in a pool. `visible` says for each column that the
+        model reads whether the projection sees it. `distance` is the distance of two frames in the bias
+        kernel; if `positive`, its decay is a softplus of its parameter. `units` is the size of the control
+        head; if `gated`, the commitment scales the evidence for events. Raises ShapeError for a tensor that
+        is missing or does not fit.
         """
 
     def fresh(self) -> MotionStream:
-        """A new stream of the same model; the two share the weights."""
+        """A new stream of the same model; both share the weights."""
 
     def step(self, rows: npt.ArrayLike) -> StepResult:
-        """Step feature rows (n, 231 or 279), oldest first, and return what holds after the newest.
+        """Steps feature rows (n, 231 or 279), oldest first; returns the output for the newest.
 
-        Raises ShapeError for another shape, or values that are not finite; the state is then unchanged.
+        Raises ShapeError for another shape or non-finite values; the state is then unchanged.
         """
 
     def imagine(self, row: npt.ArrayLike) -> StepResult:
-        """What `step` would return for this row (1, 231 or 279); the stream stays where it is."""
+        """What `step` would return for this row (1, 231 or 279); the state does not change."""
 
     def prewarm(self) -> None:
-        """Go through a step and throw it away; the stream stays where it is."""
+        """Runs a step and discards it; the state does not change."""
 
     def reset(self) -> None:
-        """Begin a new stream."""
+        """Starts a new stream."""
 
     def snapshot(self) -> npt.NDArray[np.float32]:
-        """A copy of everything that the next step depends on.
+        """A copy of the complete state.
 
         In order: frames, pools, the past embedded frames (taps - 1, width) oldest first, sum of the open pool
-        (width,), last result of the slow pathway (width,), keys and values of all past steps that are seen,
-        where they are followed the strokes, and where they are read the last poses.
+        (width,), last result of the slow pathway (width,), keys and values of all past steps in view, strokes
+        if they are followed, and the last poses if they are read.
         """
 
 # --- the live front end ---
 
 @final
 class TempoTracker:
-    """Follows the beat that a body keeps in feature rows at 50 Hz: steps, strokes.
+    """Tracks the beat of a body's steps and strokes in feature rows at 50 Hz.
 
-    What it tells of a frame: beats a minute (50 to 250; the last known, 0 before any), phase 0..1 (0 at the
-    beat, where the model's onsets lie), trust 0..1 (0: the body keeps no beat).
+    Its output for a frame: tempo in beats per minute (50 to 250; the last known one, 0 before any), phase
+    0..1 (0 at the beat, where the model's onsets are), trust 0..1 (0: no beat).
     """
 
     def __new__(cls) -> TempoTracker: ...
@@ -455,32 +464,32 @@ class TempoTracker:
 
 @final
 class Ensemble:
-    """How ``performers`` (1 to 256) stand to each other: ``hear`` each one's frames as they come, then
+    """Relations between ``performers`` (1 to 256): call ``hear`` with each one's frames as they come, then
     ``step`` once every 20 ms for all. Raises a ValueError for another number.
 
-    What is compared is how fast each joint turns, so bodies of any size and suits of any axes compare. Of the
-    past alone: everything is forgotten exponentially. Every pair is looked at: a step of twice as many costs
-    four times as much.
+    Compares how fast each joint turns, so bodies of any size and suits with any axes are comparable. Uses
+    only the past, with exponential forgetting. Compares every pair, so doubling the performers quadruples the
+    cost of a step.
     """
 
     def __new__(cls, performers: int) -> Ensemble: ...
     def hear(self, who: int, body: FrontOutput) -> None:
-        """Take one performer's newest frame; a place of zeros is none. Raises a ValueError for an unknown
-        performer."""
+        """Adds one performer's newest frame; a root at the origin counts as an unknown place. Raises a
+        ValueError for an unknown performer."""
 
     def step(self) -> tuple[float, int, float, float, float, float]:
-        """Where they all stand now: synchrony, leader, lag_ms, trust, distance, posture.
+        """The current relations: synchrony, leader, lag_ms, trust, distance, posture.
 
-        ``synchrony`` 0..1 is how alike the speeds of the joints rose and fell in the last 2 s, mean of all
-        pairs; ``leader`` (-1: nobody) is ``lag_ms``, 1000 at most, ahead of the others on average, with
-        ``trust`` 0..1, by the last 4 s; ``distance`` is the mean of all pairs in metres (-1: where they are
-        is not known), ``posture`` likewise the angle between their joints in radians, whichever way they
-        face. Who was not heard for half a second is not there.
+        ``synchrony`` 0..1 is how similarly the speeds of the joints rose and fell in the last 2 s, averaged
+        over all pairs; ``leader`` (-1: nobody) is on average ``lag_ms`` (at most 1000) ahead of the others,
+        with ``trust`` 0..1, over the last 4 s; ``distance`` is the mean over all pairs in metres (-1: places
+        unknown), ``posture`` the mean angle between their joints in radians, independent of heading.
+        Performers without a frame for half a second are left out.
         """
 
 @final
 class FrontOutput:
-    """The frames of the 50 Hz grid that one datagram completed; the newest of them in full."""
+    """The 50 Hz grid frames completed by one datagram; the newest of them in full."""
 
     def __new__(
         cls,
@@ -502,9 +511,9 @@ class FrontOutput:
         valid: bool = True,
         stages_ns: tuple[int, int, int] = ...,
     ) -> FrontOutput:
-        """What a front end of Python's tells: features (n, 279), poses (n, 22, 4), n >= 1; the others are the
-        fields below. Raises ShapeError, as well for features or a root that are not finite and for rotations
-        whose length is not 0.5 to 2."""
+        """For front ends written in Python: features (n, 279), poses (n, 22, 4), n >= 1; the others are the
+        properties below. Raises ShapeError, also for non-finite features or root, and for rotations whose
+        length is not 0.5 to 2."""
 
     @property
     def features(self) -> npt.NDArray[np.float32]:
@@ -513,7 +522,7 @@ class FrontOutput:
 
     @property
     def reset(self) -> bool:
-        """True when the first row begins the stream anew: reset the model's state before stepping."""
+        """Whether the first row starts a new stream: reset the model's state before stepping."""
 
     @property
     def seq(self) -> int:
@@ -521,11 +530,11 @@ class FrontOutput:
 
     @property
     def t_source_ns(self) -> int:
-        """Source time of the newest row, nanoseconds of the source's clock."""
+        """Source time of the newest row, in nanoseconds of the source's clock."""
 
     @property
     def t_local_ns(self) -> int:
-        """The same on the local monotonic clock: when a frame of that time arrives at the earliest."""
+        """The same on the local monotonic clock: the earliest time at which such a frame arrives."""
 
     @property
     def expected_ns(self) -> int:
@@ -533,8 +542,8 @@ class FrontOutput:
 
     @property
     def late_ns(self) -> int:
-        """Local time from which on the next grid frame is late: mostly a quarter of the interval and the
-        jitter so far after `expected_ns`."""
+        """Local time from which the next grid frame counts as late: usually a quarter of the interval plus
+        the jitter so far after `expected_ns`."""
 
     @property
     def scalars(self) -> npt.NDArray[np.float64]:
@@ -554,18 +563,18 @@ class FrontOutput:
 
     @property
     def tempo(self) -> tuple[float, float, float]:
-        """The beat that the body keeps in the newest row, as :class:`TempoTracker` tells it."""
+        """The beat in the newest row, as from :class:`TempoTracker`."""
 
     @property
     def limbs(self) -> list[float]:
-        """Of each of `LIMBS` in the newest row: speed against the hips (0.63 at 1.5 m/s), height (a hand: 0
-        hanging, 0.5 at the shoulder, 1 stretched upwards; a foot: 1 at 0.9 m), strength of a stroke that
-        ended in these rows (0: none); 12 numbers in 0..1.
+        """For each of `LIMBS` in the newest row: speed relative to the hips (0.63 at 1.5 m/s), height (a
+        hand: 0 hanging, 0.5 at the shoulder, 1 stretched upwards; a foot: 1 at 0.9 m), strength of a stroke
+        that ended in these rows (0: none); 12 numbers in 0..1.
         """
 
     @property
     def filled(self) -> int:
-        """How many of the rows fill a gap."""
+        """Number of rows that fill a gap."""
 
     @property
     def valid(self) -> bool:
@@ -579,12 +588,12 @@ class FrontOutput:
 class LiveFront:
     """Datagrams in, feature rows on the 50 Hz grid out; one performer, one protocol.
 
-    `source` is one of `PROTOCOLS`; `rate` must be 50, the grid of the features; `window` is that of
-    the seven scalars. `steady` puts a noise gate before the features, which holds the pose of a body that
-    stands still; `noise` (22,) is the jitter of each joint, radians, where it is known from before (NaN: it
-    is not). Nothing in a datagram can raise: what is wrong with it is counted. Of several senders one plays.
-    What comes out depends on the player's own numbers and times; on arrivals only where it has none, or where
-    they contradict them.
+    `source` is one of `PROTOCOLS`; `rate` must be 50, the rate of the grid; `window` is the window of the
+    seven scalars. `steady` puts a noise gate before the features, which holds the pose of a body that stands
+    still; `noise` (22,) is the known jitter of each joint in radians (NaN: unknown). A datagram never raises;
+    faults in it are counted. If there are several senders, one of them plays. The output depends on the
+    player's own sequence numbers and times; on arrival times only where it has none, or where they contradict
+    them.
     """
 
     def __new__(
@@ -597,15 +606,15 @@ class LiveFront:
         noise: Sequence[float] | None = None,
     ) -> LiveFront: ...
     def feed(self, datagram: bytes, t_arrival_ns: int, sender: str = "") -> FrontOutput | None:
-        """Takes one datagram of `sender` that arrived at `t_arrival_ns`; `None`: no new frame on the grid,
-        or somebody else plays."""
+        """Processes a datagram of `sender` that arrived at `t_arrival_ns`; `None` if it completes no grid
+        frame or another sender plays."""
 
     def prewarm(self) -> None:
-        """Brings into the caches what the next frame is likely to need; nothing changes."""
+        """Loads what the next frame is likely to need into the caches; changes no state."""
 
     def imagine(self) -> FrontOutput | None:
-        """The grid frame after the newest as a body that goes on moving would have it, for when its datagram
-        is late; nothing of the stream changes. `None` before the first frame."""
+        """The grid frame after the newest, extrapolated from a moving body, for when its datagram is late;
+        changes no state. `None` before the first frame."""
 
     def counters(self) -> dict[str, int]:
         """Counts since the start.
@@ -615,16 +624,16 @@ class LiveFront:
         """
 
     def senders(self) -> list[tuple[str, bool, int, int]]:
-        """Everybody heard of, the player first: name, whether it plays, good frames, last arrival in ns."""
+        """All senders seen, the player first: name, whether it plays, good frames, last arrival in ns."""
 
     def listen_to(self, sender: str | None) -> bool:
-        """Lets only this sender play (a name, or the host in it), `None`: whoever comes; True where it was
-        heard of."""
+        """Lets only this sender play (a name, or the host in it), or any if `None`; returns True if it has
+        been seen."""
 
     @property
     def timing(self) -> tuple[float | None, float, float]:
-        """Of the player's stream: frames a second (`None` at first), spread of the delays in ms, drift in
-        ppm."""
+        """Timing of the player's stream: frames per second (`None` at first), spread of the delays in ms,
+        drift in ppm."""
 
     @property
     def refusal(self) -> str | None:
@@ -632,24 +641,24 @@ class LiveFront:
 
     @property
     def left_out(self) -> str | None:
-        """Why something of the player's frames is not played (bones of VMC alone tell), or `None`."""
+        """Why part of the player's frames is not played (only for VMC bones), or `None`."""
 
     def reset(self) -> None:
-        """Forgets the stream, the skeleton and who plays; the counters go on."""
+        """Clears the stream, the skeleton and the choice of the player; counters continue."""
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """Which canonical joints the features have, as far as known, (22,): measured, or solved from few
+        """Which canonical joints the features have, (22,), as far as known: measured, or solved from few
         sensors."""
 
     @property
     def confidence(self) -> npt.NDArray[np.float32]:
-        """How sure each joint of the newest frame is, (22,): 1 where it is measured; where it is solved
-        `exp(-e / 0.5)` of the error e radians that is expected of it; 0 where there is none."""
-
+        """Confidence in each joint of the newest frame, (22,): 1 if measured; if solved, `exp(-e / 0.5)` for
+        an expected error of e radians; 0 if there is none."""
     @property
     def noise(self) -> npt.NDArray[np.float64] | None:
-        """The jitter of each joint as learned so far, (22,) radians, rms about each axis; `None`: no gate."""
+        """The jitter of each joint as learned so far, (22,) radians, rms about each axis; `None` without a
+        gate."""
 
     @property
     def skeleton(self) -> list[str] | None:
@@ -657,107 +666,112 @@ class LiveFront:
 
     @property
     def has_skeleton(self) -> bool:
-        """Whether the player has told its skeleton, or has none to tell (VMC). Until then a standard body
-        stands in for it."""
+        """Whether the player has sent its skeleton, or never sends one (VMC). Until then a standard body is
+        used."""
 
 def solve_trackers(
     names: Sequence[str], quats: npt.ArrayLike, positions: npt.ArrayLike
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Local rotations (T, 22, 4) of the canonical body, which joints (22,) are measured and which placed, as
-    `LiveFront` solves trackers on parts of these names: quats (T, K, 4) wxyz and positions (T, K, 3) m in the
-    world, NaN where nothing is known. In the first frame the body stands straight. Placed joints only put
-    head, hands and feet where they are (see `complete_body`); what nothing measures stays at rest. Raises
-    `ShapeError` for tables that do not fit the names."""
+    """Solves trackers at body parts with these names, as `LiveFront` does: quats (T, K, 4) wxyz and positions
+    (T, K, 3) m in the world, NaN where unknown. Returns local rotations (T, 22, 4) of the canonical body, and
+    which joints (22,) are measured and which placed. In the first frame the body stands straight. Placed
+    joints only set the positions of head, hands and feet (see `complete_body`); unmeasured joints stay at
+    rest. Raises `ShapeError` for tables that do not fit the names."""
 
 def complete_body(
     quats: npt.ArrayLike, mask: npt.ArrayLike, placed: npt.ArrayLike | None = None
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Canonical frames (T, 22, 4) at 50 Hz with every joint, as `LiveFront` completes those of few sensors,
+    """Canonical frames (T, 22, 4) at 50 Hz with all joints, as `LiveFront` completes those of few sensors,
     and the confidence (T, 22) in each joint.
 
-    `mask` (22,) says which joints are measured; of the others `quats` may say any rotation, not NaN or zeros.
-    Measured joints keep their rotation in the world. Frames of more than 10 measured joints, or of none, come
-    back as they are. `placed` (22,) are joints that only say where head, hands and feet are: they are solved,
-    however many are measured; limbs point there and bend as far as the distance tells. Raises ShapeError,
-    OptionError.
+    `mask` (22,) says which joints are measured; the others may have any rotation in `quats`, but not NaN or
+    zeros. Measured joints keep their rotation in the world. Frames with more than 10 measured joints, or with
+    none, are returned unchanged. `placed` (22,) are joints that only give the position of head, hands and
+    feet: these are solved however many joints are measured; limbs point there and bend as far as the distance
+    requires. Raises ShapeError, OptionError.
     """
 
 # --- following what was rehearsed ---
 
 @final
 class Follower:
-    """Where the performer is in rehearsed takes, from one frame of the 50 Hz grid to the next.
+    """Locates the performer in rehearsed takes, from one frame of the 50 Hz grid to the next.
 
     `takes` are canonical rotations, each (T, 22, 4) w x y z at 50 Hz with T >= 1, of which every second frame
-    is read; they are taken one after the other and not kept. Looks at the past alone. Raises `ShapeError`.
+    is used; they are consumed one by one and not kept. Does not look ahead. Raises `ShapeError`.
     """
 
     def __new__(cls, takes: Iterable[npt.ArrayLike]) -> Follower: ...
     def poses(self, take: int) -> npt.NDArray[np.int16]:
-        """Every second pose (N, 22, 4) of a take, from the first on, in 1/32767. Raises `OptionError`."""
+        """Every second pose (N, 22, 4) of a take, starting with the first, in units of 1/32767. Raises
+        `OptionError`."""
 
     def push_many(self, quats: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Takes T frames (T, 22, 4): rows (T, 4) of take, seconds in it, tempo against the rehearsal (0:
-        still), trust 0 to 1; -1, NaN, NaN, 0 where it is in no take, as far as is known."""
+        """Adds T frames (T, 22, 4); returns rows (T, 4) of take, seconds in it, tempo relative to the
+        rehearsal (0: still), trust 0 to 1; -1, NaN, NaN, 0 while in no take as far as known."""
 
     def arm(self, cues: Cues, same: Sequence[int | None] = ...) -> None:
-        """Tells these cues in the frames that an `Engine` hears from now on.
+        """Sets the cues to announce in the frames that an `Engine` receives from now on.
 
-        `same` says of each which of those told before it is (`None`: none): one that was said stays said.
+        `same` gives for each cue the index of the previous cue it equals (`None`: none), so that a cue that
+        has been announced is not announced again.
         """
 
 @final
 class Cues:
-    """Moments of the rehearsal that are said a chosen time before the performer comes to them.
+    """Moments of the rehearsal, each announced a chosen time before the performer reaches it.
 
-    `cues` are take, seconds in it, and seconds ahead (0 to 2). Each is said once in every pass, at the first
-    frame from which it is no further away; it can be said again after the performer went back before it.
-    `also` are indices of cues, other takes that show the same, and seconds in these. Raises `OptionError`.
+    `cues` are take, seconds in it, and seconds ahead (0 to 2). Each is announced once per pass, at the first
+    frame from which it is no farther away; again only after the performer went back before it. `also` are
+    index of a cue, another take that shows the same, and seconds in that. Raises `OptionError`.
     """
 
     def __new__(
         cls, cues: Sequence[tuple[int, float, float]], also: Sequence[tuple[int, int, float]] = ...
     ) -> Cues: ...
     def push(self, place: tuple[int, float, float, float] | None, /) -> list[tuple[int, float]]:
-        """Takes where a frame is, as a `Follower` says (None for its -1): indices of cues, and seconds until
-        each is due.
+        """Takes the place of a frame, as from a `Follower` (None for its -1); returns indices of cues and the
+        seconds until each is due.
 
-        A show's `Engine` (`Follower.arm`) also takes the belief in the other takes into account.
+        A show's `Engine` (`Follower.arm`) also uses the belief in the other takes.
         """
 
     def passed(self, cue: int) -> None:
-        """The performer is at this cue now: it is said in the next pass. Raises `OptionError`."""
+        """Marks this cue as passed: it is announced again in the next pass. Raises `OptionError`."""
 
 GESTURE_FRAMES: tuple[int, int]
-"""Frames of the shortest and of the longest take of a gesture."""
+"""Minimum and maximum length of a take of a gesture, in frames."""
 
 @final
 class Spotter:
-    """Which taught gestures are under way, how far each is and when it ends: online subsequence alignment.
+    """Spots taught gestures: which are under way, how far each is and when it ends; online subsequence
+    alignment.
 
-    `takes` are the index of a gesture and canonical rotations (T, 22, 4) at 50 Hz from the gesture's first
-    moment to its last, T within `GESTURE_FRAMES`; 200 takes and 20,000 frames at most. `thresholds` say for
-    each gesture what it may cost, 0.0001 to 10 m; it is recognised when the share `at` (0.1 to 0.8) of it is
-    done. Looks at the past alone. Raises `ShapeError`, `OptionError`.
+    `takes` are the index of a gesture and canonical rotations (T, 22, 4) at 50 Hz from the gesture's start to
+    its end, T within `GESTURE_FRAMES`; at most 200 takes and 20,000 frames. `thresholds` give for each
+    gesture its maximum cost, 0.0001 to 10 m; it is recognised when the share `at` (0.1 to 0.8) of it is done.
+    Does not look ahead. Raises `ShapeError`, `OptionError`.
     """
 
     def __new__(
         cls, takes: Sequence[tuple[int, npt.ArrayLike]], thresholds: Sequence[float], *, at: float = 0.3
     ) -> Spotter: ...
     def push(self, quats: npt.ArrayLike) -> list[tuple[float, float, float] | None]:
-        """Takes a frame (22, 4): per gesture progress 0 to 1, seconds until it ends, how likely 0 to 1.
+        """Adds a frame (22, 4); returns per gesture progress 0 to 1, seconds until it ends, likelihood 0 to
+        1.
 
-        `None` where it is not under way; always so for a frame or more between two of a kind.
+        `None` if it is not under way; always `None` for at least a frame between two of a kind.
         """
 
     def push_many(self, quats: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """The same for T frames (T, 22, 4): (T, gestures, 4), where `None` is NaN, NaN, 0.
+        """The same for T frames (T, 22, 4): (T, gestures, 4), with NaN, NaN, 0 for `None`.
 
-        The fourth is the mean cost (m) of the best path that came far enough to be recognised; inf: none.
+        The fourth is the mean cost (m) of the best path that is far enough to be recognised; inf if there is
+        none.
         """
 
     def reset(self) -> None:
-        """The next frame begins a new run."""
+        """Starts a new run with the next frame."""
 
 # --- datagrams and recordings ---
 
@@ -771,25 +785,26 @@ VMC_PARENTS: list[int]
 """Parents of the 55 humanoid bones, -1 for the hips."""
 
 PROTOCOLS: list[str]
-"""The protocols whose datagrams become poses, the most usual first."""
+"""The protocols whose datagrams become poses, the most common first."""
 VRCHAT_TRACKERS: list[str]
 """The canonical joint of each of VRChat's trackers, 1 to 8 and head, as SlimeVR numbers them."""
 
 def recognise(datagram: bytes, /) -> str | None:
-    """The kind of sender a datagram is from, by its looks.
+    """Guesses the kind of sender from a datagram.
 
-    One of `PROTOCOLS`, "wek", "phone", "osc" (of somebody else's), or None.
+    One of `PROTOCOLS`, "wek", "phone", "osc" (other OSC senders), or None.
     """
 
 @final
 class OscBundle:
-    """An OSC bundle that is laid out once, and whose numbers are written for every frame."""
+    """An OSC bundle with a fixed layout, whose numbers are replaced for every frame."""
 
     def __new__(
         cls, layout: bytes, count_at: int | None, places: Sequence[tuple[int, int, int]]
     ) -> OscBundle:
-        """The bytes of a bundle; where in them its int32 stands, if it has one, and of each float32 where it
-        stands, which list of numbers it is in, and where in that. Raises OptionError.
+        """`layout` are the bundle's bytes, `count_at` the offset of its int32, if it has one; `places` give
+        for each float32 its offset, the list its number comes from, and the index in that list. Raises
+        OptionError.
         """
 
     def pack(
@@ -798,23 +813,23 @@ class OscBundle:
         lists: Sequence[Sequence[float]],
         tail: Sequence[tuple[bytes, Sequence[float]]],
     ) -> bytes:
-        """The bundle with these numbers, then bytes and the floats behind each; a number that its list does
-        not have stays as it was."""
+        """The bundle with these numbers, followed by bytes each with its floats; a number that its list lacks
+        keeps its value."""
 
 @final
 class Decoder:
-    """One sender's datagrams of any of `PROTOCOLS`."""
+    """Decodes one sender's datagrams of one of `PROTOCOLS`."""
 
     def __new__(cls, protocol: str, /) -> Decoder: ...
     def feed(self, datagram: bytes, /) -> list[dict[str, Any]]:
-        """Takes one datagram in, returns what it completes, oldest first.
+        """Decodes a datagram; returns what it completes, oldest first.
 
         A frame: `kind` "frame", `seq`, `time` (seconds or None), `root` ((3,) m or None), `ids` (n,), `quats`
         (n, 4) wxyz local, `positions` (n, 3) m, `fresh` (n,) bool, `unusable` (int). A skeleton: `kind`
-        "skeleton", `names`, `parents`, `offsets` (J, 3) m, `rest` (J, 4), `rate` (Hz or None). Of parts that
-        are no skeleton `kind` "trackers", `seq`, `time`, `names` (K,), `quats` (K, 4) wxyz and `positions`
-        (K, 3) m in the world, NaN where not known. Bones that a frame of VMC lacks keep their last pose,
-        `fresh` False; those never seen are not listed. Raises `WireError`.
+        "skeleton", `names`, `parents`, `offsets` (J, 3) m, `rest` (J, 4), `rate` (Hz or None). Trackers
+        without a skeleton: `kind` "trackers", `seq`, `time`, `names` (K,), `quats` (K, 4) wxyz and
+        `positions` (K, 3) m in the world, NaN where unknown. Bones that a VMC frame lacks keep their last
+        pose, with `fresh` False; bones never seen are not listed. Raises `WireError`.
         """
 
 def encode_mocopi_skeleton(parents: Sequence[int], offsets: npt.ArrayLike) -> bytes:
@@ -830,7 +845,7 @@ def encode_mocopi_frame(
 ) -> bytes:
     """A mocopi frame datagram: quats (J, 4) wxyz local, positions (J, 3) m local.
 
-    `stream_time` in seconds since the stream began; without `unix_time` as older apps send it.
+    `stream_time` in seconds since the start of the stream; without `unix_time` in the format of older apps.
     """
 
 def encode_frame(
@@ -847,22 +862,22 @@ def encode_frame(
     "rokoko" (a message of Studio, JSON v3, 21 joints) or "axis" (a binary BVH broadcast with displacement, 59
     joints).
 
-    `quats` (J, 4) wxyz and `positions` (J, 3) m, both local; `time` in seconds, which axis has not, as vmc
-    and rokoko have no `seq`. `ids` index the protocol's bones, by default 0..J-1; `rate` is rokoko's. Raises
-    ShapeError, OptionError.
+    `quats` (J, 4) wxyz and `positions` (J, 3) m, both local; `time` in seconds (not sent by axis; vmc and
+    rokoko do not send `seq`). `ids` index the protocol's bones, by default 0..J-1; `rate` is only used by
+    rokoko. Raises ShapeError, OptionError.
     """
 
 def encode_natnet_skeleton(names: Sequence[str], parents: Sequence[int], offsets: npt.ArrayLike) -> bytes:
-    """A model definition of NatNet 4.1: offsets (J, 3) m local, parents before their children, -1 none."""
+    """A NatNet 4.1 model definition: offsets (J, 3) m local, parents before their children, -1 for none."""
 
 def encode_natnet_frame(
     seq: int, time: float, quats: npt.ArrayLike, positions: npt.ArrayLike, parents: Sequence[int]
 ) -> bytes:
-    """A frame of NatNet 4.1: quats (J, 4) wxyz, positions (J, 3) m, both local; time in seconds."""
+    """A NatNet 4.1 frame: quats (J, 4) wxyz, positions (J, 3) m, both local; time in seconds."""
 
 def encode_vrchat_frame(quats: npt.ArrayLike, positions: npt.ArrayLike) -> bytes:
     """A bundle of the first K of `VRCHAT_TRACKERS`: quats (K, 4) wxyz, positions (K, 3) m, both in the world
-    of a body that looks along -z."""
+    of a body that faces -z."""
 
 def encode_native_skeleton(
     names: Sequence[str],
@@ -880,26 +895,26 @@ def encode_native_frame(
     """A msgpack frame datagram: time in seconds, quats (J, 4) wxyz local, root (3,) m."""
 
 def recording_header() -> bytes:
-    """The 12 bytes a recording begins with."""
+    """The 12 bytes at the start of a recording."""
 
 def recording_check(data: bytes, /) -> tuple[int, int]:
-    """The (major, minor) version of the recording that begins with `data`; raises `FormatError`."""
+    """The (major, minor) version of the recording that starts with `data`; raises `FormatError`."""
 
 def recording_frame(payload: bytes, /) -> bytes:
     """One record with this payload: length, checksum, payload; raises `FormatError` above 16 MiB."""
 
 def recording_next(data: bytes, at: int, /) -> tuple[str, int, int]:
-    """What stands at offset `at`.
+    """What is at offset `at`.
 
-    ("record", start, end of the payload), ("more", at, end as far as known) where `data` ends inside the
-    record, ("corrupt", at, end) where the checksum does not hold, ("lost", at, length): no such length
+    ("record", start, end of the payload), ("more", at, end as far as known) if `data` ends within the record,
+    ("corrupt", at, end) if the checksum does not match, ("lost", at, length) if the length is impossible.
     """
 
 def recording_find(data: bytes, at: int, ended: bool, /) -> tuple[int, bool]:
-    """The first offset from `at` on where a whole record begins that is a msgpack array and whose checksum
-    holds, and True.
+    """The first offset from `at` on of a complete record that is a msgpack array with a matching checksum,
+    and True.
 
-    Or where to look again with more bytes, and False; `ended`: there are none.
+    Otherwise the offset at which to continue with more bytes, and False; `ended` says that there are none.
     """
 
 # --- the histogram scan of PRISM positions ---
@@ -913,9 +928,9 @@ def prism_scan(
 ) -> None:
     """Histograms after every step, into `out` (B, C, L, P); the GIL is released.
 
-    `moves` (B, C, L, 5) weights of inc, dec, keep, to place 0 and to place 1; `start` (B, C, P); `gamma` (C,)
-    exponents; `jumps` (B, J, L, P) of the first J cursors. All float32 or all float64, C-contiguous, else
-    `ShapeError`.
+    `moves` (B, C, L, 5) are the weights of inc, dec, keep, to place 0 and to place 1; `start` (B, C, P);
+    `gamma` (C,) are exponents; `jumps` (B, J, L, P) belong to the first J cursors. All float32 or all
+    float64, C-contiguous, else `ShapeError`.
     """
 
 def prism_places(
@@ -931,7 +946,7 @@ def prism_places(
     """Histograms after every step times `table` (P, D), into `out` (B, C, L, D), and those after the last
     step into `last` (B, C, P); the GIL is released.
 
-    `kept` (B, C, ceil(L / 16), P) takes what the way back needs.
+    `kept` (B, C, ceil(L / 16), P) receives what the backward pass needs.
     """
 
 def prism_places_backward(
@@ -948,8 +963,8 @@ def prism_places_backward(
     d_gamma: npt.NDArray[Any] | None,
     d_jumps: npt.NDArray[Any] | None,
 ) -> None:
-    """Gradients of a scan's inputs, into the last four, from what was kept and the gradients of what came
-    out."""
+    """Gradients of a scan's inputs, into the last four arguments, from `kept` and the gradients of the
+    outputs."""
 
 # --- the recurrence of PRISM positions' gated recurrent unit ---
 
@@ -963,9 +978,9 @@ def prism_gru(
 ) -> None:
     """Hidden states after every step, into `out` (B, L, H); the GIL is released.
 
-    `given` (B, L, 3 H) what the input gives to reset, update and new; `start` (B, H); recurrent `weights`
-    (3 H, H) and `bias` (3 H,). `gates` (B, L, 4 H) takes what the way back needs. All float32 or all float64,
-    C-contiguous, else `ShapeError`.
+    `given` (B, L, 3 H) are the input's contributions to reset, update and new; `start` (B, H); recurrent
+    `weights` (3 H, H) and `bias` (3 H,). `gates` (B, L, 4 H) receives what the backward pass needs. All
+    float32 or all float64, C-contiguous, else `ShapeError`.
     """
 
 def prism_gru_backward(
@@ -979,8 +994,8 @@ def prism_gru_backward(
     d_kept: npt.NDArray[Any],
     d_start: npt.NDArray[Any],
 ) -> None:
-    """Gradients, into the last three, from what came out and its gradient: of what the input gives, of what
-    the hidden states give to new before the reset (B, L, H), and of the start."""
+    """Gradients, into the last three arguments, from the outputs and their gradient: of `given`, of the
+    hidden states' contribution to new before the reset (B, L, H), and of `start`."""
 
 # --- the control field ---
 
@@ -998,9 +1013,9 @@ def field_forward(
     """The outputs of a control field, into `out` (6, B, L): log gate, scale, held, risk, kappa, and the risk
     before its softplus; the GIL is released.
 
-    `seen` (W + N, B L) fibres and hidden layer of the steps; `bias` (N,), `last` (1, N), `end` (1,), `raw` ()
-    its parameters; `decay` of the average, `bend` of the scale. All float32 or all float64, C-contiguous,
-    else ShapeError.
+    `seen` (W + N, B L) are fibres and hidden layer of the steps; `bias` (N,), `last` (1, N), `end` (1,),
+    `raw` () the parameters; `decay` is that of the average, `bend` of the scale. All float32 or all float64,
+    C-contiguous, else ShapeError.
     """
 
 def field_backward(
@@ -1016,9 +1031,10 @@ def field_backward(
     grads: Sequence[npt.NDArray[Any] | None],
     into: Sequence[npt.NDArray[Any]],
 ) -> None:
-    """Gradients by `seen`, `bias`, `last`, `end` and `raw`, written into the five arrays of `into`.
+    """Gradients of `seen`, `bias`, `last`, `end` and `raw`, written into the five arrays of `into`.
 
-    `grads`: those of the first five of `out`, None where there is none; else as :func:`field_forward`.
+    `grads` are the gradients of the first five of `out`, None where there is none; else as
+    :func:`field_forward`.
     """
 
 def field_gates(
@@ -1030,13 +1046,13 @@ def field_gates(
     parallel: bool,
     out: npt.NDArray[Any],
 ) -> None:
-    """The gradient of causal attention by what is added to the scores of its keys, `gates` (B, L), into `out`
-    (B, L); on this thread unless `parallel`; the GIL is released.
+    """The gradient of causal attention with respect to `gates` (B, L), which are added to the scores of its
+    keys, into `out` (B, L); single-threaded unless `parallel`; the GIL is released.
 
-    `tensors`: queries, keys, values, what came out, its gradient and that of the values, each (B, L, H, d),
-    and the logarithms (B, L, H) of the sums of exponentials of scores; each as its numbers from the first to
-    the last as they lie, and how many it is from one row, step and head to the next. `scale` of the products
-    of queries and keys. All float32 or all float64, C-contiguous, else ShapeError.
+    `tensors`: queries, keys, values, output, the gradients of output and of values, each (B, L, H, d), and
+    the log-sum-exp (B, L, H) of the scores; each as its flat numbers in memory order, and its strides (in
+    numbers) from one row, step and head to the next. `scale` is applied to the products of queries and keys.
+    All float32 or all float64, C-contiguous, else ShapeError.
     """
 
 # --- trajectory positions ---
@@ -1050,12 +1066,12 @@ def trajectory_encode(
     speeds: npt.NDArray[Any],
     out: npt.NDArray[Any],
 ) -> int:
-    """Encodings at the positions that embeddings (B, L, D) float32 give, into `out` of the same shape; how
-    many rows fell back to their steps' numbers.
+    """Encodings at the positions given by embeddings (B, L, D) float32, into `out` of the same shape; returns
+    how many rows fell back to their step numbers.
 
-    `table` (rows, D or D + 1) pairs of sine and cosine of whole positions, `speeds` radians per position of
-    each pair; all float32, C-contiguous. Positions are within the table's rows, by half of one at most.
-    Raises ShapeError; `out` is of no use then. The GIL is released.
+    `table` (rows, D or D + 1) holds pairs of sine and cosine of integer positions, `speeds` the radians per
+    position of each pair; all float32, C-contiguous. Positions may exceed the table's rows by half of one at
+    most. Raises ShapeError; `out` is then undefined. The GIL is released.
     """
 
 def encode_positions(
@@ -1064,7 +1080,7 @@ def encode_positions(
     speeds: npt.NDArray[Any],
     out: npt.NDArray[Any],
 ) -> None:
-    """Encodings of positions (N,) float64, into `out` (N, D); the rest as `trajectory_encode` has it."""
+    """Encodings of positions (N,) float64, into `out` (N, D); otherwise as `trajectory_encode`."""
 
 # --- planning ---
 
@@ -1074,14 +1090,14 @@ def plan_targets(
     gone: npt.NDArray[np.bool_],
     whole: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.float64]:
-    """What comes and what has gone at the first L steps of `codes` (B, N), negative for none: the values that
-    targets of codes in the K steps ahead have, 0 before all others.
+    """Targets for codes to come and codes that have gone, at the first L steps of `codes` (B, N); negative
+    codes are none. Returns the values that targets of codes in the next K steps have, after a leading 0.
 
-    The target of a code is the sum of log(K + 2 - d) over the distances d at which it comes, over that of
-    all. `place` (B, L, K) says which is that of the code d + 1 steps ahead, 0 where there is none or it came
-    nearer by; `gone` (B, L, K) whether the code K - 1 - d steps back is none of those after it, to the last
-    of the steps ahead; `whole` (B, L) whether all K exist. All C-contiguous, else ShapeError. The GIL is
-    released.
+    The target of a code is the sum of log(K + 2 - d) over the distances d at which it comes, divided by the
+    sum over all distances. `place` (B, L, K) is the index of the value of the code d + 1 steps ahead, 0 if
+    there is none or it also comes nearer; `gone` (B, L, K) says whether the code K - 1 - d steps back is none
+    of those after it, up to the last of the steps ahead; `whole` (B, L) whether all K exist. All
+    C-contiguous, else ShapeError. The GIL is released.
     """
 
 def plan_draw(
@@ -1095,48 +1111,49 @@ def plan_draw(
     codes: npt.NDArray[np.int64],
     found: npt.NDArray[np.float64],
 ) -> None:
-    """The codes of the largest contrasts of each step, largest first, into `codes`, `found` (steps, slots).
+    """The codes with the largest contrasts of each step, largest first, into `codes` and `found` (steps,
+    slots).
 
-    `comes` (steps, K) codes that come, of repeated ones the first counts; the score of one is drawn from the
-    Beta distribution of these `shapes` (U, 2) that `place` (steps, K) says, 0 for codes that do not count.
-    All others have scores drawn independently: `quantiles` are the logarithms of theirs, ascending, evenly
-    spaced in the logit of the probability from -`edge` to `edge`. A contrast is the logarithm of a score less
-    `log_frequency` (V,). The `seed` (0 to 2^64 - 1) decides, whatever the number of threads. All
-    C-contiguous, else ShapeError. The GIL is released.
+    `comes` (steps, K) are codes to come; of repeated ones the first counts. The score of one is drawn from
+    the Beta distribution with those `shapes` (U, 2) that `place` (steps, K) selects, 0 for codes that do not
+    count. All others have independent scores: `quantiles` are the logarithms of theirs, ascending, evenly
+    spaced in the logit of the probability from -`edge` to `edge`. A contrast is the logarithm of a score
+    minus `log_frequency` (V,). The result depends on `seed` (0 to 2^64 - 1), not on the number of threads.
+    All C-contiguous, else ShapeError. The GIL is released.
     """
 
 def plan_products(
     asked: npt.NDArray[Any], table: npt.NDArray[Any], codes: npt.NDArray[np.int64], out: npt.NDArray[Any]
 ) -> None:
-    """Products of `asked` (N, J, D) with the rows of the `table` (V, D) that `codes` (N, K) name, into `out`
+    """Products of `asked` (N, J, D) with the rows of `table` (V, D) selected by `codes` (N, K), into `out`
     (N, J, K). Numbers all float32 or all float64, C-contiguous, else ShapeError. The GIL is released.
     """
 
 def plan_spread(
     shares: npt.NDArray[Any], grad: npt.NDArray[Any], codes: npt.NDArray[np.int64], table: npt.NDArray[Any]
 ) -> None:
-    """Adds `grad` (N, J, D) times `shares` (N, J, K) to the rows of the `table` (V, D) that `codes` (N, K)
-    name; the rest as `plan_products` has it.
+    """Adds `grad` (N, J, D) times `shares` (N, J, K) to the rows of `table` (V, D) selected by `codes` (N,
+    K); otherwise as `plan_products`.
     """
 
 # --- what a performer did before ---
 
 TEACHER_REACH: int
-"""Frames after a frame that the offline teacher looks at."""
+"""Number of frames after a frame that the offline teacher depends on."""
 KEY_SIZE: int
-"""Numbers by which a moment is recognised."""
+"""Number of values in the key of a moment."""
 KEYS_VERSION: int
-"""Version of their layout."""
+"""Version of the key layout."""
 
 def teacher_parameters(quats: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """The offline teacher's parameters (T, 8) of a whole take (T, 22, 4) at 50 Hz. Raises ShapeError."""
 
 @final
 class CausalTwins:
-    """The teacher's parameters of a stream from the past alone, at several group delays in seconds.
+    """The teacher's parameters computed causally, at several group delays in seconds.
 
-    A delay of 0 smooths nothing; density and pulse are smoothed with three times a delay. `motion_delay_s` is
-    that of the smoother before the differences. Raises OptionError: a delay out of 0 to 10 s.
+    A delay of 0 does not smooth; density and pulse are smoothed with three times the delay. `motion_delay_s`
+    is the delay of the smoothing before differentiation. Raises OptionError for a delay outside 0 to 10 s.
     """
 
     def __new__(cls, delays_s: Sequence[float], *, motion_delay_s: float = ...) -> CausalTwins: ...
@@ -1144,20 +1161,21 @@ class CausalTwins:
         """The parameters (T, D, 8) of the next frames (T, 22, 4). Raises ShapeError."""
 
     def reset(self) -> None:
-        """The next frame is a first frame again."""
+        """Starts a new stream."""
 
 @final
 class Memory:
-    """One performer: what was done before, and the stream that reads it and adds to it.
+    """One performer's memory: stored moments, and the stream that reads and adds to them.
 
-    A moment is remembered for every 40 ms, with what the offline teacher says followed it, when it is known
-    (1.7 s later). When there is no room left, the oldest of what was learned from the stream goes first;
-    what was rehearsed stays. Rotations are canonical, local, w,x,y,z, at 50 Hz; parameters are 0..1. The same
-    input gives the same bits.
+    One moment is stored every 40 ms, with what the offline teacher reports after it, once that is known (1.7
+    s later). When there is no room left, the oldest moment learned from the stream is dropped; rehearsed
+    moments stay. Rotations are canonical, local, w,x,y,z, at 50 Hz; parameters are 0..1. The same input gives
+    the same bits.
     """
 
     def __new__(cls, capacity: int = 90_000) -> Memory:
-        """Room for `capacity` moments: an hour, some 40 MB, taken as they are used. Raises OptionError."""
+        """Room for `capacity` moments: by default an hour, about 40 MB, allocated on use. Raises
+        OptionError."""
 
     def push(
         self,
@@ -1165,13 +1183,13 @@ class Memory:
         params: npt.ArrayLike | None = None,
         place: tuple[int, float, float, float] | None = None,
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """The next frame (22, 4), and what the model says in it (8, 5), if it does.
+        """Adds the next frame (22, 4) and the model's parameters for it (8, 5), if any.
 
-        `place` is what a `Follower` of the rehearsed takes says of the frame: number of the take, seconds in
-        it, tempo, trust (None for its -1); what was rehearsed there is then believed as well, as far as the
-        place is trusted. Returns the mixed parameters (8, 5) at the model's horizons, and trust (8, 3) at
-        100, 200 and 400 ms: what share of the mixture is forecast, by the model or from memory, rather than
-        held. Raises ShapeError, as well for rotations whose length is not 0.5 to 2; nothing has changed then.
+        `place` is a `Follower`'s output for the frame: number of the rehearsed take, seconds in it, tempo,
+        trust (None for its -1); what was rehearsed there is then used as far as the place is trusted. Returns
+        the mixed parameters (8, 5) at the model's horizons, and trust (8, 3) at 100, 200 and 400 ms: the
+        share of the mixture that is forecast, by the model or from memory, rather than held. Raises
+        ShapeError, also for rotations whose length is not 0.5 to 2; the state is then unchanged.
         """
 
     def push_many(
@@ -1180,55 +1198,56 @@ class Memory:
         params: npt.ArrayLike | None = None,
         places: npt.ArrayLike | None = None,
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """As T single pushes: (T, 22, 4), (T, 8, 5) and (T, 4) give (T, 8, 5) and (T, 8, 3).
+        """Like T single pushes: (T, 22, 4), (T, 8, 5) and (T, 4) give (T, 8, 5) and (T, 8, 3).
 
-        Rows of parameters and places that are not finite were not said.
+        Rows of parameters and places that are not finite count as missing.
         """
 
     def imagine(self, step: StepResult) -> StepResult:
-        """The step with what would be mixed if the model said it of the newest frame; nothing changes. Raises
-        ShapeError."""
+        """The step with the parameters mixed as if the model had given it for the newest frame; changes no
+        state. Raises ShapeError."""
 
     def reset(self) -> None:
-        """The take ends here. What is known stays, and so does who was right of late."""
+        """Ends the take. Moments and the learned weights of the experts stay."""
 
     def rehearse(self, name: str, quats: npt.ArrayLike) -> None:
-        """Remembers a whole take (T, 22, 4) for good.
+        """Stores a whole take (T, 22, 4) permanently.
 
-        Raises ShapeError; OptionError: no room, or moments were learned from the stream already.
+        Raises ShapeError, and OptionError if there is no room or moments were learned from the stream
+        already.
         """
 
     def clear(self, *, rehearsed: bool = False) -> None:
-        """Forgets what was learned from the stream, and what was rehearsed as well where it is said."""
+        """Forgets moments learned from the stream, and with `rehearsed` the rehearsed ones too."""
 
     learning: bool
-    """Whether what is played from here on is remembered. What is known is read either way."""
+    """Whether new moments are learned from here on. Stored moments are used either way."""
 
     @property
     def takes(self) -> list[str]:
-        """Names of the takes that were rehearsed."""
+        """Names of the rehearsed takes."""
 
     @property
     def capacity(self) -> int:
-        """How many moments there is room for."""
+        """Maximum number of moments."""
 
     @property
     def rehearsed(self) -> int:
-        """How many moments were rehearsed."""
+        """Number of rehearsed moments."""
 
     @property
     def forgotten(self) -> int:
-        """How many were forgotten to make room."""
+        """Number of moments dropped to make room."""
 
     def __len__(self) -> int:
-        """How many moments there are."""
+        """Number of moments."""
 
     def moments(
         self, first: int = 0, count: int | None = None
     ) -> tuple[list[str], npt.NDArray[np.int16], npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
-        """What is remembered, oldest first, `count` moments from the `first` on: names of all takes, keys
-        (N, 182), what followed (N, 24), and take and frame (N, 2). What was learned from the stream gets
-        takes of its own."""
+        """Stored moments, oldest first, `count` of them starting with `first`: names of all takes, keys (N,
+        182), what followed (N, 24), and take and frame (N, 2). Moments learned from the stream get takes of
+        their own."""
 
     def restore(
         self,
@@ -1237,19 +1256,19 @@ class Memory:
         followed: npt.NDArray[np.uint16],
         origins: npt.NDArray[np.uint32],
     ) -> None:
-        """Puts what `moments` gave in place of all that is remembered; it counts as rehearsed.
+        """Replaces all moments by those from `moments`; they count as rehearsed.
 
         Raises ShapeError and OptionError; the memory may be empty then.
         """
 
-# --- controls: from what a model says to what goes out ---
+# --- controls: from model output to control values ---
 
 HORIZONS_MS: Final[tuple[int, ...]]
-"""How far ahead a model says the parameters, milliseconds."""
+"""Horizons of the model's parameters, in milliseconds."""
 BIN_MS: Final[float]
-"""Width of a bin of the events' hazards, milliseconds."""
+"""Width of a hazard bin, in milliseconds."""
 NEUTRAL: Final[tuple[float, ...]]
-"""Where the eight parameters go when there is nobody to follow: silent, centred, dry."""
+"""The eight parameters when there is no performer: silent and centred."""
 
 _Events = list[tuple[str, float, float]]
 
@@ -1278,59 +1297,59 @@ class _Shape(Protocol):
     def steps(self) -> int | None: ...
 
 def scalar_mapping(scalars: npt.ArrayLike) -> list[float]:
-    """Control vector (8,) from the seven scalars alone: what plays when there is no model or it is late.
+    """Control vector (8,) from the seven scalars alone, used when there is no model output or it is late.
 
     A still performer is silent, novelty away from the centre of the recent range is loud, an uncertain course
     is dense, an unsteady one rough. Raises ShapeError.
     """
 
 STRETCHED: tuple[int, ...]
-"""The places among the eight of what is stretched to a performer's range: loudness and brightness."""
+"""Indices of the parameters that are stretched to a performer's range: loudness and brightness."""
 
 RESTLESS: float
-"""Nobody stands above this."""
+"""Maximum of a range's `still`."""
 
 def stretched(value: float, ends: tuple[float, float, float]) -> float:
-    """`value` in 0..1 in a performer's range: 0 up to still, .1 at low, .75 at high, 1 at 1.
+    """`value` in 0..1 stretched to a performer's range: 0 up to still, .1 at low, .75 at high, 1 at 1.
 
-    `ends` are still, low (5th) and high (95th percentile while moving). Raises OptionError for a range in
-    disorder.
+    `ends` are still, low (5th percentile) and high (95th percentile while moving). Raises OptionError unless
+    they are ascending.
     """
 
 @final
 class PerformerRange:
-    """Stretches what the model says to the performer's range: calibrated, or learned while playing."""
+    """Stretches model output to the performer's range, calibrated beforehand or learned while playing."""
 
     frozen: bool
-    """Nothing is learned."""
+    """Whether learning is off."""
 
     def __new__(
         cls, known: Sequence[tuple[float, float, float] | None] = ..., *, frozen: bool = False
     ) -> PerformerRange:
-        """Of each of `STRETCHED` still, low and high, None: it is learned. Raises OptionError."""
+        """`known` has still, low and high for each of `STRETCHED`; None is learned. Raises OptionError."""
 
     def calibrate(self, known: Sequence[tuple[float, float, float] | None]) -> None:
-        """Plays in these from now on; None: learned while playing. Raises OptionError."""
+        """Sets the calibrated ranges; None is learned while playing. Raises OptionError."""
 
     def spans(self) -> list[tuple[float, float, float]]:
-        """Still, low and high of each as it plays now."""
+        """The current still, low and high of each."""
 
     def learn(self, now: Sequence[float], activity: float, dt: float) -> None:
-        """Learns of a moment (8,) that stands for `dt` seconds, while the body moves (`activity` 1);
-        nothing where that or `dt` is no number, or `dt` below 0."""
+        """Learns from parameters (8,) that count for `dt` seconds, only while the body moves (`activity` 1);
+        ignored if a value or `dt` is NaN, or `dt` is negative."""
 
 @final
 class Lead:
     """How far ahead each of the eight parameters is read, 0 to 400 ms.
 
-    An automatic lead is the age of a frame when it leaves, `sound_ms`, `delay_ms`, what the model lags and
-    `lags_ms` (8,), what smoothing lags; less where the model has no skill so far ahead.
+    An automatic lead is the sum of a frame's age when sent, `sound_ms`, `delay_ms`, the model's lag and
+    `lags_ms` (8,), the lags of the smoothing; less where the model cannot predict that far ahead.
     """
 
     ms: float | Literal["auto"]
-    """Milliseconds, or auto."""
+    """Fixed lead in milliseconds, or "auto"."""
     sound_ms: float
-    """How long what is sent takes to sound, 0 to 1000 ms."""
+    """Delay from sending to sound, 0 to 1000 ms."""
 
     def __new__(
         cls,
@@ -1344,18 +1363,18 @@ class Lead:
 
     @property
     def way_ms(self) -> float:
-        """From the movement to the sound, without smoothing and the model: for what is announced."""
+        """Delay from movement to sound without smoothing and model lag: the lead of announced events."""
 
     @property
     def leads(self) -> list[float]:
-        """Of the eight parameters in the coming frame, ms."""
+        """Leads of the eight parameters for the next frame, ms."""
 
     def follow(self, lags_ms: Sequence[float]) -> None:
-        """From now on the parameters are smoothed otherwise."""
+        """Sets the lags of the smoothing."""
 
 @final
 class EventRule:
-    """When events are announced (see `pyanticip.controls.EventTrigger`), and what is pending."""
+    """The rule by which events are announced (see `pyanticip.controls.EventTrigger`), and its state."""
 
     def __new__(
         cls,
@@ -1367,7 +1386,8 @@ class EventRule:
         reach_ms: float,
         last_moment: tuple[float, float] | None = None,
     ) -> EventRule:
-        """Chances and seconds for each event; `last_moment`, lead in ms and certainty, makes beats wait.
+        """Thresholds and refractory seconds of each event; `last_moment` (lead in ms, sure chance) delays
+        beats.
 
         Raises OptionError for a `max_buffer` of 0.
         """
@@ -1375,44 +1395,44 @@ class EventRule:
     def step(self, hazards: npt.ArrayLike, gate: float, lead_ms: float, dt: float) -> _Events:
         """The events of a frame, `dt` seconds after the last: name, strength 0..1, seconds ahead.
 
-        `hazards` are (2, bins). What is called off comes first. Raises ShapeError.
+        `hazards` are (2, bins). Cancellations come first. Raises ShapeError.
         """
 
     def reset(self) -> None:
-        """Forgets what was pending or announced."""
+        """Clears pending and announced events."""
 
 @final
 class Shaper:
-    """Shapes one output, value by value; a `Desk` that plays through it shares it."""
+    """Shapes one output, value by value; shared with a `Desk` that uses it."""
 
     open: bool
     """Whether the gate is open."""
     toggled: bool
-    """Where the toggle stands."""
+    """Whether the toggle is on."""
     seen: tuple[float, float] | None
-    """The least and the greatest of what came in since it was set to (inf, -inf); None: nobody asks."""
+    """Minimum and maximum of the input since this was set to (inf, -inf); None if they are not tracked."""
 
     def __new__(cls, shape: _Shape) -> Shaper:
-        """By a `pyanticip.controls.Shape`. Raises OptionError."""
+        """From a `pyanticip.controls.Shape`. Raises OptionError."""
 
     def __call__(self, value: float) -> float:
         """The shaped value, 0..1."""
 
     def reshape(self, shape: _Shape) -> None:
-        """Shapes otherwise from the next value on; a gate that is open stays so."""
+        """Replaces the shape from the next value on; an open gate stays open."""
 
 @final
 class Desk:
-    """The way of one performer's frame from the model's step to the values and events that go out.
+    """Turns one performer's frames from model output into control values and events.
 
-    Lead, fallback to the scalars, a mapping's values, gain, smoothing, shapes, silence, the performer's hand,
-    and the rule of the events; nothing that is set makes a value jump.
+    Leads, fallback to the scalars, mapping outputs, gain, smoothing, shaping, fades on signal loss, freeze
+    and stop, and the event rule. No change of a setting makes a value jump.
     """
 
     gain: float
     """Factor on loudness, 0 to 4."""
     bypass: bool
-    """The scalars play instead of the model and of a mapping."""
+    """Whether the scalars play instead of the model and of a mapping."""
     smoothing: float
     """Factor on every smoothing time, 0 to 100."""
 
@@ -1424,8 +1444,9 @@ class Desk:
         rule: EventRule,
         lead: Lead,
     ) -> Desk:
-        """A setting a parameter; seconds to hold, fade, catch up; the rule is copied, the lead is shared.
-        Raises ShapeError, OptionError for settings out of their range or a neutral value outside 0..1."""
+        """One smoothing per parameter; `silence` are seconds to hold, fade and catch up; the rule is copied,
+        the lead is shared. Raises ShapeError, OptionError for settings out of range or a neutral value
+        outside 0..1."""
 
     def play(
         self,
@@ -1436,26 +1457,27 @@ class Desk:
         dt: float,
         guessed: bool,
     ) -> tuple[list[float], _Events]:
-        """A frame, `dt` seconds of source time after the last: the eight parameters and the events.
+        """The output for a frame, `dt` seconds of source time after the last: the eight parameters and the
+        events.
 
-        `step` None: the scalars (7,) play. `taught` are a mapping's values, None: its own outputs hold;
-        `activity` is 0 while the body stands still; of a `guessed` frame nothing is learned. Raises
-        ShapeError; nothing has changed then.
+        With `step` None the scalars (7,) play. `taught` are a mapping's values; with None its extra outputs
+        hold. `activity` is 0 while the body stands still; nothing is learned from a `guessed` frame. Raises
+        ShapeError; the state is then unchanged.
         """
 
     def bridge(self, step: StepResult | None, away: float, dt: float) -> tuple[list[float], _Events]:
-        """No frame: what the newest one's step, `away` seconds ago, says of now."""
+        """The output without a new frame, from the step of the newest frame, `away` seconds ago."""
 
     @property
     def range_sample(self) -> tuple[list[float], float, float] | None:
-        """What will be learned of the last frame: the parameters now (8,), the activity, the seconds it
-        stands for."""
+        """What has yet to be learned from the last frame: the current parameters (8,), the activity, the
+        seconds it counts for."""
 
     def set_range(self, range: PerformerRange | None) -> None:
-        """Stretches what the model says to this range, which is shared; None: not at all."""
+        """Sets the range that model output is stretched to, which is shared; None for no stretching."""
 
     def silence(self, dt: float) -> list[float]:
-        """No frame for another `dt` seconds: hold, then fade."""
+        """The output without a frame for another `dt` seconds: held, then faded."""
 
     def set_mapping(
         self,
@@ -1464,104 +1486,105 @@ class Desk:
         neutral: Sequence[float],
         begin: Sequence[float],
     ) -> None:
-        """Plays a mapping's outputs from the next frame on: each one's place among the eight, or None.
+        """Uses a mapping's outputs from the next frame on; `places` are their indices among the eight, or
+        None.
 
-        Of those beside them a setting, a neutral value and one to go on from each. Raises ShapeError, and
-        OptionError as for a new desk.
+        The others have one smoothing, neutral and starting value each per extra output. Raises ShapeError,
+        and OptionError as for a new desk.
         """
 
     def shape(self, main: Sequence[tuple[int, Shaper]], extra: Sequence[tuple[int, Shaper]]) -> None:
-        """Shapes the eight, and what is taught beside them, by these and no others from the next frame on."""
+        """Replaces all shapers, each with its index among the eight or among the extra outputs."""
 
     def resmooth(self, main: Sequence[_Smoothing], extra: Sequence[_Smoothing]) -> None:
-        """Smooths otherwise from the next frame on. Raises ShapeError, OptionError."""
+        """Replaces the smoothing from the next frame on. Raises ShapeError, OptionError."""
 
     def set_mode(self, mode: str) -> None:
-        """Goes to playing, frozen, stopped or panic, without a jump. Raises OptionError for another."""
+        """Changes to playing, frozen, stopped or panic, without a jump. Raises OptionError for another."""
 
     def leave(self, seconds: float) -> None:
-        """To neutral within so many seconds, whatever the mode. Raises OptionError for NaN."""
+        """Fades to neutral within `seconds`, whatever the mode. Raises OptionError for NaN."""
 
     def forget(self) -> None:
-        """The stream begins anew: pending events are void, the values ease into what comes."""
+        """Starts a new stream: drops pending events and eases from the current values into the next frame."""
 
     def resume(self, heard: Sequence[float], extras: Sequence[float]) -> None:
-        """What was given lately was not heard: eases from what was, the eight and what is taught beside them.
-        Raises a MotionError for values outside 0..1."""
+        """Eases from `heard` and `extras`, the values last sent (recent outputs were not). Raises a
+        MotionError for values outside 0..1."""
 
     @property
     def mode(self) -> str:
-        """playing, frozen, stopped or panic."""
+        """The mode: playing, frozen, stopped or panic."""
 
     @property
     def extras(self) -> list[float]:
-        """The taught outputs beside the eight, as they were given last."""
+        """The latest values of the extra mapping outputs, those that are not among the eight."""
 
     @property
     def by_model(self) -> bool:
-        """Whether the model plays, not the scalars."""
+        """Whether the model plays, rather than the scalars."""
 
     @property
     def silent(self) -> float:
-        """How long the source has been silent, seconds."""
+        """Seconds since the source's last frame."""
 
 FRAME_NS: int
 """Nanoseconds between two frames of the grid."""
 
 @final
 class FrameResult:
-    """What became of a datagram that completed a frame."""
+    """Result of a datagram that completed a frame."""
 
     @property
     def out(self) -> FrontOutput:
-        """What the front end told."""
+        """Output of the front end."""
 
     @property
     def left_out(self) -> int:
-        """How many frames before it were held (:meth:`Engine.hold`) and do not leave."""
+        """Number of earlier frames that were held (:meth:`Engine.hold`) and are not sent."""
 
     @property
     def step(self) -> StepResult | None:
-        """What the model says of it, mixed with what is remembered; None: it did not step."""
+        """Model output, mixed with the memory; None if the model did not step."""
 
     @property
     def failure(self) -> str | None:
-        """Why the model failed."""
+        """Why the model failed, or None."""
 
     @property
     def remembered(
         self,
     ) -> tuple[list[float], tuple[int, float, float, float] | None, list[tuple[int, float, float]]] | None:
-        """Of a memory: trust (24 numbers; none without a step), the place in what was rehearsed, and the cues
-        that are due (number, trust, seconds ahead); None: there is no memory."""
+        """Output of the memory: trust (24 numbers; empty without a step), the place in the rehearsed takes,
+        and the cues that are due (number, trust, seconds ahead); None without a memory."""
 
     @property
     def number(self) -> int:
-        """The number under which it leaves."""
+        """Number of the grid slot in which it is sent."""
 
     @property
     def release_ns(self) -> int:
-        """When it leaves."""
+        """Time at which it is sent."""
 
     @property
     def played(self) -> tuple[list[float], _Events] | None:
-        """The eight parameters and the events; None where its turn has passed."""
+        """The eight parameters and the events; None if its slot has passed."""
 
     @property
     def stages_ns(self) -> tuple[int, int]:
-        """Nanoseconds that the model took, and all after it."""
+        """Nanoseconds spent on the model, and on everything after it."""
 
 @final
 class Engine:
-    """One performer's way from a datagram to control values, and the slots of the 50 Hz grid that they leave
-    in: each number once and in order, whatever the source's numbers do.
+    """One performer's pipeline from datagram to control values, and the slots of the 50 Hz grid in which they
+    are sent: each number once and in order, whatever the source's numbers do.
 
-    Its parts are shared: what is set on them holds from the next frame on. The interpreter is let go while
-    they work, but for what Python brings.
+    Its parts are shared: settings take effect from the next frame on. The GIL is released while they work,
+    except for parts written in Python.
     """
 
     due_ns: int
-    """When the next frame is late."""
+    """Time from which the next frame counts as late."""
 
     def __new__(
         cls,
@@ -1571,23 +1594,23 @@ class Engine:
         now_ns: int,
         buffer: float | Literal["auto"] | None = None,
     ) -> Engine:
-        """`front` completes frames (:class:`LiveFront`, or what gives a :class:`FrontOutput` as it does),
-        `warm` is the desk of :meth:`prewarm`; `buffer` holds frames back, 0 to 100 ms or as long as covers
-        98 % of the delays. Raises OptionError."""
+        """`front` completes frames (a :class:`LiveFront`, or an object whose methods return a
+        :class:`FrontOutput`), `warm` is the desk used by :meth:`prewarm`; `buffer` holds frames back, by 0 to
+        100 ms or by what covers 98 % of the delays. Raises OptionError."""
 
     def set_model(self, backend: Any | None, core: MotionStream | None) -> None:
-        """Steps `core`, or where there is none calls `reset()` and `step(features)` of the `backend`."""
+        """Sets the model: `core`, or if that is None `reset()` and `step(features)` of `backend`."""
 
     def set_memory(
         self, memory: Memory | None, follower: Follower | None = None, numbers: Sequence[int] = ...
     ) -> None:
-        """Remembers with this, and follows; `numbers` are the follower's takes as the memory counts them."""
+        """Sets memory and follower; `numbers` are the memory's numbers of the follower's takes."""
 
     def set_mapping(
         self, mapping: Callable[[FrontOutput, StepResult | None, float, int], list[float] | None] | None
     ) -> None:
-        """Asks this for a mapping's values in every frame: what was heard, the step, the seconds since the
-        last frame that came, the number."""
+        """Sets the function that gives a mapping's values for every frame, from the front end's output, the
+        step, the seconds since the last frame received, and the frame's number."""
 
     def feed(
         self,
@@ -1599,43 +1622,43 @@ class Engine:
         stale: bool,
         fill: Callable[[list[int]], object] | None = None,
     ) -> FrameResult | None:
-        """Takes one datagram of `sender`; None where it completes no frame.
+        """Processes a datagram of `sender`; None if it completes no frame.
 
-        The model steps if `stepping`, and begins a stream if `stale`, or where the front end says so. With a
-        buffer `fill` is told, before the frame has its slot, of the turns still to come (ns) of slots that it
-        would leap over, and may skip these. Raises ShapeError for a mapping's values that do not fit.
-        What :meth:`hold` completed before is part of the frame.
+        The model steps if `stepping`, and starts a new stream if `stale` or if the front end says so. With a
+        buffer, `fill` is called before the frame gets its slot, with the times (ns) of the slots that it
+        would leap over, and may skip these. Raises ShapeError for a mapping's values that do not fit. Frames
+        completed by :meth:`hold` are included.
         """
 
     def hold(self, datagram: bytes, t_arrival_ns: int, sender: str, now_ns: int) -> None:
-        """Takes one datagram that newer ones follow at once.
+        """Processes a datagram that is followed by newer ones at once.
 
-        The frame that it completes leaves with theirs, as one that fills a gap: :meth:`feed` steps and
-        remembers all rows, and what goes out is of the newest.
+        The frame it completes is sent with theirs, like one that fills a gap: :meth:`feed` steps and
+        remembers all rows, and the output is that of the newest.
         """
 
     def learn(self) -> None:
-        """Learns of the newest frame what the next one needs, once it has left."""
+        """Learns from the newest frame, after it has been sent."""
 
     def prewarm(
         self, out: FrontOutput, step: StepResult | None, taught: Sequence[float] | None = None
     ) -> None:
-        """Runs what the next datagram will run but for the model, on scratch states."""
+        """Runs the code for the next datagram, except for the model, on scratch states."""
 
     @property
     def newest(self) -> int:
-        """The slot that left last; -1: none."""
+        """Number of the last slot sent; -1 if none."""
 
     @property
     def away(self) -> int:
-        """How many have left since the last that a datagram completed."""
+        """Number of slots sent since the last that a datagram completed."""
 
     @property
     def buffer_ms(self) -> float | None:
-        """How long frames are held back now; None: not at all."""
+        """How long frames are currently held back, ms; None without a buffer."""
 
     def skip(self, silent: bool) -> None:
-        """One slot without a datagram; `silent`: nothing is said of it."""
+        """Advances by one slot without a datagram; `silent` if nothing is sent for it."""
 
     def imagine(self, now_ns: int) -> FrontOutput | None:
-        """The frame after the newest as the front end foresees it, if it belongs into the newest slot."""
+        """The front end's extrapolated frame after the newest, if it belongs into the newest slot."""
