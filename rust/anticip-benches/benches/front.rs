@@ -1,4 +1,4 @@
-//! `cargo bench -p anticip-benches --bench front`: the cost of a live frame and of its parts.
+//! Cost of a live frame and of its parts: `cargo bench -p anticip-benches --bench front`.
 
 use std::hint::black_box;
 
@@ -37,7 +37,7 @@ fn update(body: &Distributor, t: f64) -> PoseUpdate {
     }
 }
 
-/// Datagrams of a minute at 50 Hz.
+/// A minute of datagrams at 50 Hz.
 fn datagrams(source: Source) -> Vec<Vec<u8>> {
     let skeleton = if source == Source::Vmc {
         standard::vmc()

@@ -1,11 +1,12 @@
-//! `cargo bench -p anticip-benches --bench memory`: a frame beside an hour of memory, growing and frozen, and without any.
+//! Cost of a frame with an hour of memory, learning and frozen, and with none: `cargo bench -p anticip-benches --bench
+//! memory`.
 
 use std::hint::black_box;
 
 use anticip_memory::{MOMENTS_AN_HOUR, Memory, ModelRows, Rotations};
 use criterion::{Criterion, criterion_group, criterion_main};
 
-/// A body whose joints swing, each at its own pace, so that no moment comes twice.
+/// A pose whose joints swing, each at its own pace, so that no moment repeats.
 fn pose(frame: usize) -> Rotations {
     let t = frame as f64 / 50.0;
     std::array::from_fn(|joint| {
@@ -16,8 +17,8 @@ fn pose(frame: usize) -> Rotations {
     })
 }
 
-/// An hour of that body, rehearsed.
-fn hour() -> Memory {
+/// A rehearsed hour of these poses.
+fn rehearsed_hour() -> Memory {
     let take: Vec<Rotations> = (0..2 * MOMENTS_AN_HOUR + 44).map(pose).collect();
     let mut memory = Memory::new(MOMENTS_AN_HOUR).expect("an hour is a capacity");
     memory.rehearse("hour", &take).expect("there is room");
@@ -39,10 +40,10 @@ fn frames(c: &mut Criterion) {
     let mut empty = Memory::new(1).expect("one is a capacity");
     empty.set_learning(false);
     run("no memory", &mut empty);
-    let mut frozen = hour();
+    let mut frozen = rehearsed_hour();
     frozen.set_learning(false);
     run("an hour, frozen", &mut frozen);
-    // Learned as it played, and full: every moment that is learned takes the place of one.
+    // Learned while playing, and full: every new moment replaces an old one.
     let mut growing = Memory::new(MOMENTS_AN_HOUR).expect("an hour is a capacity");
     let mut frame = 0;
     while growing.store().len() < MOMENTS_AN_HOUR {

@@ -23,7 +23,7 @@ impl Random {
 
 type Poses = Vec<Vec<[f64; 4]>>;
 
-/// Three incommensurable swings a joint, 50 Hz.
+/// Three incommensurable oscillations per joint, 50 Hz.
 fn smooth() -> Poses {
     let mut r = Random(1);
     let swings: Vec<[f64; 9]> = (0..JOINTS).map(|_| std::array::from_fn(|_| r.next())).collect();
@@ -54,7 +54,7 @@ fn random() -> Poses {
         .collect()
 }
 
-/// A held pose with `noise` radians of sensor noise.
+/// A still pose with `noise` radians of sensor noise.
 fn still(noise: f64) -> Poses {
     let mut r = Random(3);
     let mut jitter = || Quat::exp([noise * r.next(), noise * r.next(), noise * r.next()]).to_array();

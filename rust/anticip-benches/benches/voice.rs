@@ -1,4 +1,4 @@
-//! Seconds of sound a second: one second of stereo at 48 kHz, in blocks of 480, everything sounding.
+//! Time to render one second of stereo at 48 kHz, in blocks of 480, with everything sounding.
 #![allow(missing_docs)]
 
 use anticip_synth::Voice;

@@ -1,7 +1,7 @@
-//! One performer's way from a datagram to control values: one call of Python's a datagram.
+//! One performer's pipeline from datagram to control values: one call from Python per datagram.
 //!
-//! The parts are those that Python has as well, each behind its own lock; they work while the interpreter is
-//! let go, but for what Python brings itself: another front end, another model's backend, a taught mapping.
+//! Its parts are also accessible from Python, each behind its own lock. They run with the GIL released,
+//! except for parts written in Python: another front end, another model's backend, a taught mapping.
 
 pub(crate) mod frame_result;
 mod model;
@@ -16,7 +16,7 @@ use anticip_motion::{CanonicalPose, FRAME, FrameGrid, FrontOutput, GridPosition,
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::controls::desk::{PyDesk, checked, unfit};
+use crate::controls::desk::{PyDesk, check_taught, taught_error};
 use crate::errors::{Kind, raise};
 use crate::memory::following::PyFollower;
 use crate::memory::stream::PyMemory;
@@ -28,36 +28,35 @@ use crate::step_result::PyStepResult;
 use frame_result::{PyFrameResult, Remembered};
 use model::Model;
 
-/// What completes frames.
+/// The front end, which completes frames.
 enum Front {
     Core(Py<PyLiveFront>),
     Other(Py<PyAny>),
 }
 
-/// What was done before, and where in what was rehearsed a frame is; takes by the number that the memory has
-/// for them.
-struct Remembering {
+/// The memory, and the follower of the rehearsed takes; `numbers` are the memory's numbers of the follower's takes.
+struct MemoryParts {
     memory: Py<PyMemory>,
     follower: Option<Py<PyFollower>>,
     numbers: Vec<usize>,
 }
 
-/// Parts that are changed while playing.
+/// Parts that may be replaced while playing.
 #[derive(Default)]
 struct Parts {
     model: Option<Model>,
-    memory: Option<Remembering>,
+    memory: Option<MemoryParts>,
     mapping: Option<Py<PyAny>>,
 }
 
-/// The way of a performer's frames, and their slots.
+/// A performer's pipeline, and the grid slots of its frames.
 #[pyclass(name = "Engine", module = "pyanticip._core", frozen)]
 pub(crate) struct PyEngine {
     front: Front,
     desk: Py<PyDesk>,
     warm: Py<PyDesk>,
     grid: Shared<FrameGrid>,
-    /// What datagrams completed of which newer ones were there already, and how many that were.
+    /// Frames of datagrams that newer ones followed at once, joined, and the number of these datagrams.
     held: Shared<Option<(FrontOutput, u32)>>,
     parts: Mutex<Parts>,
 }
@@ -100,7 +99,7 @@ impl PyEngine {
         follower: Option<Py<PyFollower>>,
         numbers: Vec<usize>,
     ) {
-        let memory = memory.map(|memory| Remembering {
+        let memory = memory.map(|memory| MemoryParts {
             memory,
             follower,
             numbers,
@@ -112,7 +111,7 @@ impl PyEngine {
         self.change(|parts| replace(&mut parts.mapping, mapping));
     }
 
-    /// What the collector has to know of; nobody is waited for.
+    /// Reports references to the garbage collector; must not block on the lock.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         if let Front::Other(front) = &self.front {
             visit.call(front)?;
@@ -143,11 +142,11 @@ impl PyEngine {
         stale: bool,
         fill: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Option<PyFrameResult>> {
-        let completed = self.completed(py, datagram, t_arrival_ns, sender)?;
+        let completed = self.complete_frame(py, datagram, t_arrival_ns, sender)?;
         let (out, left_out) = match (self.held.with(py, Option::take), completed) {
             (None, None) => return Ok(None),
             (None, Some(out)) => (out, 0),
-            // The newest of those that were held plays.
+            // The newest of the held frames plays.
             (Some((held, count)), None) => (Py::new(py, PyFrontOutput::of(held))?, count - 1),
             (Some((held, count)), Some(newest)) => {
                 let joined = held.joined(newest.get().out.clone());
@@ -161,7 +160,7 @@ impl PyEngine {
             }
         }
         let (model, memory, mapping) = self.parts(py);
-        let began = Instant::now();
+        let started = Instant::now();
         let row = out.get();
         let reset = row.out.reset;
         let (step, failure) = match model.filter(|_| stepping) {
@@ -173,7 +172,9 @@ impl PyEngine {
         };
         let stepped = Instant::now();
         let (remembered, slot) = py.detach(|| {
-            let remembered = memory.as_ref().map(|memory| memory.hear(&row.out, step.as_ref()));
+            let remembered = memory
+                .as_ref()
+                .map(|memory| memory.push_frames(&row.out, step.as_ref()));
             let trust = remembered.as_ref().and_then(Remembered::trust);
             (remembered, self.place(&row.out, trust, now_ns))
         });
@@ -202,7 +203,7 @@ impl PyEngine {
             remembered,
             slot,
             played,
-            stages_ns: (nanoseconds(began, stepped), nanoseconds(stepped, mapped)),
+            stages_ns: (nanoseconds(started, stepped), nanoseconds(stepped, mapped)),
         }))
     }
 
@@ -214,7 +215,7 @@ impl PyEngine {
         sender: &str,
         now_ns: i64,
     ) -> PyResult<()> {
-        let Some(out) = self.completed(py, datagram, t_arrival_ns, sender)? else {
+        let Some(out) = self.complete_frame(py, datagram, t_arrival_ns, sender)? else {
             return Ok(());
         };
         let out = out.get().out.clone();
@@ -231,9 +232,9 @@ impl PyEngine {
     fn learn(&self, py: Python<'_>) {
         let (_, memory, _) = self.parts(py);
         py.detach(|| {
-            self.desk.get().0.turn(anticip_controls::Mixer::learn);
+            self.desk.get().0.locked(anticip_controls::Mixer::learn);
             if let Some(memory) = memory {
-                memory.memory.get().0.turn(Memory::learn);
+                memory.memory.get().0.locked(Memory::learn);
             }
         });
     }
@@ -254,18 +255,18 @@ impl PyEngine {
         py.detach(|| {
             if let (Some(memory), Some(step), Some(pose)) = (memory, step, out.poses.last()) {
                 let memory = &memory.memory.get().0;
-                memory.turn(|memory| memory.prewarm(&rotations(pose), Some(&step.params)));
+                memory.locked(|memory| memory.prewarm(&rotations(pose), Some(&step.params)));
             }
-            // After the model's weights, which would displace the little that it reads.
+            // Last, so that the model's weights do not displace the little data that it reads.
             if let Front::Core(front) = &self.front {
-                front.get().0.turn(|front| front.prewarm());
+                front.get().0.locked(|front| front.prewarm());
             }
-            self.grid.turn(|grid| grid.clone().take(out, 0));
+            self.grid.locked(|grid| grid.clone().take(out, 0));
             let model_output = step.map(PyStepResult::model_output);
             let activity = f64::from(out.activity);
-            // Guessed: nothing is learned of it, which is not done before a frame leaves either.
-            self.warm.get().0.turn(|mixer| {
-                let taught = checked(mixer, taught.as_deref()).unwrap_or(None);
+            // Passed as guessed, so that nothing is learned from it; learning comes after a frame is sent.
+            self.warm.get().0.locked(|mixer| {
+                let taught = check_taught(mixer, taught.as_deref()).unwrap_or(None);
                 mixer.play(model_output.as_ref(), &out.scalars, taught, activity, FRAME, true)
             });
         });
@@ -312,10 +313,10 @@ impl PyEngine {
         };
         Ok(out.filter(|out| {
             self.grid.with(py, |grid| {
-                let foreseen = &out.get().out;
-                let is_newest = grid.is_newest(foreseen);
+                let predicted = &out.get().out;
+                let is_newest = grid.is_newest(predicted);
                 if is_newest && grid.playout.is_none() {
-                    grid.wait(foreseen, now_ns);
+                    grid.wait(predicted, now_ns);
                 }
                 is_newest
             })
@@ -323,12 +324,12 @@ impl PyEngine {
     }
 }
 
-/// How long frames are held back: milliseconds, or "auto".
+/// Playout buffer: milliseconds, or "auto".
 #[derive(FromPyObject)]
 enum Buffer {
     Fixed(f64),
     Word(String),
-    /// Refused in one line; without it each way to read it would have a line.
+    /// Anything else, for a single error line; otherwise PyO3 would report each variant.
     Other(Py<PyAny>),
 }
 
@@ -347,17 +348,17 @@ impl Buffer {
     }
 }
 
-type Working = (Option<Model>, Option<Remembering>, Option<Py<PyAny>>);
+type ActiveParts = (Option<Model>, Option<MemoryParts>, Option<Py<PyAny>>);
 
 impl PyEngine {
-    /// What `act` takes out is dropped once nothing is locked: that may run whatever Python likes.
+    /// Replaces a part. The old one is dropped after unlocking, because that may run any Python code.
     fn change<T>(&self, act: impl FnOnce(&mut Parts) -> T) {
         let before = act(&mut self.parts.lock().unwrap_or_else(PoisonError::into_inner));
         drop(before);
     }
 
-    /// The parts as they are now: nothing is locked while they work.
-    fn parts(&self, py: Python<'_>) -> Working {
+    /// The current parts, cloned so that nothing is locked while they work.
+    fn parts(&self, py: Python<'_>) -> ActiveParts {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         (
             parts.model.as_ref().map(|model| model.clone_ref(py)),
@@ -366,7 +367,7 @@ impl PyEngine {
         )
     }
 
-    fn completed(
+    fn complete_frame(
         &self,
         py: Python<'_>,
         datagram: &Bound<'_, PyAny>,
@@ -387,10 +388,10 @@ impl PyEngine {
         out.map(|out| Py::new(py, PyFrontOutput::of(out))).transpose()
     }
 
-    /// The slot of a frame, and what it says of the way that frames have.
+    /// Assigns the slot of a frame, and updates trust and lead from it.
     fn place(&self, out: &FrontOutput, trust: Option<Trust>, now_ns: i64) -> GridPosition {
-        let slot = self.grid.turn(|grid| grid.take(out, now_ns));
-        self.desk.get().0.turn(|mixer| {
+        let slot = self.grid.locked(|grid| grid.take(out, now_ns));
+        self.desk.get().0.locked(|mixer| {
             mixer.trust = trust;
             if out.reset {
                 mixer.desk.restart();
@@ -401,8 +402,8 @@ impl PyEngine {
         slot
     }
 
-    /// What goes out; `None` where the frame's turn has passed: the forecast spoke for it, and what it says
-    /// counts from the next frame on.
+    /// The output of a frame; `None` if its slot has passed: the forecast was sent instead, and the frame
+    /// only affects later ones.
     fn play(
         &self,
         py: Python<'_>,
@@ -415,8 +416,8 @@ impl PyEngine {
         let played = py.detach(|| {
             let model_output = step.map(PyStepResult::model_output);
             let activity = f64::from(out.activity);
-            self.desk.get().0.turn(|mixer| {
-                let taught = checked(mixer, taught)?;
+            self.desk.get().0.locked(|mixer| {
+                let taught = check_taught(mixer, taught)?;
                 let Some(dt) = slot.dt else {
                     if let Some(model_output) = &model_output {
                         mixer.observe(model_output, activity, slot.since);
@@ -427,11 +428,11 @@ impl PyEngine {
                 Ok(Some(played))
             })
         });
-        played.map_err(unfit)
+        played.map_err(taught_error)
     }
 }
 
-impl Remembering {
+impl MemoryParts {
     fn clone_ref(&self, py: Python<'_>) -> Self {
         Self {
             memory: self.memory.clone_ref(py),
@@ -440,39 +441,39 @@ impl Remembering {
         }
     }
 
-    /// Takes the frames that a datagram completed, and what the model says of the newest.
-    fn hear(&self, out: &FrontOutput, step: Option<&PyStepResult>) -> Remembered {
+    /// Adds the frames completed by a datagram, and the model's output for the newest.
+    fn push_frames(&self, out: &FrontOutput, step: Option<&PyStepResult>) -> Remembered {
         let follower = self.follower.as_ref().map(|follower| &follower.get().0);
         let (places, dues) = follower.map_or_else(Default::default, |follower| {
-            follower.turn(|following| following.hear(out))
+            follower.locked(|following| following.push_frames(out))
         });
         let place = places.last().copied().flatten();
-        let forecast = self.memory.get().0.turn(|memory| {
+        let forecast = self.memory.get().0.locked(|memory| {
             if out.reset {
                 memory.reset();
             }
             let mut forecast = None;
             for (n, pose) in out.poses.iter().enumerate() {
-                // Of the frames that fill a gap the model says nothing.
+                // There is no model output for frames that fill a gap.
                 let newest = n + 1 == out.poses.len();
                 let model = step.filter(|_| newest).map(|step| &step.params);
                 let place = places
                     .get(n)
                     .copied()
                     .flatten()
-                    .and_then(|place| self.known(place));
+                    .and_then(|place| self.with_memory_take(place));
                 forecast = Some(memory.push(&rotations(pose), model, place.as_ref()));
             }
             forecast
         });
-        // The sound goes on with what the model says, whatever becomes of what is mixed with it.
+        // If the mixture is not finite, the model's own output is used.
         let finite = |one: &MixedForecast| one.parameters.iter().flatten().all(|value| value.is_finite());
         let mixed = forecast.filter(|forecast| step.is_some() && finite(forecast));
         Remembered { mixed, place, dues }
     }
 
-    /// A place by the number that the memory has for the take.
-    fn known(&self, place: Place) -> Option<Place> {
+    /// A place with the memory's number of its take.
+    fn with_memory_take(&self, place: Place) -> Option<Place> {
         let take = *self.numbers.get(place.take)?;
         Some(Place { take, ..place })
     }

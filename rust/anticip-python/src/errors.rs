@@ -38,7 +38,7 @@ pub(crate) fn raise(kind: Kind, message: &str) -> PyErr {
     })
 }
 
-/// The beginning of what somebody else's object says, in one line.
+/// The first 200 characters of an object's text, in one line.
 pub(crate) fn one_line(text: &Bound<'_, PyAny>) -> String {
     let text = text.to_string();
     let words: Vec<_> = text.split_whitespace().collect();

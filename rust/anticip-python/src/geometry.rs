@@ -13,7 +13,7 @@ use crate::errors::{Kind, one_line, raise};
 use crate::motion::convert::flat;
 use crate::shared::Shared;
 
-/// The one place where a geometry error becomes a Python exception.
+/// Converts a geometry error to a Python exception.
 pub(crate) fn geometry_error(err: &GeometryError) -> PyErr {
     let kind = match err {
         GeometryError::Joints { .. } | GeometryError::Dimension { .. } | GeometryError::Length { .. } => {
@@ -31,9 +31,9 @@ enum Reals<'py> {
 }
 
 impl<'py> Reals<'py> {
-    /// Float arrays as they are where they are contiguous and aligned, everything else through `numpy.require`.
+    /// Contiguous, aligned float arrays as they are, everything else through `numpy.require`.
     fn take(value: &Bound<'py, PyAny>, expected: &str) -> PyResult<Self> {
-        // No subclass: one may mean something else by its values.
+        // Subclasses are converted, because their values may have another meaning.
         if value.is_exact_instance_of::<PyUntypedArray>()
             && let Some(reals) = Self::direct(value)
         {
@@ -42,7 +42,7 @@ impl<'py> Reals<'py> {
         let py = value.py();
         let numpy = py.import("numpy")?;
         let refuse = |what: &str| raise(Kind::Shape, &format!("expected {expected}, given {what}"));
-        // To import `numpy.ma` for its class takes longer than most calls.
+        // Importing `numpy.ma` for its class takes longer than most calls.
         if value.hasattr("filled")? {
             return Err(refuse("a masked array: fill what is masked with NaN first"));
         }
@@ -106,7 +106,7 @@ fn quats<T>(flat: &[T]) -> &[[T; 4]] {
     flat.as_chunks().0
 }
 
-/// The options both spaces share, as Python spells them.
+/// The options of both spaces, as Python names them.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct PyOptions {
@@ -124,11 +124,11 @@ struct PyOptions {
     stability: String,
 }
 
-/// Options by name; the library checks their types, here is said which one is missing or none.
+/// Options by name; Python code checks their types, so errors here only name a missing or invalid one.
 fn read_options(given: &Bound<'_, PyDict>) -> PyResult<Options> {
     let wrong = |err: PyErr| {
-        let said = err.to_string().replace('\n', " ");
-        raise(Kind::Value, &format!("options: {said}"))
+        let message = err.to_string().replace('\n', " ");
+        raise(Kind::Value, &format!("options: {message}"))
     };
     given.extract::<PyOptions>().map_err(wrong)?.options()
 }
@@ -168,7 +168,7 @@ impl PyOptions {
     }
 }
 
-/// `limits`: rows of axis x, y, z, swing, twist, speed.
+/// Rows of `limits` are axis x, y, z, swing, twist, speed.
 fn pose_config(
     options: &Bound<'_, PyDict>,
     weights: Option<Vec<f64>>,
@@ -188,7 +188,8 @@ fn pose_config(
     })
 }
 
-/// A class over a stream of frames; `$shape` is that of one frame, `$parts` makes frames of a flat slice.
+/// Defines a class for a stream of frames; `$shape` is the shape of one frame, `$parts` splits a flat slice
+/// into frames.
 macro_rules! stream_class {
     (
         $(#[$doc:meta])* $name:literal, $class:ident($stream:ident),
@@ -313,7 +314,7 @@ fn pushed<'py, S: Send, V: Sync>(
     PyArray1::from_slice(py, rows.as_flattened()).reshape([rows.len(), 7])
 }
 
-/// Scalars of pose sequences, the last three axes of the shape being frames, joints and 4.
+/// Scalars of pose sequences; the last three axes of the shape are frames, joints and 4.
 #[pyfunction]
 #[pyo3(signature = (quats, options, paper=false, weights=None, limits=None))]
 pub(crate) fn pose_scalars<'py>(
@@ -346,7 +347,7 @@ pub(crate) fn pose_scalars<'py>(
     to_array(py, &result.map_err(|e| geometry_error(&e))?, lead)
 }
 
-/// Scalars of vector sequences, the last two axes of the shape being frames and dimension.
+/// Scalars of vector sequences; the last two axes of the shape are frames and dimension.
 #[pyfunction]
 #[pyo3(signature = (x, options, paper=false))]
 pub(crate) fn vector_scalars<'py>(

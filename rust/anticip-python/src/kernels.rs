@@ -1,6 +1,6 @@
-//! Bindings of `anticip-kernels`: arrays in and out as they lie, nothing copied.
+//! Bindings of `anticip-kernels`: arrays are passed without copies.
 
-/// Runs a body for the numbers that an array holds: `$number` in it is f32 where that is single precision, else f64.
+/// Runs a body with `$number` as f32 if the array has single precision, else as f64.
 macro_rules! by_precision {
     ($array:expr, $number:ident, $body:block) => {
         if $crate::kernels::single($array) {
@@ -28,12 +28,12 @@ use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
 
-/// The one place where a kernel's error becomes a Python exception.
+/// Converts a kernel's error to a Python exception.
 fn done<T>(result: Result<T, KernelError>) -> PyResult<T> {
     result.map_err(|err| raise(Kind::Shape, &err.to_string()))
 }
 
-/// An array of one precision in C order.
+/// A C-contiguous array of one precision.
 fn array<'a, 'py, T: Element>(
     name: &str,
     value: &'a Bound<'py, PyAny>,
@@ -63,7 +63,7 @@ fn writing<'py, T: Element>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<P
     Ok(array::<T>(name, value)?.try_readwrite()?)
 }
 
-/// Whether an array holds single precision; the other kind is double.
+/// Whether an array has single precision rather than double.
 fn single(value: &Bound<'_, PyAny>) -> bool {
     value.cast::<PyArrayDyn<f32>>().is_ok()
 }

@@ -13,7 +13,7 @@ mod step_result;
 mod synth;
 mod wire;
 
-/// What Python sees of it.
+/// The contents of the Python module.
 #[pyo3::pymodule(name = "_core")]
 mod core_module {
     use anticip_controls as controls;

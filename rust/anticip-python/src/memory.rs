@@ -1,4 +1,4 @@
-//! The teacher as a stream, the memory of rehearsals, following and live mixing.
+//! Bindings of `anticip-memory`.
 
 pub(crate) mod following;
 pub(crate) mod stream;

@@ -7,14 +7,14 @@ use pyo3::types::PyDict;
 
 use crate::errors::{Kind, raise};
 use crate::motion::convert::floats;
-use crate::motion::features::{row_width, row_widths};
+use crate::motion::features::{is_row_width, row_widths};
 use crate::shared::Shared;
 use crate::step_result::PyStepResult;
 
-/// The motion model, and the state of one performer's stream.
+/// The motion model and the state of one performer's stream.
 #[pyclass(name = "MotionStream", module = "pyanticip._core", frozen)]
 pub(crate) struct PyMotionStream {
-    /// Columns of a row that it reads.
+    /// Number of columns of a row that it reads.
     columns: usize,
     pub(crate) inner: Shared<MotionStream>,
 }
@@ -39,14 +39,14 @@ impl PyMotionStream {
         positive: bool,
         gated: bool,
     ) -> PyResult<Self> {
-        let mut read = Tensors::new();
+        let mut tensors_read = Tensors::new();
         for (name, array) in tensors {
             let array = floats(array.cast::<PyArrayDyn<f32>>()?)?;
             let tensor = Tensor {
                 shape: array.shape().to_vec(),
                 values: array.as_slice()?.to_vec(),
             };
-            read.insert(name.extract()?, tensor);
+            tensors_read.insert(name.extract()?, tensor);
         }
         let sizes = MotionSizes {
             width,
@@ -62,7 +62,7 @@ impl PyMotionStream {
             positive,
             gated,
         };
-        match MotionStream::new(&read, &sizes) {
+        match MotionStream::new(&tensors_read, &sizes) {
             Ok(stream) => Ok(Self {
                 columns: stream.columns(),
                 inner: Shared::new(stream),
@@ -112,11 +112,11 @@ impl PyMotionStream {
 }
 
 impl PyMotionStream {
-    /// Feature rows that the model can step, all of them finite.
+    /// Checks feature rows: a width that the model can step, and finite values.
     fn checked<'a>(&self, rows: &'a PyReadonlyArrayDyn<'_, f32>) -> PyResult<Vec<&'a [f32]>> {
         let columns = self.columns;
         match (rows.shape(), rows.as_slice()) {
-            (&[count, width], Ok(values)) if count > 0 && row_width(width) && width >= columns => {
+            (&[count, width], Ok(values)) if count > 0 && is_row_width(width) && width >= columns => {
                 if values.iter().all(|v| v.is_finite()) {
                     Ok(values.chunks_exact(width).collect())
                 } else {

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
 
-/// The one place where a motion error becomes a Python exception.
+/// Converts a motion error to a Python exception.
 pub(crate) fn motion_error(err: &MotionError) -> PyErr {
     let kind = match err {
         MotionError::Shape { .. } => Kind::Shape,

@@ -1,10 +1,10 @@
-//! What Python's threads share: they take turns, and who waits does so without the interpreter.
+//! Objects shared by Python threads; waiting for one releases the GIL.
 
 use pyo3::prelude::*;
 use std::sync::{Mutex, PoisonError, TryLockError};
 
-/// A stream that threads take in turns. Nothing of Python's is touched in a turn (whatever is [`Send`] has none of
-/// it), so whoever has the stream needs nobody else to go on.
+/// A stream behind a mutex. `act` never touches Python objects ([`Send`] excludes them), so the holder of the
+/// lock never waits for the GIL.
 pub(crate) struct Shared<S>(Mutex<S>);
 
 impl<S: Send> Shared<S> {
@@ -12,22 +12,22 @@ impl<S: Send> Shared<S> {
         Self(Mutex::new(stream))
     }
 
-    /// A short turn: the interpreter is only let go where another thread has the stream.
-    pub(crate) fn with<R: Send>(&self, py: Python<'_>, act: impl FnOnce(&mut S) -> R + Send) -> R {
+    /// For short work: the GIL is only released if another thread holds the stream.
+    pub(crate) fn with<R: Send>(&self, py: Python<'_>, f: impl FnOnce(&mut S) -> R + Send) -> R {
         match self.0.try_lock() {
-            Ok(mut stream) => act(&mut stream),
-            Err(TryLockError::Poisoned(stream)) => act(&mut stream.into_inner()),
-            Err(TryLockError::WouldBlock) => self.detached(py, act),
+            Ok(mut stream) => f(&mut stream),
+            Err(TryLockError::Poisoned(stream)) => f(&mut stream.into_inner()),
+            Err(TryLockError::WouldBlock) => self.detached(py, f),
         }
     }
 
-    /// A long turn: other threads of Python run meanwhile.
-    pub(crate) fn detached<R: Send>(&self, py: Python<'_>, act: impl FnOnce(&mut S) -> R + Send) -> R {
-        py.detach(|| self.turn(act))
+    /// For long work: the GIL is released, so other Python threads run meanwhile.
+    pub(crate) fn detached<R: Send>(&self, py: Python<'_>, f: impl FnOnce(&mut S) -> R + Send) -> R {
+        py.detach(|| self.locked(f))
     }
 
-    /// A turn of somebody who has let the interpreter go.
-    pub(crate) fn turn<R>(&self, act: impl FnOnce(&mut S) -> R) -> R {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    /// For callers that have released the GIL already.
+    pub(crate) fn locked<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

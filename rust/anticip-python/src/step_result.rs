@@ -1,4 +1,5 @@
-//! What a model says of a frame: handed from the step to the memory, the desk and the sinks without a copy in Python.
+//! Model output for a frame, passed from the step to the memory, the desk and the sinks without copies in
+//! Python.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::motion::convert::shaped;
 
 const BIN_COUNT: usize = HAZARD_COUNT / EVENT_COUNT;
 
-/// What holds after the newest frame; whoever asks for an array gets one of their own.
+/// Model output for the newest frame. Each array getter returns a new copy.
 #[pyclass(name = "StepResult", module = "pyanticip._core", frozen)]
 pub(crate) struct PyStepResult {
     pub(crate) params: ModelRows,
@@ -38,9 +39,9 @@ impl PyStepResult {
         field: Option<&Bound<'_, PyAny>>,
         plan: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let hidden = hidden.map(|given| shaped(given, "hidden", &[None])).transpose()?;
+        let hidden = hidden.map(|value| shaped(value, "hidden", &[None])).transpose()?;
         let field = field
-            .map(|given| shaped(given, "field", &[None, Some(2)]))
+            .map(|value| shaped(value, "field", &[None, Some(2)]))
             .transpose()?;
         Ok(Self {
             params: rows(params)?,
@@ -101,7 +102,7 @@ impl PyStepResult {
 }
 
 impl PyStepResult {
-    /// What the motion model says.
+    /// From the motion model's output.
     pub(crate) fn of(controls: &Controls) -> Self {
         Self {
             params: table(controls.params),
@@ -114,7 +115,7 @@ impl PyStepResult {
         }
     }
 
-    /// The same with other parameters.
+    /// A copy with other parameters.
     pub(crate) fn with_rows(&self, py: Python<'_>, params: ModelRows) -> Self {
         Self {
             params,
@@ -127,7 +128,7 @@ impl PyStepResult {
         }
     }
 
-    /// What is played of it.
+    /// The part that the desk plays.
     pub(crate) fn model_output(&self) -> ModelOutput {
         let (first, second) = self.hazards.split_at(BIN_COUNT);
         ModelOutput {
@@ -138,25 +139,26 @@ impl PyStepResult {
     }
 }
 
-/// Parameters (8, 5).
-fn rows(given: &Bound<'_, PyAny>) -> PyResult<ModelRows> {
+/// Reads parameters (8, 5).
+fn rows(value: &Bound<'_, PyAny>) -> PyResult<ModelRows> {
     let shape = [Some(PARAMETER_COUNT), Some(HORIZONS_MS.len())];
-    exactly(given, "parameters", &shape).map(table)
+    exactly(value, "parameters", &shape).map(table)
 }
 
-/// Of each parameter in turn what it is at every horizon.
+/// Parameters as rows: each parameter at all horizons.
 fn table(values: [f32; PARAMETER_COUNT * HORIZONS_MS.len()]) -> ModelRows {
     let mut rows = ModelRows::default();
     rows.as_flattened_mut().copy_from_slice(&values);
     rows
 }
 
+/// Reads an array of a fixed shape.
 fn exactly<const N: usize>(
-    given: &Bound<'_, PyAny>,
+    value: &Bound<'_, PyAny>,
     what: &str,
     shape: &[Option<usize>],
 ) -> PyResult<[f32; N]> {
-    let values = shaped(given, what, shape)?;
+    let values = shaped(value, what, shape)?;
     values
         .try_into()
         .map_err(|_| raise(Kind::Shape, &format!("{what}: expected {N} numbers")))

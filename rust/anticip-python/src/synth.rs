@@ -12,10 +12,10 @@ use crate::errors::{Kind, raise};
 use crate::motion::convert::exact;
 use crate::shared::Shared;
 
-/// Longest block of one call, in stereo samples (ten minutes at 192 kHz).
-const LONGEST: usize = 600 * 192_000;
+/// Maximum number of stereo samples per call (ten minutes at 192 kHz).
+const MAX_SAMPLES: usize = 600 * 192_000;
 
-fn refuse(error: SynthError) -> PyErr {
+fn synth_error(error: SynthError) -> PyErr {
     let kind = match error {
         SynthError::Block(_) => Kind::Shape,
         SynthError::SampleRate(_)
@@ -41,8 +41,8 @@ impl PySamples {
     #[new]
     #[pyo3(signature = (folder, sample_rate=48_000.0))]
     fn new(py: Python<'_>, folder: PathBuf, sample_rate: f64) -> PyResult<Self> {
-        let read = py.detach(|| Samples::read(&folder, sample_rate));
-        Ok(Self(Arc::new(read.map_err(refuse)?)))
+        let result = py.detach(|| Samples::read(&folder, sample_rate));
+        Ok(Self(Arc::new(result.map_err(synth_error)?)))
     }
 
     #[staticmethod]
@@ -83,19 +83,21 @@ impl PyVoice {
         let settings = Settings {
             seed,
             preset,
-            harmony: Harmony::new(tonic, scale, just, a4, &chords).map_err(refuse)?,
+            harmony: Harmony::new(tonic, scale, just, a4, &chords).map_err(synth_error)?,
             samples: samples.map(|samples| samples.0.clone()),
         };
-        let voice = Voice::with(sample_rate, &settings).map_err(refuse)?;
+        let voice = Voice::with(sample_rate, &settings).map_err(synth_error)?;
         Ok(Self(Shared::new(voice)))
     }
 
     fn preset(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        self.0.with(py, |voice| voice.preset(name)).map_err(refuse)
+        self.0.with(py, |voice| voice.preset(name)).map_err(synth_error)
     }
 
     fn set(&self, py: Python<'_>, index: usize, value: f32) -> PyResult<()> {
-        self.0.with(py, |voice| voice.set(index, value)).map_err(refuse)
+        self.0
+            .with(py, |voice| voice.set(index, value))
+            .map_err(synth_error)
     }
 
     fn params(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -112,8 +114,8 @@ impl PyVoice {
 
     #[pyo3(signature = (index, strength, seconds=0.0))]
     fn event(&self, py: Python<'_>, index: usize, strength: f32, seconds: f64) -> PyResult<()> {
-        let struck = self.0.with(py, |voice| voice.event(index, strength, seconds));
-        struck.map_err(refuse)
+        let result = self.0.with(py, |voice| voice.event(index, strength, seconds));
+        result.map_err(synth_error)
     }
 
     fn gain(&self, py: Python<'_>, value: f32) {
@@ -123,7 +125,7 @@ impl PyVoice {
     fn fade(&self, py: Python<'_>, value: f32, seconds: f64) -> PyResult<()> {
         self.0
             .with(py, |voice| voice.fade(value, seconds))
-            .map_err(refuse)
+            .map_err(synth_error)
     }
 
     fn tempo(&self, py: Python<'_>, bpm: f32, phase: f32) {
@@ -132,20 +134,20 @@ impl PyVoice {
 
     #[pyo3(signature = (index, speed, height, stroke=0.0))]
     fn limb(&self, py: Python<'_>, index: usize, speed: f32, height: f32, stroke: f32) -> PyResult<()> {
-        let moved = self.0.with(py, |voice| voice.limb(index, speed, height, stroke));
-        moved.map_err(refuse)
+        let result = self.0.with(py, |voice| voice.limb(index, speed, height, stroke));
+        result.map_err(synth_error)
     }
 
     fn render<'py>(&self, py: Python<'py>, samples: usize) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        if samples > LONGEST {
-            let message = format!("samples: expected at most {LONGEST}, got {samples}");
+        if samples > MAX_SAMPLES {
+            let message = format!("samples: expected at most {MAX_SAMPLES}, got {samples}");
             return Err(raise(Kind::Value, &message));
         }
         let rendered = self.0.detached(py, |voice| {
             let mut block = vec![0.0; 2 * samples];
             voice.render(&mut block).map(|()| block)
         });
-        let array = Array2::from_shape_vec((samples, 2), rendered.map_err(refuse)?)
+        let array = Array2::from_shape_vec((samples, 2), rendered.map_err(synth_error)?)
             .map_err(|err| raise(Kind::Shape, &err.to_string()))?;
         Ok(array.into_pyarray(py))
     }

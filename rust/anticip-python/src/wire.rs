@@ -12,7 +12,7 @@ use crate::errors::{Kind, raise};
 use crate::motion::convert::shaped;
 use anticip_wire::WireError;
 
-/// The exception of a datagram that could not be read, or of values that could not be written.
+/// Converts an error of reading or writing a datagram to a Python exception.
 fn error(error: WireError) -> PyErr {
     let kind = match error {
         WireError::Unencodable { .. } => Kind::Value,

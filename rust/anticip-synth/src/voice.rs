@@ -223,8 +223,7 @@ impl Voice {
     /// Sets all eight parameters as [`Voice::set`] does.
     pub fn params(&mut self, values: &[f32; 8]) {
         for (index, value) in values.iter().enumerate() {
-            // The index is always valid.
-            let _ = self.set(index, *value);
+            let _ = self.set(index, *value); // The index is always valid.
         }
     }
 
@@ -253,8 +252,7 @@ impl Voice {
 
     /// Sets the master gain, 0..1, over 30 ms.
     pub fn gain(&mut self, value: f32) {
-        // The duration is always valid.
-        let _ = self.fade(value, 0.03);
+        let _ = self.fade(value, 0.03); // The duration is always valid.
     }
 
     /// Moves the master gain to `value`, 0..1, linearly over `seconds`. At 0 the output is exactly zero and

@@ -1,4 +1,4 @@
-//! What Python gives to the controls: arrays, options by their attributes.
+//! Conversion of control inputs from Python: arrays, and options by their attributes.
 
 use anticip_controls::{EVENT_COUNT, SCALAR_COUNT, Smoothing};
 use pyo3::prelude::*;
@@ -6,18 +6,18 @@ use pyo3::prelude::*;
 use crate::errors::{Kind, raise};
 use crate::motion::convert::doubles;
 
-/// Hazards (2, bins), at least one bin each.
-pub(super) fn hazards(given: &Bound<'_, PyAny>) -> PyResult<[Vec<f64>; EVENT_COUNT]> {
-    let found = doubles(given, "hazards", &[Some(EVENT_COUNT), None])?;
-    let bins = found.shape[1];
+/// Hazards (2, bins), with at least one bin.
+pub(super) fn hazards(value: &Bound<'_, PyAny>) -> PyResult<[Vec<f64>; EVENT_COUNT]> {
+    let array = doubles(value, "hazards", &[Some(EVENT_COUNT), None])?;
+    let bins = array.shape[1];
     if bins == 0 {
         let none = "hazards: expected shape (2, bins), got no bins";
         return Err(raise(Kind::Shape, none));
     }
-    Ok(std::array::from_fn(|i| found.values[i * bins..][..bins].to_vec()))
+    Ok(std::array::from_fn(|i| array.values[i * bins..][..bins].to_vec()))
 }
 
-/// Values that are heard, each 0..1 but for rounding.
+/// Checks that values are in 0..1, except for rounding.
 pub(super) fn within<'a>(what: &str, values: impl IntoIterator<Item = &'a f64>) -> PyResult<()> {
     if values
         .into_iter()
@@ -28,7 +28,7 @@ pub(super) fn within<'a>(what: &str, values: impl IntoIterator<Item = &'a f64>) 
     Err(raise(Kind::Value, &format!("{what}: expected values in 0..1")))
 }
 
-/// How one value is smoothed, as `pyanticip.controls.Smoothing` has it.
+/// The attributes of a `pyanticip.controls.Smoothing`.
 #[derive(FromPyObject)]
 pub(super) struct SmoothingArgs {
     kind: String,
@@ -37,13 +37,14 @@ pub(super) struct SmoothingArgs {
     beta: f64,
 }
 
-/// As many settings as there are outputs.
-pub(super) fn smoothings(given: Vec<SmoothingArgs>, count: usize) -> PyResult<Vec<Smoothing>> {
-    if given.len() != count {
-        let message = format!("smoothing: expected {count} settings, got {}", given.len());
+/// Converts smoothing settings; there must be `count` of them.
+pub(super) fn smoothings(settings: Vec<SmoothingArgs>, count: usize) -> PyResult<Vec<Smoothing>> {
+    if settings.len() != count {
+        let message = format!("smoothing: expected {count} settings, got {}", settings.len());
         return Err(raise(Kind::Shape, &message));
     }
-    let read = |one: SmoothingArgs| match (one.kind.as_str(), one.half_life, one.min_cutoff, one.beta) {
+    let convert = |args: SmoothingArgs| match (args.kind.as_str(), args.half_life, args.min_cutoff, args.beta)
+    {
         ("none", ..) => Ok(Smoothing::None),
         ("spring", half_life, ..) if above(half_life, 60.0) => Ok(Smoothing::Spring { half_life }),
         ("one-euro", _, min_cutoff, beta) if above(min_cutoff, 1000.0) && (0.0..=1000.0).contains(&beta) => {
@@ -57,17 +58,17 @@ pub(super) fn smoothings(given: Vec<SmoothingArgs>, count: usize) -> PyResult<Ve
             ),
         )),
     };
-    given.into_iter().map(read).collect()
+    settings.into_iter().map(convert).collect()
 }
 
-fn above(value: f64, most: f64) -> bool {
-    value > 0.0 && value <= most
+fn above(value: f64, max: f64) -> bool {
+    value > 0.0 && value <= max
 }
 
-/// Seven scalars.
-pub(super) fn scalars(given: &Bound<'_, PyAny>) -> PyResult<[f64; SCALAR_COUNT]> {
-    given.extract().or_else(|_| {
-        let values = doubles(given, "scalars", &[Some(SCALAR_COUNT)])?.values;
+/// The seven scalars.
+pub(super) fn scalars(settings: &Bound<'_, PyAny>) -> PyResult<[f64; SCALAR_COUNT]> {
+    settings.extract().or_else(|_| {
+        let values = doubles(settings, "scalars", &[Some(SCALAR_COUNT)])?.values;
         Ok(std::array::from_fn(|i| values[i]))
     })
 }

@@ -1,4 +1,4 @@
-//! The way from a step to what goes out.
+//! From model output to control values.
 
 use anticip_controls::{Desk, Mixer, Mode, Out, PARAMETER_COUNT, Silence};
 use pyo3::prelude::*;
@@ -23,9 +23,9 @@ const MODES: [(&str, Mode); 4] = [
 #[pyclass(name = "Desk", module = "pyanticip._core", frozen)]
 pub(crate) struct PyDesk(pub(crate) Shared<Mixer>);
 
-/// Shapers with their places.
+/// Shapers, each with the index of its output.
 type Shapers<'py> = Vec<(usize, PyRef<'py, PyShaper>)>;
-/// The eight, and events.
+/// The eight parameters, and the events.
 pub(crate) type Played<'py> = (Vec<f64>, Vec<EventTuple<'py>>);
 
 #[pymethods]
@@ -39,7 +39,7 @@ impl PyDesk {
         rule: PyRef<'_, PyEventRule>,
         lead: PyRef<'_, PyLead>,
     ) -> PyResult<Self> {
-        let smoothing = eight(smoothing)?;
+        let smoothing = parameter_smoothing(smoothing)?;
         within("neutral", &neutral)?;
         let (hold, fade, catch_up) = silence;
         if !(hold >= 0.0 && fade > 0.0 && catch_up >= 0.0) {
@@ -68,10 +68,10 @@ impl PyDesk {
         let scalars = convert::scalars(scalars)?;
         let model_output = step.map(|step| step.get().model_output());
         let out = self.0.with(py, |mixer| {
-            let taught = checked(mixer, taught.as_deref())?;
+            let taught = check_taught(mixer, taught.as_deref())?;
             Ok(mixer.play(model_output.as_ref(), &scalars, taught, activity, dt, guessed))
         });
-        Ok(played(py, out.map_err(unfit)?))
+        Ok(to_python(py, out.map_err(taught_error)?))
     }
 
     fn bridge<'py>(
@@ -85,7 +85,7 @@ impl PyDesk {
         let out = self
             .0
             .with(py, |mixer| mixer.bridge(model_output.as_ref(), away, dt));
-        played(py, out)
+        to_python(py, out)
     }
 
     #[getter]
@@ -111,16 +111,17 @@ impl PyDesk {
         neutral: Vec<f64>,
         begin: Vec<f64>,
     ) -> PyResult<()> {
-        let beside = places.iter().filter(|place| place.is_none()).count();
+        let extra_count = places.iter().filter(|place| place.is_none()).count();
         if places.iter().flatten().any(|&place| place >= PARAMETER_COUNT)
-            || neutral.len() != beside
-            || begin.len() != beside
+            || neutral.len() != extra_count
+            || begin.len() != extra_count
         {
-            let message = format!("taught: expected places among the eight, and {beside} values beside them");
+            let message =
+                format!("taught: expected places among the eight, and {extra_count} values beside them");
             return Err(raise(Kind::Shape, &message));
         }
         within("taught", neutral.iter().chain(&begin))?;
-        let smoothing = smoothings(smoothing, beside)?;
+        let smoothing = smoothings(smoothing, extra_count)?;
         self.0.with(py, |mixer| {
             mixer.desk.set_mapping(places, smoothing, &neutral, &begin)
         });
@@ -128,8 +129,8 @@ impl PyDesk {
     }
 
     fn shape(&self, py: Python<'_>, main: Shapers<'_>, extra: Shapers<'_>) {
-        let shared = |given: Shapers<'_>| -> Vec<_> {
-            given
+        let shared = |shapers: Shapers<'_>| -> Vec<_> {
+            shapers
                 .iter()
                 .map(|(place, shaper)| (*place, shaper.inner.clone()))
                 .collect()
@@ -139,7 +140,7 @@ impl PyDesk {
     }
 
     fn resmooth(&self, py: Python<'_>, main: Vec<SmoothingArgs>, extra: Vec<SmoothingArgs>) -> PyResult<()> {
-        let (main, count) = (eight(main)?, extra.len());
+        let (main, count) = (parameter_smoothing(main)?, extra.len());
         let extra = smoothings(extra, count)?;
         let retuned = self.0.with(py, |mixer| {
             let expected = mixer.desk.extras().len();
@@ -156,11 +157,11 @@ impl PyDesk {
     }
 
     fn set_mode(&self, py: Python<'_>, mode: &str) -> PyResult<()> {
-        let Some((_, found)) = MODES.iter().find(|(name, _)| *name == mode) else {
+        let Some((_, mode_found)) = MODES.iter().find(|(name, _)| *name == mode) else {
             let message = format!("mode: expected playing, frozen, stopped or panic, got {mode:?}");
             return Err(raise(Kind::Value, &message));
         };
-        self.0.with(py, |mixer| mixer.desk.set_mode(*found));
+        self.0.with(py, |mixer| mixer.desk.set_mode(*mode_found));
         Ok(())
     }
 
@@ -187,7 +188,7 @@ impl PyDesk {
         let mode = self.0.with(py, |mixer| mixer.desk.mode());
         MODES
             .iter()
-            .find(|(_, known)| *known == mode)
+            .find(|(_, candidate)| *candidate == mode)
             .map_or("playing", |(name, _)| name)
     }
 
@@ -246,25 +247,28 @@ impl PyDesk {
     }
 }
 
-fn eight(given: Vec<SmoothingArgs>) -> PyResult<[anticip_controls::Smoothing; PARAMETER_COUNT]> {
-    let read = smoothings(given, PARAMETER_COUNT)?;
-    read.try_into()
+fn parameter_smoothing(
+    settings: Vec<SmoothingArgs>,
+) -> PyResult<[anticip_controls::Smoothing; PARAMETER_COUNT]> {
+    let settings = smoothings(settings, PARAMETER_COUNT)?;
+    settings
+        .try_into()
         .map_err(|_| raise(Kind::Shape, "smoothing: expected a setting a parameter"))
 }
 
-/// A mapping's values where they are as many as it teaches; else how many those are.
-pub(crate) fn checked<'a>(mixer: &Mixer, taught: Option<&'a [f64]>) -> Result<Option<&'a [f64]>, usize> {
+/// Checks the number of a mapping's values; the error is the expected number.
+pub(crate) fn check_taught<'a>(mixer: &Mixer, taught: Option<&'a [f64]>) -> Result<Option<&'a [f64]>, usize> {
     let expected = mixer.desk.mapping_len();
     match taught {
-        Some(given) if given.len() != expected => Err(expected),
-        given => Ok(given),
+        Some(values) if values.len() != expected => Err(expected),
+        values => Ok(values),
     }
 }
 
-pub(crate) fn unfit(expected: usize) -> PyErr {
+pub(crate) fn taught_error(expected: usize) -> PyErr {
     raise(Kind::Shape, &format!("taught: expected {expected} values"))
 }
 
-pub(crate) fn played(py: Python<'_>, (values, events): Out) -> Played<'_> {
+pub(crate) fn to_python(py: Python<'_>, (values, events): Out) -> Played<'_> {
     (values.to_vec(), event_tuples(py, &events))
 }

@@ -1,4 +1,4 @@
-//! When events are announced.
+//! Bindings of the event rule.
 
 use anticip_controls::{EVENT_COUNT, Event, LastMoment, Trigger};
 use anticip_synth::EVENTS;
@@ -10,7 +10,7 @@ use super::convert;
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
 
-/// A rule by which events are announced, and its state.
+/// The rule by which events are announced, and its state.
 #[pyclass(name = "EventRule", module = "pyanticip._core", frozen)]
 pub(crate) struct PyEventRule(pub(super) Shared<Trigger>);
 
@@ -57,7 +57,7 @@ impl PyEventRule {
 /// Name, strength, seconds ahead.
 pub(crate) type EventTuple<'py> = (Bound<'py, PyString>, f64, f64);
 
-/// Events as Python has them.
+/// Converts events to Python tuples.
 pub(crate) fn event_tuples<'py>(py: Python<'py>, events: &[Event]) -> Vec<EventTuple<'py>> {
     let one = |event: &Event| {
         let name = match (event.kind, event.cancelled) {

@@ -1,4 +1,4 @@
-//! How far ahead the parameters are read.
+//! Bindings of the leads.
 
 use anticip_controls::{HORIZONS_MS, Lead, Parameters, Shared};
 use pyo3::prelude::*;
@@ -6,7 +6,7 @@ use pyo3::types::PyFloat;
 
 use crate::errors::{Kind, one_line, raise};
 
-/// The lead of each parameter; a desk that reads by it shares it.
+/// Leads of the parameters; shared with the desk that uses them.
 #[pyclass(name = "Lead", module = "pyanticip._core", frozen)]
 pub(crate) struct PyLead(pub(super) Shared<Lead>);
 
@@ -15,7 +15,7 @@ impl PyLead {
     #[new]
     #[pyo3(signature = (ms, lags_ms, *, sound_ms = 0.0, delay_ms = 0.0))]
     fn new(ms: &Bound<'_, PyAny>, lags_ms: Parameters, sound_ms: f64, delay_ms: f64) -> PyResult<Self> {
-        let lead = Lead::new(fixed_or_auto(ms)?, lags_ms, sounds(sound_ms)?, delay_ms);
+        let lead = Lead::new(fixed_or_auto(ms)?, lags_ms, check_sound_ms(sound_ms)?, delay_ms);
         Ok(Self(Shared::new(lead)))
     }
 
@@ -41,7 +41,7 @@ impl PyLead {
 
     #[setter]
     fn set_sound_ms(&self, ms: f64) -> PyResult<()> {
-        let ms = sounds(ms)?;
+        let ms = check_sound_ms(ms)?;
         self.0.with(|lead| lead.sound_ms = ms);
         Ok(())
     }
@@ -61,15 +61,15 @@ impl PyLead {
     }
 }
 
-/// Milliseconds, or automatic.
+/// Fixed milliseconds, or `None` for "auto".
 fn fixed_or_auto(ms: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     if ms.extract::<&str>().is_ok_and(|word| word == "auto") {
         return Ok(None);
     }
     let (nearest, furthest) = (HORIZONS_MS[0], HORIZONS_MS[HORIZONS_MS.len() - 1]);
-    let given: Option<f64> = ms.extract().ok();
-    given
-        .filter(|given| (nearest..=furthest).contains(given))
+    let fixed: Option<f64> = ms.extract().ok();
+    fixed
+        .filter(|fixed| (nearest..=furthest).contains(fixed))
         .map(Some)
         .ok_or_else(|| {
             let got = one_line(ms);
@@ -78,7 +78,7 @@ fn fixed_or_auto(ms: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
         })
 }
 
-fn sounds(ms: f64) -> PyResult<f64> {
+fn check_sound_ms(ms: f64) -> PyResult<f64> {
     if (0.0..=1000.0).contains(&ms) {
         return Ok(ms);
     }

@@ -1,16 +1,16 @@
-//! The performer's range.
+//! Bindings of the performer's range.
 
 use anticip_controls::{MAX_STILL, PARAMETER_COUNT, Range, STRETCHED, Shared, Span};
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
 
-/// While standing, and 5th and 95th percentile while moving.
+/// Value while standing, and 5th and 95th percentile while moving.
 type Ends = (f64, f64, f64);
-/// Of every stretched parameter, where it is known.
+/// Calibrated values of each stretched parameter, where known.
 type Known = [Option<Ends>; STRETCHED.len()];
 
-/// Stretches what the model says to the performer's range; a desk that plays in it shares it.
+/// Stretches model output to the performer's range; shared with the desk that uses it.
 #[pyclass(name = "PerformerRange", module = "pyanticip._core", frozen)]
 pub(crate) struct PyRange(pub(super) Shared<Range>);
 
@@ -19,7 +19,7 @@ impl PyRange {
     #[new]
     #[pyo3(signature = (known = [None, None], *, frozen = false))]
     fn new(known: Known, frozen: bool) -> PyResult<Self> {
-        Ok(Self(Shared::new(Range::new(read(known)?, frozen))))
+        Ok(Self(Shared::new(Range::new(to_spans(known)?, frozen))))
     }
 
     #[getter]
@@ -33,7 +33,7 @@ impl PyRange {
     }
 
     fn calibrate(&self, known: Known) -> PyResult<()> {
-        let known = read(known)?;
+        let known = to_spans(known)?;
         self.0.with(|range| range.calibrate(known));
         Ok(())
     }
@@ -51,7 +51,7 @@ impl PyRange {
     }
 }
 
-fn read(known: Known) -> PyResult<[Option<Span>; STRETCHED.len()]> {
+fn to_spans(known: Known) -> PyResult<[Option<Span>; STRETCHED.len()]> {
     let mut spans = [None; STRETCHED.len()];
     for (slot, ends) in spans.iter_mut().zip(known) {
         *slot = ends.map(span).transpose()?;

@@ -1,11 +1,11 @@
-//! What a performer makes of one output.
+//! Bindings of the shaping of one output.
 
 use anticip_controls::{Shape, Shaper, Shared};
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
 
-/// Options by their attributes, as `pyanticip.controls.Shape` has them.
+/// The attributes of a `pyanticip.controls.Shape`.
 #[derive(FromPyObject)]
 struct ShapeArgs {
     span: (f64, f64),
@@ -16,7 +16,7 @@ struct ShapeArgs {
     steps: Option<u32>,
 }
 
-fn read(given: &Bound<'_, PyAny>) -> PyResult<Shape> {
+fn read(shape: &Bound<'_, PyAny>) -> PyResult<Shape> {
     let ShapeArgs {
         span,
         invert,
@@ -24,7 +24,7 @@ fn read(given: &Bound<'_, PyAny>) -> PyResult<Shape> {
         hysteresis,
         toggle,
         steps,
-    } = given.extract()?;
+    } = shape.extract()?;
     if steps.is_some_and(|steps| steps < 2) {
         return Err(raise(Kind::Value, "steps: expected at least 2"));
     }
@@ -38,7 +38,7 @@ fn read(given: &Bound<'_, PyAny>) -> PyResult<Shape> {
     })
 }
 
-/// Shapes one output, value by value; a desk that plays through it shares it.
+/// Shapes one output, value by value; shared with a desk that uses it.
 #[pyclass(name = "Shaper", module = "pyanticip._core", frozen)]
 pub(crate) struct PyShaper {
     pub(super) inner: Shared<Shaper>,
@@ -58,7 +58,7 @@ impl PyShaper {
         self.inner.with(|shaper| shaper.shape(value))
     }
 
-    /// Shapes otherwise from the next value on; a gate that is open stays so.
+    /// Replaces the shape from the next value on; an open gate stays open.
     fn reshape(&self, #[pyo3(from_py_with = read)] shape: Shape) {
         self.inner.with(|shaper| shaper.shape = shape);
     }

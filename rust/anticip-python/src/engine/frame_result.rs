@@ -1,4 +1,4 @@
-//! What became of a datagram that completed a frame.
+//! The result of a datagram that completed a frame.
 
 use anticip_controls::{Out, Trust};
 use anticip_memory::{MixedForecast, Place};
@@ -10,27 +10,27 @@ use crate::memory::following::{Due, Row, row};
 use crate::motion::front_output::PyFrontOutput;
 use crate::step_result::PyStepResult;
 
-/// What the memory makes of a frame.
+/// The memory's output for a frame.
 pub(super) struct Remembered {
-    /// What the model says, mixed with what followed before; `None` where it says nothing.
+    /// The model's output mixed with the memory; `None` if there is no model output.
     pub(super) mixed: Option<MixedForecast>,
     pub(super) place: Option<Place>,
     pub(super) dues: Vec<Due>,
 }
 
 impl Remembered {
-    /// How much of what was mixed is foreseen.
+    /// The predicted share of the mixture.
     pub(super) fn trust(&self) -> Option<Trust> {
         self.mixed.as_ref().map(|forecast| forecast.trust)
     }
 }
 
-/// A frame: what was heard, what the model says of it, where it belongs and what goes out.
+/// A frame: the front end's output, the model's output, its slot and its control values.
 #[pyclass(name = "FrameResult", module = "pyanticip._core", frozen)]
 pub(crate) struct PyFrameResult {
     #[pyo3(get)]
     pub(super) out: Py<PyFrontOutput>,
-    /// How many frames that had come before it have no turn of their own.
+    /// Number of earlier frames that were held and are not sent.
     #[pyo3(get)]
     pub(super) left_out: u32,
     #[pyo3(get)]
@@ -40,7 +40,7 @@ pub(crate) struct PyFrameResult {
     pub(super) remembered: Option<Remembered>,
     pub(super) slot: GridPosition,
     pub(super) played: Option<Out>,
-    /// The model, and all after it.
+    /// Nanoseconds spent on the model, and on everything after it.
     #[pyo3(get)]
     pub(super) stages_ns: (i64, i64),
 }
@@ -65,10 +65,10 @@ impl PyFrameResult {
 
     #[getter]
     fn remembered(&self) -> Option<(Vec<f32>, Option<Row>, Vec<Due>)> {
-        let of = self.remembered.as_ref()?;
-        let trust = of
+        let remembered = self.remembered.as_ref()?;
+        let trust = remembered
             .trust()
             .map_or_else(Vec::new, |trust| trust.as_flattened().to_vec());
-        Some((trust, of.place.map(row), of.dues.clone()))
+        Some((trust, remembered.place.map(row), remembered.dues.clone()))
     }
 }

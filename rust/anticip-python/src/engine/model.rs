@@ -1,4 +1,4 @@
-//! What steps: the core's own stream, or a backend of Python's.
+//! The model that an engine steps: the core's own stream, or a Python backend.
 
 use pyo3::exceptions::PyException;
 use pyo3::intern;
@@ -15,7 +15,7 @@ pub(super) enum Model {
     Other(Py<PyAny>),
 }
 
-/// A step, or why it failed.
+/// A step, or the reason why it failed.
 type Stepped = Result<PyStepResult, String>;
 
 impl Model {
@@ -30,7 +30,7 @@ impl Model {
         }
     }
 
-    /// Python's own that it refers to.
+    /// Visits the Python objects it refers to.
     pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
             Self::Core(_) => Ok(()),
@@ -38,13 +38,14 @@ impl Model {
         }
     }
 
-    /// Steps all rows; `anew`: the first one begins a stream. What is no mistake of the backend's is raised.
-    pub(super) fn step(&self, py: Python<'_>, out: &PyFrontOutput, anew: bool) -> PyResult<Stepped> {
-        let stepped = match self {
-            Self::Core(stream) => Ok(core_step(py, stream.get(), out, anew)),
-            Self::Other(backend) => other_step(backend.bind(py), out, anew),
+    /// Steps all rows, starting a new stream if `is_new`. Exceptions of a backend become a failure, others
+    /// are raised.
+    pub(super) fn step(&self, py: Python<'_>, out: &PyFrontOutput, is_new: bool) -> PyResult<Stepped> {
+        let result = match self {
+            Self::Core(stream) => Ok(core_step(py, stream.get(), out, is_new)),
+            Self::Other(backend) => other_step(backend.bind(py), out, is_new),
         };
-        match stepped {
+        match result {
             Ok(step) if step.finite() => Ok(Ok(step)),
             Ok(_) => Ok(Err(
                 "FloatingPointError: the model's output is not finite".to_owned()
@@ -59,9 +60,9 @@ impl Model {
     }
 }
 
-fn core_step(py: Python<'_>, stream: &PyMotionStream, out: &PyFrontOutput, anew: bool) -> PyStepResult {
+fn core_step(py: Python<'_>, stream: &PyMotionStream, out: &PyFrontOutput, is_new: bool) -> PyStepResult {
     let controls = stream.inner.detached(py, |stream| {
-        if anew {
+        if is_new {
             stream.reset();
         }
         stream.step_all(&out.out.rows).clone()
@@ -69,9 +70,9 @@ fn core_step(py: Python<'_>, stream: &PyMotionStream, out: &PyFrontOutput, anew:
     PyStepResult::of(&controls)
 }
 
-fn other_step(backend: &Bound<'_, PyAny>, out: &PyFrontOutput, anew: bool) -> PyResult<PyStepResult> {
+fn other_step(backend: &Bound<'_, PyAny>, out: &PyFrontOutput, is_new: bool) -> PyResult<PyStepResult> {
     let py = backend.py();
-    if anew {
+    if is_new {
         backend.call_method0(intern!(py, "reset"))?;
     }
     let step = backend.call_method1(intern!(py, "step"), (out.features(py)?,))?;

@@ -121,7 +121,7 @@ pub(crate) fn field_backward(
     })
 }
 
-/// An array (B, L, H, d) of an attention: its numbers from the first one on, and how far apart they lie.
+/// An array (B, L, H, d) of an attention: its flat numbers in memory order, and its strides.
 type Laid<'py> = (Bound<'py, PyAny>, [usize; 3]);
 
 #[pyfunction]

@@ -1,4 +1,4 @@
-//! Bindings of the recurrence.
+//! Bindings of the gated recurrent unit.
 
 use anticip_kernels::{Gru, GruGradients, Lanes};
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
 
-/// What a recurrence is made of, borrowed from Python.
+/// Inputs of the recurrence, borrowed from Python.
 struct Inputs<'py, T: Element> {
     steps: usize,
     start: PyReadonlyArrayDyn<'py, T>,

@@ -1,4 +1,4 @@
-//! Bindings of the scan with its read-out.
+//! Bindings of the histogram scan with its read-out.
 
 use anticip_kernels::{Gradients, Lanes, PlaceGradients, Places};
 use numpy::{Element, PyReadonlyArrayDyn, PyUntypedArrayMethods};
@@ -8,7 +8,7 @@ use super::scan::Inputs;
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
 
-/// The scan and what stands at its places, both borrowed from Python.
+/// The scan and the table of its places, borrowed from Python.
 fn read_out<'a, T: Element + Lanes>(
     inputs: &'a Inputs<'_, T>,
     table: &'a PyReadonlyArrayDyn<'_, T>,

@@ -1,4 +1,4 @@
-//! Bindings of plans: their draw for training, and how they are attended to.
+//! Bindings of plans: drawing them for training, and attending to them.
 
 use anticip_kernels::{PlanAhead, PlanComes, PlanDraw, PlanRows};
 use numpy::{PyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
@@ -74,7 +74,7 @@ pub(crate) fn plan_draw(
     done(py.detach(|| draw.draw(seed, slots, given, into)))
 }
 
-/// The rows that `codes` (steps, K) name of a table of this shape.
+/// The rows that `codes` (steps, K) select of a table of this shape.
 fn rows<'a>(codes: &'a PyReadonlyArrayDyn<'_, i64>, table: &[usize]) -> PyResult<PlanRows<'a>> {
     let (&[_, each], &[_, width]) = (codes.shape(), table) else {
         let words = format!(

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
 
-/// What goes into a scan, borrowed from Python.
+/// Inputs of a scan, borrowed from Python.
 pub(super) struct Inputs<'py, T: Element> {
     dims: Dims,
     moves: PyReadonlyArrayDyn<'py, T>,

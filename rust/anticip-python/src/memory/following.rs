@@ -1,4 +1,4 @@
-//! Following, cues and gestures.
+//! Bindings of following, cues and gestures.
 
 use anticip_memory::{Cue, Cues, Follower, Place, RATE, Spotted, Spotter};
 use anticip_motion::canonical::JOINT_COUNT;
@@ -25,7 +25,7 @@ fn frames(quats: &Bound<'_, PyAny>) -> PyResult<Frames> {
     Ok(Frames(values))
 }
 
-/// Canonical frames, number by number: an hour is not copied once more.
+/// Canonical frames as flat numbers, viewed as poses without copying them (an hour is large).
 struct Frames(Vec<f32>);
 
 impl AsRef<[CanonicalPose]> for Frames {
@@ -42,19 +42,20 @@ fn frame(quats: &Bound<'_, PyAny>) -> PyResult<CanonicalPose> {
     }))
 }
 
-/// Follows takes; what comes after it in a frame is armed here.
+/// A follower and the cues to announce in its frames.
 pub(crate) struct Following {
     follower: Follower,
     cues: Option<Cues>,
-    /// When the newest frame that was heard belongs to, local nanoseconds.
+    /// Local time of the newest frame, nanoseconds.
     newest_ns: Option<i64>,
 }
 
 impl Following {
-    /// Where each frame is, oldest first, and the cues that are due in them: number, trust, seconds from the newest one.
-    pub(crate) fn hear(&mut self, out: &FrontOutput) -> (Vec<Option<Place>>, Vec<Due>) {
+    /// The place of each frame, oldest first, and the cues that are due in them: number, trust, seconds from
+    /// the newest frame.
+    pub(crate) fn push_frames(&mut self, out: &FrontOutput) -> (Vec<Option<Place>>, Vec<Due>) {
         let poses = &out.poses;
-        // Of a frame that fills a gap it is told with the newest.
+        // A cue due in a frame that fills a gap is reported with the newest frame.
         let ago = |n: usize| (poses.len() - 1 - n) as f64 / RATE;
         if let Some(before) = self.newest_ns.filter(|_| out.reset) {
             self.resume((out.t_local_ns - before) as f64 / 1e9 - ago(0));
@@ -76,18 +77,18 @@ impl Following {
         (places.collect(), dues)
     }
 
-    /// A stream begins anew so many seconds after the last frame: after a gap, or as a new run.
+    /// Handles a stream that starts `gap` seconds after the last frame: as a gap, or as a new run.
     fn resume(&mut self, gap: f64) {
-        let goes_on = self.follower.resume(gap);
+        let is_continued = self.follower.resume(gap);
         match &mut self.cues {
-            Some(cues) if goes_on => cues.resume(),
+            Some(cues) if is_continued => cues.resume(),
             Some(cues) => cues.reset(),
             None => {}
         }
     }
 }
 
-/// Number of the cue, how sure it is, seconds ahead.
+/// Number of the cue, trust, seconds ahead.
 pub(crate) type Due = (usize, f64, f64);
 
 #[pyclass(name = "Follower", module = "pyanticip._core", frozen)]
@@ -95,7 +96,7 @@ pub(crate) struct PyFollower(pub(crate) Shared<Following>);
 
 #[pymethods]
 impl PyFollower {
-    /// Takes are read one by one, and let go: an hour is large.
+    /// Takes are read and dropped one by one, because an hour of them is large.
     #[new]
     fn new(py: Python<'_>, takes: &Bound<'_, PyAny>) -> PyResult<Self> {
         let takes = takes.try_iter()?.unbind();
@@ -127,10 +128,10 @@ impl PyFollower {
         let numbers = poses.as_flattened().as_flattened();
         let copied = PyArray1::zeros(py, numbers.len(), false);
         {
-            let mut writing = copied.readwrite();
-            let room = writing.as_slice_mut()?;
-            // An hour of them takes longer than a frame may wait.
-            py.detach(|| room.copy_from_slice(numbers));
+            let mut array = copied.readwrite();
+            let target = array.as_slice_mut()?;
+            // Copying an hour of poses takes longer than a frame may wait for the GIL.
+            py.detach(|| target.copy_from_slice(numbers));
         }
         copied.reshape([poses.len(), JOINT_COUNT, 4])
     }
@@ -196,18 +197,18 @@ impl PyCues {
     }
 
     fn passed(&self, py: Python<'_>, cue: usize) -> PyResult<()> {
-        let done = self.0.with(py, |cues| cues.passed(cue));
-        done.map_err(|error| memory_error(&error))
+        let result = self.0.with(py, |cues| cues.passed(cue));
+        result.map_err(|error| memory_error(&error))
     }
 }
 
 #[pyclass(name = "Spotter", module = "pyanticip._core", frozen)]
 pub(crate) struct PySpotter(Shared<Spotter>);
 
-/// Progress, seconds until it ends, how likely.
+/// Progress, seconds until the end, likelihood.
 type Progress = (f32, f32, f32);
 
-fn triple(spotted: Spotted) -> Progress {
+fn to_tuple(spotted: Spotted) -> Progress {
     (spotted.progress, spotted.seconds, spotted.likely)
 }
 
@@ -221,8 +222,8 @@ impl PySpotter {
         thresholds: Vec<f64>,
         at: f64,
     ) -> PyResult<Self> {
-        let read = |(gesture, quats): &(usize, Bound<'_, PyAny>)| Ok((*gesture, frames(quats)?));
-        let takes = takes.iter().map(read).collect::<PyResult<Vec<_>>>()?;
+        let parse = |(gesture, quats): &(usize, Bound<'_, PyAny>)| Ok((*gesture, frames(quats)?));
+        let takes = takes.iter().map(parse).collect::<PyResult<Vec<_>>>()?;
         let takes: Vec<(usize, &[CanonicalPose])> = takes
             .iter()
             .map(|(gesture, take)| (*gesture, take.as_ref()))
@@ -234,7 +235,7 @@ impl PySpotter {
     fn push(&self, quats: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Progress>>> {
         let pose = frame(quats)?;
         let found = self.0.with(quats.py(), |spotter| spotter.push(&pose).to_vec());
-        Ok(found.into_iter().map(|found| found.map(triple)).collect())
+        Ok(found.into_iter().map(|found| found.map(to_tuple)).collect())
     }
 
     fn push_many<'py>(
@@ -249,7 +250,7 @@ impl PySpotter {
             for pose in poses {
                 let found = spotter.push(pose).to_vec();
                 rows.extend(found.iter().zip(spotter.costs()).flat_map(|(found, cost)| {
-                    let (progress, seconds, likely) = found.map_or((f32::NAN, f32::NAN, 0.0), triple);
+                    let (progress, seconds, likely) = found.map_or((f32::NAN, f32::NAN, 0.0), to_tuple);
                     [progress, seconds, likely, *cost].map(f64::from)
                 }));
             }

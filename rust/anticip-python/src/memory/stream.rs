@@ -1,4 +1,4 @@
-//! One performer's memory, and the stream that reads it and adds to it.
+//! Bindings of one performer's memory and its stream.
 
 use anticip_memory::{
     FOLLOWED, HORIZONS, KEY_SIZE, MODEL_HORIZONS, MOMENTS_AN_HOUR, Memory, MixedForecast, ModelRows, Origin,
@@ -19,7 +19,7 @@ const H: usize = HORIZONS.len();
 
 /// Mixed parameters (8, 5) and trust (8, 3).
 type Frame<'py> = (Bound<'py, PyArray2<f32>>, Bound<'py, PyArray2<f32>>);
-/// The same of T frames.
+/// The same for T frames.
 type Frames<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray3<f32>>);
 /// Names of takes, keys (N, 182), what followed (N, 24), takes and frames (N, 2).
 type Moments<'py> = (
@@ -32,7 +32,7 @@ type Moments<'py> = (
 // The signature below states the default as a number.
 const _: () = assert!(MOMENTS_AN_HOUR == 90_000);
 
-/// What a performer did before, and what the model says mixed with it.
+/// Moments of a performer, and the mixing of model output with them.
 #[pyclass(name = "Memory", module = "pyanticip._core", frozen)]
 pub(crate) struct PyMemory(pub(crate) Shared<Memory>);
 
@@ -45,8 +45,8 @@ impl PyMemory {
         Ok(Self(Shared::new(memory)))
     }
 
-    /// Takes the next frame (22, 4), what the model says in it (8, 5), and where it is in what was rehearsed: mixed
-    /// parameters (8, 5), trust (8, 3).
+    /// Adds a frame (22, 4), the model's parameters for it (8, 5), and its place in the rehearsed takes;
+    /// returns mixed parameters (8, 5) and trust (8, 3).
     #[pyo3(signature = (quats, params = None, place = None))]
     fn push<'py>(
         &self,
@@ -57,15 +57,15 @@ impl PyMemory {
     ) -> PyResult<Frame<'py>> {
         let pose = poses(quats, &[JOINT_COUNT, 4])?;
         let params = model(params)?;
-        let place = place.map(placed);
+        let place = place.map(to_place);
         let forecast = self.0.detached(py, |memory| {
             memory.push(&pose[0], params.as_ref(), place.as_ref())
         });
         frame(py, &forecast)
     }
 
-    /// T frames (T, 22, 4), rows (T, 8, 5) and places (T, 4), as single pushes; rows and places that are not a number
-    /// were not said.
+    /// Like single pushes of T frames (T, 22, 4), parameters (T, 8, 5) and places (T, 4); rows that are not
+    /// finite count as missing.
     #[pyo3(signature = (quats, params = None, places = None))]
     fn push_many<'py>(
         &self,
@@ -74,18 +74,20 @@ impl PyMemory {
         params: Option<&Bound<'py, PyAny>>,
         places: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Frames<'py>> {
-        let frames = many(quats)?;
+        let frames = take_poses(quats)?;
         let count = frames.len();
-        let rows = params.map(|given| rows(given, count)).transpose()?;
+        let rows = params.map(|value| rows(value, count)).transpose()?;
         let places = places
-            .map(|given| doubles(given, "places", &[Some(count), Some(4)]))
+            .map(|value| doubles(value, "places", &[Some(count), Some(4)]))
             .transpose()?;
         let (mixed, trust) = self.0.detached(py, |memory| {
             let (mut mixed, mut trust) = (Vec::new(), Vec::new());
             for (t, pose) in frames.iter().enumerate() {
                 let row = rows.as_ref().map(|rows| &rows[t]);
                 let forecast = row.filter(|row| row.iter().flatten().all(|value| value.is_finite()));
-                let place = places.as_ref().and_then(|rows| place(&rows.values[4 * t..][..4]));
+                let place = places
+                    .as_ref()
+                    .and_then(|rows| place_from_row(&rows.values[4 * t..][..4]));
                 let forecast = memory.push(pose, forecast, place.as_ref());
                 mixed.extend_from_slice(forecast.parameters.as_flattened());
                 trust.extend_from_slice(forecast.trust.as_flattened());
@@ -98,27 +100,27 @@ impl PyMemory {
         ))
     }
 
-    /// The step with what would hold if the model said it of the newest frame, or of a body carried on from it.
+    /// The step with the parameters mixed as if the model had given it for the newest frame.
     fn imagine(&self, py: Python<'_>, step: &Bound<'_, PyStepResult>) -> PyResult<PyStepResult> {
-        let params = sayings(step)?;
+        let params = finite_parameters(step)?;
         let forecast = self.0.with(py, |memory| memory.imagine(Some(params)));
         Ok(step.get().with_rows(py, forecast.parameters))
     }
 
-    /// The take ends here: the next frame begins another.
+    /// Ends the take; the next frame starts another.
     fn reset(&self, py: Python<'_>) {
         self.0.detached(py, Memory::reset);
     }
 
-    /// Remembers a whole take (T, 22, 4) for good, under a name.
+    /// Stores a whole take (T, 22, 4) permanently, under a name.
     fn rehearse(&self, py: Python<'_>, name: &str, quats: &Bound<'_, PyAny>) -> PyResult<()> {
-        let take = many(quats)?;
+        let take = take_poses(quats)?;
         self.0
             .detached(py, |memory| memory.rehearse(name, &take))
             .map_err(|e| memory_error(&e))
     }
 
-    /// Forgets what was learned from the stream, and what was rehearsed as well where it is said.
+    /// Forgets moments learned from the stream, and with `rehearsed` the rehearsed ones too.
     #[pyo3(signature = (*, rehearsed = false))]
     fn clear(&self, py: Python<'_>, rehearsed: bool) {
         self.0.with(py, |memory| memory.clear(rehearsed));
@@ -158,27 +160,27 @@ impl PyMemory {
         self.0.with(py, |memory| memory.store().len())
     }
 
-    /// What is remembered, in the order in which it was learned: `count` moments from the `first` on.
+    /// Stored moments, oldest first: `count` of them starting with `first`.
     #[pyo3(signature = (first = 0, count = None))]
     fn moments<'py>(&self, py: Python<'py>, first: usize, count: Option<usize>) -> PyResult<Moments<'py>> {
         let (names, keys, followed, origins) = self.0.detached(py, |memory| {
             let mut names = memory.names().to_vec();
             let store = memory.store();
-            let wanted = first..first.saturating_add(count.unwrap_or(store.len()));
+            let selected = first..first.saturating_add(count.unwrap_or(store.len()));
             let (mut keys, mut followed, mut origins) = (Vec::new(), Vec::new(), Vec::new());
-            let mut live = None;
+            let mut live_take = None;
             for (place, slot) in store.in_order().enumerate() {
                 let origin = store.origin(slot);
-                if slot >= store.rehearsed() && live != Some(origin.take) {
-                    live = Some(origin.take);
+                if slot >= store.rehearsed() && live_take != Some(origin.take) {
+                    live_take = Some(origin.take);
                     names.push(format!("live {}", names.len() + 1));
                 }
-                if !wanted.contains(&place) {
+                if !selected.contains(&place) {
                     continue;
                 }
                 keys.extend_from_slice(&store.key(slot));
                 followed.extend_from_slice(store.followed(slot));
-                let take = if live.is_some() {
+                let take = if live_take.is_some() {
                     names.len() as u32 - 1
                 } else {
                     origin.take
@@ -196,7 +198,7 @@ impl PyMemory {
         ))
     }
 
-    /// Fills the memory, in place of all that it has, with what `moments` gave.
+    /// Replaces all moments by those from `moments`.
     fn restore(
         &self,
         py: Python<'_>,
@@ -222,8 +224,8 @@ impl PyMemory {
     }
 }
 
-/// Where a frame is, by the number of the take.
-fn placed((take, seconds, tempo, trust): (usize, f64, f64, f64)) -> Place {
+/// A place from Python's tuple.
+fn to_place((take, seconds, tempo, trust): (usize, f64, f64, f64)) -> Place {
     Place {
         take,
         seconds,
@@ -233,7 +235,7 @@ fn placed((take, seconds, tempo, trust): (usize, f64, f64, f64)) -> Place {
 }
 
 /// The parameters of a step, which must be finite.
-fn sayings<'a>(step: &'a Bound<'_, PyStepResult>) -> PyResult<&'a ModelRows> {
+fn finite_parameters<'a>(step: &'a Bound<'_, PyStepResult>) -> PyResult<&'a ModelRows> {
     let params = &step.get().params;
     if params.iter().flatten().all(|value| value.is_finite()) {
         return Ok(params);
@@ -241,13 +243,13 @@ fn sayings<'a>(step: &'a Bound<'_, PyStepResult>) -> PyResult<&'a ModelRows> {
     Err(raise(Kind::Shape, "params must be finite, given NaN or infinity"))
 }
 
-/// A row of what the follower says: take (-1: nowhere), seconds, tempo, trust.
-fn place(row: &[f64]) -> Option<Place> {
+/// A place from a row of take (-1: nowhere), seconds, tempo, trust.
+fn place_from_row(row: &[f64]) -> Option<Place> {
     let &[take, seconds, tempo, trust] = row else {
         return None;
     };
-    let known = take >= 0.0 && row.iter().all(|value| value.is_finite());
-    known.then_some(Place {
+    let is_known = take >= 0.0 && row.iter().all(|value| value.is_finite());
+    is_known.then_some(Place {
         take: take as usize,
         seconds,
         tempo,
@@ -269,12 +271,12 @@ fn frame<'py>(py: Python<'py>, forecast: &MixedForecast) -> PyResult<Frame<'py>>
 }
 
 /// T canonical frames (T, 22, 4).
-fn many(quats: &Bound<'_, PyAny>) -> PyResult<Vec<Rotations>> {
+fn take_poses(quats: &Bound<'_, PyAny>) -> PyResult<Vec<Rotations>> {
     let frames = quats.len().unwrap_or(0);
     poses(quats, &[frames, JOINT_COUNT, 4])
 }
 
-/// Canonical frames of the shape given, refused where a rotation is none.
+/// Canonical frames of this shape; raises if a rotation is far from unit length.
 fn poses(quats: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Vec<Rotations>> {
     let sizes: Vec<_> = shape.iter().copied().map(Some).collect();
     let values = shaped(quats, "canonical rotations", &sizes)?;
@@ -283,7 +285,7 @@ fn poses(quats: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Vec<Rotations>> 
     Ok(joints.as_chunks().0.to_vec())
 }
 
-/// What the model says in a frame.
+/// The model's parameters for a frame.
 fn model(params: Option<&Bound<'_, PyAny>>) -> PyResult<Option<ModelRows>> {
     let Some(params) = params else {
         return Ok(None);
@@ -295,7 +297,7 @@ fn model(params: Option<&Bound<'_, PyAny>>) -> PyResult<Option<ModelRows>> {
     Ok(Some(rows))
 }
 
-/// What the model says in each of so many frames.
+/// The model's parameters for each of `frames` frames.
 fn rows(params: &Bound<'_, PyAny>, frames: usize) -> PyResult<Vec<ModelRows>> {
     let values = shaped(
         params,

@@ -1,4 +1,4 @@
-//! The offline teacher's parameters and those of its causal twin.
+//! Bindings of the offline teacher and of its causal twin.
 
 use anticip_memory::{PARAMETER_COUNT, Teacher};
 use anticip_motion::twin::{CausalTwins, MOTION_DELAY_S};
@@ -9,7 +9,7 @@ use super::poses;
 use crate::motion::motion_error;
 use crate::shared::Shared;
 
-/// The teacher's parameters of a stream at several delays, from the past alone.
+/// The teacher's parameters of a stream at several delays, computed causally.
 #[pyclass(name = "CausalTwins", module = "pyanticip._core", frozen)]
 pub(crate) struct PyCausalTwins {
     inner: Shared<CausalTwins>,

@@ -1,4 +1,4 @@
-//! The canonical body, retargeting and the way back.
+//! Bindings of the canonical body and of retargeting to and from it.
 
 use anticip_geometry::Quat;
 use anticip_motion::{
@@ -16,7 +16,7 @@ const J: usize = canonical::JOINT_COUNT;
 /// Canonical rotations (T, 22, 4) and root (T, 3).
 type Frames<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
 
-/// Places (T, 22, 3) and turns (T, 22, 4) of source joints.
+/// Positions (T, 22, 3) and rotations (T, 22, 4) of source joints.
 type Observed<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray3<f64>>);
 
 fn skeleton(
@@ -53,7 +53,7 @@ fn skeleton(
     })
 }
 
-/// The map of one skeleton onto the canonical body.
+/// The mapping of one skeleton onto the canonical body.
 #[pyclass(name = "Retargeter", module = "pyanticip._core", frozen)]
 pub(crate) struct PyRetargeter {
     inner: Retargeter,

@@ -1,4 +1,4 @@
-//! The joints that few sensors do not measure, over whole clips.
+//! Completion of joints that few sensors do not measure, over whole clips.
 
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::{Completion, Trackers};
@@ -83,8 +83,8 @@ pub(crate) fn complete_body<'py>(
     mask: &Bound<'py, PyAny>,
     placed: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Completed<'py>> {
-    let given = doubles(quats, "quats", &[None, Some(JOINT_COUNT), Some(4)])?;
-    let frames = given.shape[0];
+    let array = doubles(quats, "quats", &[None, Some(JOINT_COUNT), Some(4)])?;
+    let frames = array.shape[0];
     let mask = doubles(mask, "mask", &[Some(JOINT_COUNT)])?.values;
     let mask: [bool; JOINT_COUNT] = std::array::from_fn(|j| mask[j] != 0.0);
     let placed = match placed {
@@ -93,7 +93,7 @@ pub(crate) fn complete_body<'py>(
     };
     let placed = placed.iter().enumerate();
     let placed = placed.fold(0_u32, |bits, (j, there)| bits | u32::from(*there != 0.0) << j);
-    let mut rotations = unit(&given.values, JOINT_COUNT, "quats")?;
+    let mut rotations = unit(&array.values, JOINT_COUNT, "quats")?;
     let confidence = py.detach(|| {
         let mut completion = match placed {
             0 => Completion::new(&mask),

@@ -1,4 +1,4 @@
-//! NumPy arrays to the motion crate's types and back.
+//! Conversion between NumPy arrays and the motion crate's types.
 
 use anticip_geometry::Quat;
 use numpy::ndarray::Dimension;
@@ -15,9 +15,9 @@ pub(crate) struct Doubles {
     pub(crate) values: Vec<f64>,
 }
 
-/// Reads any numeric array as doubles and checks its shape: `None` in `shape` is any length.
+/// Reads any numeric array as doubles and checks its shape; `None` in `shape` allows any length.
 pub(crate) fn doubles(value: &Bound<'_, PyAny>, what: &str, shape: &[Option<usize>]) -> PyResult<Doubles> {
-    let wanted = || {
+    let expected = || {
         let sizes: Vec<String> = shape
             .iter()
             .map(|s| s.map_or_else(|| "T".into(), |n| n.to_string()))
@@ -30,19 +30,20 @@ pub(crate) fn doubles(value: &Bound<'_, PyAny>, what: &str, shape: &[Option<usiz
         .map_err(|_| {
             raise(
                 Kind::Shape,
-                &format!("{what}: expected an array of numbers of shape {}", wanted()),
+                &format!("{what}: expected an array of numbers of shape {}", expected()),
             )
         })?;
     let array: PyReadonlyArrayDyn<'_, f64> = array.cast::<PyArrayDyn<f64>>()?.try_readonly()?;
-    let given = array.shape().to_vec();
-    let fits = given.len() == shape.len() && given.iter().zip(shape).all(|(g, s)| s.is_none_or(|s| s == *g));
+    let actual = array.shape().to_vec();
+    let fits =
+        actual.len() == shape.len() && actual.iter().zip(shape).all(|(g, s)| s.is_none_or(|s| s == *g));
     if !fits {
-        let message = format!("{what}: expected shape {}, got {given:?}", wanted());
+        let message = format!("{what}: expected shape {}, got {actual:?}", expected());
         return Err(raise(Kind::Shape, &message));
     }
     Ok(Doubles {
         values: array.as_slice()?.to_vec(),
-        shape: given,
+        shape: actual,
     })
 }
 
@@ -51,7 +52,7 @@ pub(crate) fn rows<const N: usize>(values: &[f64]) -> Vec<[f64; N]> {
     values.as_chunks::<N>().0.to_vec()
 }
 
-/// Unit quaternions from rows w, x, y, z. What is no rotation is refused with its place.
+/// Unit quaternions from rows w, x, y, z. Raises with the position of an invalid rotation.
 pub(crate) fn unit(values: &[f64], joints: usize, what: &str) -> PyResult<Vec<Quat>> {
     let (rows, _) = values.as_chunks::<4>();
     let checked = rows.iter().enumerate().map(|(i, row)| {
@@ -66,7 +67,7 @@ pub(crate) fn unit(values: &[f64], joints: usize, what: &str) -> PyResult<Vec<Qu
     checked.collect()
 }
 
-/// Refuses numbers that are not finite.
+/// Raises unless all values are finite.
 pub(crate) fn finite(values: &[f32], what: &str) -> PyResult<()> {
     if values.iter().all(|value| value.is_finite()) {
         return Ok(());
@@ -75,7 +76,7 @@ pub(crate) fn finite(values: &[f32], what: &str) -> PyResult<()> {
     Err(raise(Kind::Shape, &message))
 }
 
-/// Refuses what is far from a unit quaternion: running sums would keep what one such frame does to them.
+/// Raises if a quaternion is far from unit length: running sums would keep the effect of one such frame.
 pub(crate) fn about_unit<T: Copy + Into<f64>>(values: &[T], what: &str) -> PyResult<()> {
     let square = |&value: &T| -> f64 {
         let value: f64 = value.into();
@@ -91,38 +92,38 @@ pub(crate) fn about_unit<T: Copy + Into<f64>>(values: &[T], what: &str) -> PyRes
     Ok(())
 }
 
-/// The numbers of an array in C order, where they lie side by side: a slice alone may be of one in Fortran order.
+/// The numbers of a C-contiguous array; `as_slice` alone would accept Fortran order too.
 pub(crate) fn flat<'a, T: Element, D: Dimension>(array: &'a PyReadonlyArray<'_, T, D>) -> Option<&'a [T]> {
     array.as_slice().ok().filter(|_| array.is_c_contiguous())
 }
 
-/// Contiguous floats of any shape: the array itself where it is that already, a lookup and a copy otherwise.
-pub(crate) fn floats<'py>(given: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, f32>> {
-    if let Ok(array) = given.cast::<PyArrayDyn<f32>>() {
+/// Contiguous floats of any shape: the array itself if it is that already, otherwise a copy.
+pub(crate) fn floats<'py>(value: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, f32>> {
+    if let Ok(array) = value.cast::<PyArrayDyn<f32>>() {
         let array = array.try_readonly()?;
         if flat(&array).is_some() {
             return Ok(array);
         }
     }
-    let numpy = given.py().import("numpy")?;
-    let array = numpy.call_method1("require", (given, "float32", "CA"))?;
+    let numpy = value.py().import("numpy")?;
+    let array = numpy.call_method1("require", (value, "float32", "CA"))?;
     Ok(array.cast::<PyArrayDyn<f32>>()?.try_readonly()?)
 }
 
-/// An array of one type and so many dimensions; `expected` in words. It is read in steps of its type's size: what lies
-/// otherwise, as a field of packed records does, is refused.
+/// An array of one type and dimension; `expected` describes it. Arrays whose strides are not multiples of the
+/// item size, such as a field of packed records, are refused.
 pub(crate) fn exact<'py, T: Element, D: Dimension>(
-    given: &Bound<'py, PyAny>,
+    value: &Bound<'py, PyAny>,
     expected: &str,
 ) -> PyResult<PyReadonlyArray<'py, T, D>> {
-    let array = given.cast::<PyArray<T, D>>().ok();
+    let array = value.cast::<PyArray<T, D>>().ok();
     let array = array.filter(|array| array.is_aligned());
     let array = array.and_then(|array| array.try_readonly().ok());
     array.ok_or_else(|| raise(Kind::Shape, &format!("expected {expected}")))
 }
 
-/// Floats of this shape, of any numbers: None is any length.
-pub(crate) fn shaped(given: &Bound<'_, PyAny>, what: &str, shape: &[Option<usize>]) -> PyResult<Vec<f32>> {
+/// Floats of this shape, converted from any numbers; `None` allows any length.
+pub(crate) fn shaped(value: &Bound<'_, PyAny>, what: &str, shape: &[Option<usize>]) -> PyResult<Vec<f32>> {
     let wrong = |got: &str| {
         let sizes = shape
             .iter()
@@ -134,7 +135,7 @@ pub(crate) fn shaped(given: &Bound<'_, PyAny>, what: &str, shape: &[Option<usize
             &format!("{what}: expected numbers of shape ({expected}), got {got}"),
         )
     };
-    let array = floats(given).map_err(|_| wrong("something else"))?;
+    let array = floats(value).map_err(|_| wrong("something else"))?;
     let got = array.shape();
     if got.len() != shape.len() || got.iter().zip(shape).any(|(g, s)| s.is_some_and(|s| s != *g)) {
         return Err(wrong(&format!("{got:?}")));

@@ -1,4 +1,4 @@
-//! Several performers together.
+//! Bindings of the ensemble of several performers.
 
 use anticip_motion::Ensemble;
 use pyo3::prelude::*;
@@ -7,12 +7,12 @@ use super::front_output::PyFrontOutput;
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
 
-/// Products of everybody with everybody are kept.
+/// Limited because the products of all pairs are stored.
 const MOST: usize = 256;
 
 type Together = (f64, i64, f64, f64, f64, f64);
 
-/// How several performers stand to each other.
+/// Relations between several performers.
 #[pyclass(name = "Ensemble", module = "pyanticip._core", frozen)]
 pub(crate) struct PyEnsemble(Shared<Ensemble>);
 

@@ -13,12 +13,12 @@ use super::convert::{doubles, exact, flat};
 use super::motion_error;
 use crate::errors::{Kind, raise};
 
-/// Whether rows of some version of the features are as wide.
-pub(crate) fn row_width(width: usize) -> bool {
+/// Whether rows of some feature version have this width.
+pub(crate) fn is_row_width(width: usize) -> bool {
     [FEATURE_COUNT_V1, FEATURE_COUNT].contains(&width)
 }
 
-/// How wide rows may be for what reads so many columns of them, in words.
+/// The possible widths of rows for a model that reads this many columns, in words.
 pub(crate) fn row_widths(columns: usize) -> String {
     if columns > FEATURE_COUNT_V1 {
         FEATURE_COUNT.to_string()
@@ -40,7 +40,7 @@ pub(crate) fn py_body_kinematics<'py>(
         let message = format!("rows must be (T, {widths}) contiguous, got ({frames}, {width})");
         raise(Kind::Shape, &message)
     };
-    let flat = flat(&rows).filter(|_| row_width(width)).ok_or_else(wrong)?;
+    let flat = flat(&rows).filter(|_| is_row_width(width)).ok_or_else(wrong)?;
     let out: Vec<f32> = py.detach(|| {
         flat.chunks_exact(width)
             .filter_map(|row| row.first_chunk::<FEATURE_COUNT_V1>())

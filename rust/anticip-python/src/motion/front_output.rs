@@ -1,4 +1,4 @@
-//! What a front end gives when a datagram completes a frame.
+//! Output of a front end when a datagram completes a frame.
 
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::features::FEATURE_COUNT;
@@ -9,11 +9,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use super::convert::{about_unit, finite, shaped};
-use super::tempo::triple;
+use super::tempo::to_tuple;
 use crate::errors::{Kind, raise};
 
-/// The grid frames that one datagram completed. Arrays are made when they are first asked for: few of them are before a
-/// frame has left.
+/// The grid frames completed by one datagram. Arrays are created on first access, because few are used before
+/// a frame has been sent.
 #[pyclass(name = "FrontOutput", module = "pyanticip._core", frozen)]
 pub(crate) struct PyFrontOutput {
     pub(crate) out: FrontOutput,
@@ -31,7 +31,7 @@ impl PyFrontOutput {
     }
 }
 
-/// An array that everybody is handed, and nobody writes to.
+/// A read-only array that all callers share.
 fn shared<D: Dimension>(array: Bound<'_, PyArray<f32, D>>) -> Py<PyArray<f32, D>> {
     array.readwrite().make_nonwriteable();
     array.unbind()
@@ -39,7 +39,7 @@ fn shared<D: Dimension>(array: Bound<'_, PyArray<f32, D>>) -> Py<PyArray<f32, D>
 
 #[pymethods]
 impl PyFrontOutput {
-    /// A frame that another front end than the core's completed.
+    /// A frame completed by a front end written in Python.
     #[new]
     #[pyo3(signature = (features, poses, scalars, *, seq, reset = false, t_source_ns, t_local_ns, expected_ns, late_ns,
         root = [0.0; 3], activity = 1.0, tempo = (0.0, 0.0, 0.0), limbs = [0.0; 12], filled = 0,
@@ -183,7 +183,7 @@ impl PyFrontOutput {
 
     #[getter]
     fn tempo(&self) -> (f64, f64, f64) {
-        triple(self.out.tempo)
+        to_tuple(self.out.tempo)
     }
 
     #[getter]

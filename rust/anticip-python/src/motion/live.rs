@@ -1,4 +1,4 @@
-//! The live front end.
+//! Bindings of the live front end.
 
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::features::RATE;
@@ -11,7 +11,7 @@ use super::front_output::PyFrontOutput;
 use super::motion_error;
 use crate::shared::Shared;
 
-/// Bytes in, feature rows out.
+/// Datagrams in, feature rows out.
 #[pyclass(name = "LiveFront", module = "pyanticip._core", frozen)]
 pub(crate) struct PyLiveFront(pub(crate) Shared<LiveFront>);
 
@@ -68,9 +68,9 @@ impl PyLiveFront {
     }
 
     fn senders(&self, py: Python<'_>) -> Vec<(String, bool, u64, i64)> {
-        let told = |s: SenderState| (s.name, s.plays, s.frames, s.last_ns);
+        let to_tuple = |s: SenderState| (s.name, s.plays, s.frames, s.last_ns);
         let senders = self.0.with(py, |front| front.senders());
-        senders.into_iter().map(told).collect()
+        senders.into_iter().map(to_tuple).collect()
     }
 
     fn listen_to(&self, py: Python<'_>, sender: Option<&str>) -> bool {

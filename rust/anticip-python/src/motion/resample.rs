@@ -1,4 +1,4 @@
-//! Resampling onto a uniform grid, as a stream and for whole clips.
+//! Bindings of resampling to a uniform grid, as a stream and for whole clips.
 
 use anticip_geometry::Quat;
 use anticip_motion::{MAX_GAP, Pose, Resampler, check_size, features::RATE};
@@ -15,7 +15,7 @@ type Frames<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
 // The signature below states the default as a number.
 const _: () = assert!(MAX_GAP == 25);
 
-/// Frames as they come off the grid.
+/// Grid frames as they are completed.
 #[derive(Default)]
 struct Collected {
     quats: Vec<f32>,
@@ -38,14 +38,14 @@ impl Collected {
     }
 }
 
-/// The grid, and room for two poses.
+/// The grid, and buffers for two poses.
 struct Stream {
     grid: Resampler,
     pose: Pose,
     scratch: Pose,
 }
 
-/// Puts timed poses on a uniform grid as they come.
+/// Resamples timed poses to a uniform grid as they arrive.
 #[pyclass(name = "Resampler", module = "pyanticip._core", frozen)]
 pub(crate) struct PyResampler {
     joints: usize,
@@ -97,10 +97,10 @@ pub(crate) fn resample<'py>(
     rate_in: f64,
     rate_out: f64,
 ) -> PyResult<Frames<'py>> {
-    let given = doubles(quats, "quats", &[None, None, Some(4)])?;
-    let (frames, joints) = (given.shape[0], given.shape[1]);
+    let array = doubles(quats, "quats", &[None, None, Some(4)])?;
+    let (frames, joints) = (array.shape[0], array.shape[1]);
     let root = doubles(root, "root", &[Some(frames), Some(3)])?.values;
-    let poses = unit(&given.values, joints, "quats")?;
+    let poses = unit(&array.values, joints, "quats")?;
     let root: Vec<[f64; 3]> = rows(&root);
     let out = py.detach(|| -> Result<Collected, anticip_motion::MotionError> {
         let mut resampler = Resampler::new(joints, rate_out, None)?;

@@ -1,4 +1,4 @@
-//! The tempo that a body keeps.
+//! Bindings of the tempo tracker.
 
 use anticip_motion::{FEATURE_COUNT_V1, Tempo, TempoTracker};
 use numpy::ndarray::Ix2;
@@ -6,16 +6,16 @@ use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use super::convert::{exact, flat};
-use super::features::{row_width, row_widths};
+use super::features::{is_row_width, row_widths};
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
 
-/// Beats a minute, phase, trust.
-pub(super) fn triple(tempo: Tempo) -> (f64, f64, f64) {
+/// Beats per minute, phase, trust.
+pub(super) fn to_tuple(tempo: Tempo) -> (f64, f64, f64) {
     (tempo.bpm, tempo.phase, tempo.trust)
 }
 
-/// Follows the beat of feature rows.
+/// Tracks the beat in feature rows.
 #[pyclass(name = "TempoTracker", module = "pyanticip._core", frozen)]
 pub(crate) struct PyTempoTracker(Shared<TempoTracker>);
 
@@ -33,7 +33,7 @@ impl PyTempoTracker {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let rows = exact::<f32, Ix2>(rows, "feature rows (T, columns) of float32")?;
         let (frames, width) = (rows.shape()[0], rows.shape()[1]);
-        let flat = flat(&rows).filter(|_| row_width(width)).ok_or_else(|| {
+        let flat = flat(&rows).filter(|_| is_row_width(width)).ok_or_else(|| {
             let widths = row_widths(FEATURE_COUNT_V1);
             let message = format!("rows must be (T, {widths}) contiguous, got ({frames}, {width})");
             raise(Kind::Shape, &message)

@@ -1,4 +1,4 @@
-//! OSC bundles of frames.
+//! Bindings of OSC bundles with a fixed layout.
 
 use anticip_wire::bundle::{Bundle, Place};
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 use crate::errors::{Kind, raise};
 use crate::shared::Shared;
 
-/// A bundle that is laid out once.
+/// A bundle with a fixed layout.
 #[pyclass(name = "OscBundle", module = "pyanticip._core", frozen)]
 pub(crate) struct PyBundle(Shared<Bundle>);
 

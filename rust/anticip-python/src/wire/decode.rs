@@ -59,11 +59,11 @@ pub(crate) fn recognise(datagram: &[u8]) -> Option<&'static str> {
     anticip_wire::recognise(datagram)
 }
 
-/// One sender's datagrams of any protocol.
+/// Decodes one sender's datagrams of any protocol.
 #[pyclass(name = "Decoder", module = "pyanticip._core", frozen)]
 pub(crate) struct Decoder(Shared<Box<dyn anticip_wire::Source>>);
 
-/// An update that was told, kept until it becomes a dictionary.
+/// An update, stored until it is converted to a dictionary.
 enum DecodedUpdate {
     Skeleton(SkeletonUpdate),
     Frame(PoseUpdate),
@@ -75,26 +75,26 @@ impl Decoder {
     #[new]
     #[pyo3(signature = (protocol, /))]
     fn new(protocol: &str) -> PyResult<Self> {
-        let found = PROTOCOLS.iter().find(|known| known.name == protocol);
+        let protocol_found = PROTOCOLS.iter().find(|registered| registered.name == protocol);
         let names = || PROTOCOLS.map(|known| known.name).join(", ");
         let message = || format!("protocol: expected one of {}, got {protocol:?}", names());
-        let known = found.ok_or_else(|| raise(Kind::Value, &message()))?;
+        let known = protocol_found.ok_or_else(|| raise(Kind::Value, &message()))?;
         Ok(Self(Shared::new((known.open)())))
     }
 
     #[pyo3(signature = (datagram, /))]
     fn feed<'py>(&self, py: Python<'py>, datagram: &[u8]) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let decoded = self.0.with(py, |source| {
-            let mut found = Vec::new();
+            let mut protocol_found = Vec::new();
             let decoded = source.decode(datagram, &mut |update| {
-                found.push(match update {
+                protocol_found.push(match update {
                     Update::Skeleton(update) => DecodedUpdate::Skeleton(update.clone()),
                     Update::Frame(update) => DecodedUpdate::Frame(update.clone()),
                     Update::Trackers(update) => DecodedUpdate::Trackers(update.clone()),
                     Update::Past(_) => return,
                 });
             });
-            decoded.map(|()| found)
+            decoded.map(|()| protocol_found)
         });
         let as_dict = |update: &DecodedUpdate| match update {
             DecodedUpdate::Skeleton(update) => skeleton(py, update),

@@ -10,7 +10,7 @@ use anticip_wire::{
 
 const IDENTITY: [f32; 4] = [1.0, 0.0, 0.0, 0.0];
 
-/// A skeleton of these lists; the encoders check that they fit.
+/// A skeleton from these lists; the encoders check that they fit.
 fn skeleton(
     names: Vec<String>,
     parents: Vec<i32>,
@@ -32,7 +32,7 @@ fn skeleton(
     })
 }
 
-/// A pose of these lists.
+/// A pose from these lists.
 fn pose(
     quats: &Bound<'_, PyAny>,
     positions: &Bound<'_, PyAny>,
@@ -166,7 +166,7 @@ pub(crate) fn encode_vrchat_frame<'py>(
     quats: &Bound<'py, PyAny>,
     positions: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let told = pose(quats, positions, None)?
+    let update = pose(quats, positions, None)?
         .joints
         .into_iter()
         .map(|joint| Tracker {
@@ -175,7 +175,7 @@ pub(crate) fn encode_vrchat_frame<'py>(
             position: Some(joint.position),
         });
     let mut out = Vec::new();
-    vrchat::encode_frame(&told.collect::<Vec<_>>(), &mut out).map_err(error)?;
+    vrchat::encode_frame(&update.collect::<Vec<_>>(), &mut out).map_err(error)?;
     Ok(PyBytes::new(py, &out))
 }
 
