@@ -105,10 +105,10 @@ impl Channel {
         self.presence.restart();
     }
 
-    /// Eases from `heard`, the values last sent, into the next output, whether frame or silence.
-    pub fn resume(&mut self, heard: &[f64]) {
-        self.out.copy_from_slice(heard);
-        self.mode_fade.start(heard);
+    /// Eases from `last_sent`, the last output that was sent, into the next output, whether frame or silence.
+    pub fn resume(&mut self, last_sent: &[f64]) {
+        self.out.copy_from_slice(last_sent);
+        self.mode_fade.start(last_sent);
     }
 
     /// Changes the mode, easing from the current output.

@@ -181,10 +181,10 @@ impl Desk {
         self.channels().for_each(Channel::restart);
     }
 
-    /// Eases from `heard`, the values last sent (recent outputs were not), for the eight and the extra
+    /// Eases from `last_sent`, because later outputs were not sent, for the eight and the extra
     /// outputs.
-    pub fn resume(&mut self, heard: &Parameters, extras: &[f64]) {
-        self.main.resume(heard);
+    pub fn resume(&mut self, last_sent: &Parameters, extras: &[f64]) {
+        self.main.resume(last_sent);
         if let Some(channel) = self.extra.as_mut().filter(|c| c.out().len() == extras.len()) {
             channel.resume(extras);
         }

@@ -13,7 +13,7 @@ pub const BIN_MS: f64 = 20.0;
 pub const LOUDNESS: usize = 1;
 /// Index of brightness among the parameters.
 pub(crate) const BRIGHTNESS: usize = 2;
-/// The parameters when there is no performer: silent, centred, dry.
+/// The parameters when there is no performer: silent and centred.
 pub const NEUTRAL: Parameters = [0.5, 0.0, 0.5, 0.0, 0.0, 0.5, 0.5, 0.0];
 
 /// One value per parameter.

@@ -11,9 +11,9 @@ const AVERAGE_S: f32 = 4.0;
 const PRIOR_S: f32 = 1.0;
 /// Means over sixteen dances, walks and martial arts.
 const USUAL: [f32; TRAITS] = [0.65, 0.62, 0.53, 0.27, 0.45];
-/// Standard deviation of each trait between clips.
+/// Typical deviation of one clip from them; the unit of the weights below.
 const SPREAD: [f32; TRAITS] = [0.15, 0.14, 0.17, 0.1, 0.11];
-/// Octaves by which a deviation of one spread in each trait shifts the resonances.
+/// Octaves by which a deviation of one `SPREAD` in each trait shifts the resonances.
 const OCTAVE_WEIGHTS: [f32; TRAITS] = [0.54, -0.51, -0.19, 0.16, -0.17];
 /// dB by which it lifts each of the three resonances.
 const LIFT_WEIGHTS: [[f32; TRAITS]; 3] = [

@@ -103,7 +103,7 @@ fn what_was_not_heard_is_eased_over_from_what_was() {
         }
         assert_near(before, goal);
         assert_near(desk.extras()[0], extra);
-        // A freeze holds the values that were heard.
+        // A freeze holds the values last sent.
         desk.resume(&[0.2; PARAMETER_COUNT], &[]);
         desk.set_mode(Mode::Frozen);
         assert_near(next(&mut desk), 0.2);

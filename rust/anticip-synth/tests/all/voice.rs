@@ -273,8 +273,8 @@ fn sides(preset: &str, params: [f32; 8], limb: usize, stroke: f32) -> [f32; 2] {
 #[test]
 fn each_half_of_the_body_plays_its_voice_and_each_limb_its_drum() {
     for (limb, side) in [(0, 0), (1, 1), (2, 0), (3, 1)] {
-        let heard = sides("duo", CALM, limb, 0.0);
-        assert!(heard[side] > heard[1 - side] + 6.0, "duo {limb}: {heard:?}");
+        let levels = sides("duo", CALM, limb, 0.0);
+        assert!(levels[side] > levels[1 - side] + 6.0, "duo {limb}: {levels:?}");
         let (struck, resting) = (sides("limbs", CALM, limb, 0.8), sides("limbs", CALM, limb, 0.0));
         assert!(struck[side] > struck[1 - side], "limbs {limb}: {struck:?}");
         assert!(struck[side] > resting[side] + 40.0, "limbs {limb}: {resting:?}");
@@ -310,9 +310,9 @@ fn the_two_of_the_duo_are_about_as_loud_as_each_other_on_every_note() {
             let mut params = CALM;
             (params[0], params[2]) = (pitch, brightness);
             for side in 0..2 {
-                let heard = sides("duo", params, side, 0.0)[side];
-                lowest[side] = lowest[side].min(heard);
-                highest[side] = highest[side].max(heard);
+                let levels = sides("duo", params, side, 0.0)[side];
+                lowest[side] = lowest[side].min(levels);
+                highest[side] = highest[side].max(levels);
             }
         }
     }
@@ -328,8 +328,8 @@ fn the_drums_are_about_as_loud_at_every_pitch() {
         let mut block = vec![0.0; 2 * 5 * 48_000];
         voice.render(&mut block).unwrap();
         // Differences, because the ear is less sensitive to low frequencies.
-        let heard = block.windows(3).map(|x| (x[2] - x[0]).powi(2)).sum::<f32>();
-        10.0 * heard.log10()
+        let difference = block.windows(3).map(|x| (x[2] - x[0]).powi(2)).sum::<f32>();
+        10.0 * difference.log10()
     };
     let levels = [0.05, 0.35, 0.65, 0.95].map(level);
     let highest = levels.iter().fold(-99.0_f32, |a, b| a.max(*b));
