@@ -181,8 +181,7 @@ impl Desk {
         self.channels().for_each(Channel::restart);
     }
 
-    /// Eases from `last_sent`, because later outputs were not sent, for the eight and the extra
-    /// outputs.
+    /// Eases the eight from `last_sent`, and the extra outputs from `extras`; later outputs were not sent.
     pub fn resume(&mut self, last_sent: &Parameters, extras: &[f64]) {
         self.main.resume(last_sent);
         if let Some(channel) = self.extra.as_mut().filter(|c| c.out().len() == extras.len()) {

@@ -76,7 +76,7 @@ impl Mixing {
     }
 
     /// The truth about frame `frame` of the take: every expert is charged its error, effective from the next
-    /// [`Mixing::weigh`].
+    /// [`Mixing::update_weights`].
     pub(crate) fn score(&mut self, frame: usize, truth: &[f64; PARAMETER_COUNT]) {
         let decay = 0.5_f64.powf(1.0 / HALF_LIFE);
         for (h, ahead) in HORIZONS.into_iter().enumerate() {

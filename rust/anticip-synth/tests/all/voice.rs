@@ -310,9 +310,9 @@ fn the_two_of_the_duo_are_about_as_loud_as_each_other_on_every_note() {
             let mut params = CALM;
             (params[0], params[2]) = (pitch, brightness);
             for side in 0..2 {
-                let levels = sides("duo", params, side, 0.0)[side];
-                lowest[side] = lowest[side].min(levels);
-                highest[side] = highest[side].max(levels);
+                let level = sides("duo", params, side, 0.0)[side];
+                lowest[side] = lowest[side].min(level);
+                highest[side] = highest[side].max(level);
             }
         }
     }
