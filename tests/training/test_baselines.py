@@ -11,7 +11,14 @@ from training.data.examples import plain
 from training.evaluate.baselines import DELAYS_MS, SETTINGS, Baselines, Twins, simple
 from training.report.statistics import resampled_within
 from training.tasks.motion import scores
-from training.tasks.motion.baselines import ParameterBaselines, Setting, extrapolate, judged, predict, tune
+from training.tasks.motion.baselines import (
+    ParameterBaselines,
+    Setting,
+    evaluated_frames,
+    extrapolate,
+    predict,
+    tune,
+)
 from training.tasks.motion.scores import measure
 from training.teacher.filters import causal_twin
 from training.teacher.kinematic_targets import EDGE
@@ -62,7 +69,7 @@ def test_errors_are_means_over_subjects_not_over_frames(example_of):
 
     errors = measure([long, short], off)
     np.testing.assert_allclose(errors.mean(), 0.2, atol=1e-5)
-    assert judged(120, 20) == slice(EDGE, 120 - EDGE - 20)
+    assert evaluated_frames(120, 20) == slice(EDGE, 120 - EDGE - 20)
 
 
 @pytest.mark.parametrize("chunk", [1, 37, 400])

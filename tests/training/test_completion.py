@@ -19,7 +19,7 @@ from training.data.examples import at_rate
 from training.evaluate import sensors
 from training.evaluate.takes import KINDS
 from training.run.averaged import train_averaged
-from training.tasks.completion.fit import WINDOW, crossed, fit, in_the_world, windowed
+from training.tasks.completion.fit import WINDOW, draw_window, fit, in_the_world, swap_upper_bodies
 from training.tasks.completion.net import JOINTS, CompletionNet, joint_positions, matrices, nearest
 from training.tasks.completion.teacher import parameters
 from training.tasks.options import CompletionOptions
@@ -98,7 +98,7 @@ def test_arms_are_crossed_with_somebody_elses_only_where_both_legs_are_measured(
     mask[:30, [0, 16, 20]] = 1.0
     mask[30:, [0, 16]] = 1.0
     known = (torch.rand(60, JOINTS) < 0.5).float()
-    made, told = crossed(quats, mask, known)
+    made, told = swap_upper_bodies(quats, mask, known)
     other = (made != quats).flatten(2).any(-1).any(-1)
     assert 0 < other[:30].sum() < 30
     assert not other[30:].any()
@@ -118,7 +118,7 @@ def test_a_window_is_a_piece_of_the_clip_sometimes_slower_or_faster() -> None:
     clip = np.zeros((len(angle), JOINTS, 4), np.float32)
     clip[..., 0], clip[..., 1] = np.cos(angle / 2)[:, None], np.sin(angle / 2)[:, None]
     rng = np.random.default_rng(0)
-    found = np.array([windowed(clip, rng)[:, 3] for _ in range(90)])
+    found = np.array([draw_window(clip, rng)[:, 3] for _ in range(90)])
     angles = 2.0 * np.arctan2(found[..., 1], found[..., 0])
     speeds = np.diff(angles) / 0.02
     np.testing.assert_allclose(speeds, speeds[:, :1].repeat(WINDOW - 1, 1), atol=2e-3)
@@ -128,7 +128,7 @@ def test_a_window_is_a_piece_of_the_clip_sometimes_slower_or_faster() -> None:
     # They begin anywhere, and end where the clip does.
     assert angles[:, 0].min() < 0.1 * angle[-1]
     assert 0.95 * angle[-1] < angles.max() <= angle[-1]
-    short = windowed(clip[:10], rng)
+    short = draw_window(clip[:10], rng)
     assert short[20:] == pytest.approx(clip[9:10].repeat(WINDOW - 20, 0), abs=1e-3), (
         "what is too short, holds"
     )
@@ -222,13 +222,13 @@ def test_what_ridge_is_taught_is_the_body_without_its_heading_and_goes_back() ->
     same = np.abs((sensors._local(world) * quats).sum(-1))
     np.testing.assert_allclose(same, 1.0, atol=1e-9)
     turned, facing = sensors._turned(world, mask)
-    columns = sensors._facing(world, mask)
+    columns = sensors._without_heading(world, mask)
     np.testing.assert_allclose(np.abs((sensors._of_columns(columns) * turned).sum(-1)), 1.0, atol=1e-6)
     about = np.broadcast_to(facing[:, None], turned.shape)
     np.testing.assert_allclose(np.abs((multiply(about, turned) * world).sum(-1)), 1.0, atol=1e-9)
     # Another heading of all is none.
     all_round = in_the_world(yaw(quats, np.zeros((60, 3)), 1.3)[0])
-    np.testing.assert_allclose(sensors._facing(all_round, mask), columns, atol=1e-6)
+    np.testing.assert_allclose(sensors._without_heading(all_round, mask), columns, atol=1e-6)
     past = sensors._past(columns).reshape(60, len(sensors.PAST), JOINTS, 6)
     for n, back in enumerate((0, 2, 5, 10, 25)):
         np.testing.assert_array_equal(past[40, n], columns[40 - back])

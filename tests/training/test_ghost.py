@@ -21,7 +21,7 @@ from training.data.examples import at_rate
 from training.evaluate import ghost as judge
 from training.tasks.ghost import windows as bank
 from training.tasks.ghost.fit import fit
-from training.tasks.ghost.windows import OBSERVED, TARGET, Windows, every, mirrored, whole
+from training.tasks.ghost.windows import OBSERVED, TARGET, Windows, every, mirrored, world_positions
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_what_is_trained_is_what_is_drawn(clips) -> None:
 def test_the_frames_of_a_suit_at_60_hz_are_enough(clips) -> None:
     """Two of five have no pose there, and the monitor is told every second one, or third."""
     piece, ghost, other = clips[0], Ghost(), Ghost()
-    places = whole(piece)[0].numpy()
+    places = world_positions(piece)[0].numpy()
     off = []
     for n in range(0, 120):
         told = ghost.hear(n, piece.quats[n], piece.root[n]) if n % 5 in (0, 2) else None
@@ -60,7 +60,7 @@ def test_the_frames_of_a_suit_at_60_hz_are_enough(clips) -> None:
 
 def test_it_is_nearer_than_where_the_body_stands_and_its_bones_are_kept(clips) -> None:
     piece = clips[0]
-    places = whole(piece)[0].numpy()
+    places = world_positions(piece)[0].numpy()
     said = played(piece)
     for step in (4, 9):
         at = np.arange(OBSERVED, len(said) - TARGET)
@@ -102,11 +102,11 @@ def test_after_a_gap_it_begins_anew(clips) -> None:
     said = ghost.hear(80, piece.quats[80], piece.root[80])
     assert (said == other.hear(80, piece.quats[80], piece.root[80])).all()
     # Who was seen once stands.
-    assert np.abs(said[4] - whole(piece)[0][80].numpy()).max() < 0.25
+    assert np.abs(said[4] - world_positions(piece)[0][80].numpy()).max() < 0.25
 
 
 def test_windows_are_what_they_are_drawn_from(clips, monkeypatch) -> None:
-    for name, value in {"WARP": 1.0, "SWAPPED": 0.0, "SLID": 0.0}.items():
+    for name, value in {"WARP": 1.0, "SWAP_SHARE": 0.0, "SLIDE_SHARE": 0.0}.items():
         monkeypatch.setattr(bank, name, value)
     drawn = Windows(clips[:1], ["somebody"], 0).batch(64)
     own = every(clips[0])
@@ -137,7 +137,7 @@ def test_clips_that_are_too_short_are_named(clips, monkeypatch) -> None:
             return self.short
 
     monkeypatch.setattr(judge, "Takes", Takes)
-    monkeypatch.setattr(judge, "_LEARNED", 500)
+    monkeypatch.setattr(judge, "_RIDGE_WINDOWS", 500)
     with pytest.raises(FormatError, match=r"set: no test clip is as long as 39 frames \(0.78 s\)"):
         judge.evaluate(Path("set"), "test")
 
@@ -161,7 +161,7 @@ def test_it_learns_and_rivals_are_judged_beside_it(clips, tmp_path, monkeypatch)
 
 def test_the_command_says_all_of_it_by_kind_of_movement(data_dir, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
-    monkeypatch.setattr(judge, "_LEARNED", 4000)
+    monkeypatch.setattr(judge, "_RIDGE_WINDOWS", 4000)
     takes = tmp_path / "takes"
     takes.mkdir()
     walks = ("02_01.bvh", "08_01.bvh", "06_01.bvh", "35.asf", "35_01.amc", "35_08.amc")

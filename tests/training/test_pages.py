@@ -62,7 +62,7 @@ def test_where_no_bar_can_be_drawn_there_is_a_line_each_minute(monkeypatch):
     with bars(console) as say:
         say("GRU", 1, 1000)
         assert console.file.getvalue() == ""
-        monkeypatch.setattr(tables, "MINUTE", 0.0)
+        monkeypatch.setattr(tables, "LINE_INTERVAL_S", 0.0)
         say("GRU", 2, 1000)
         assert console.file.getvalue() == "GRU: 2 of 1000\n"
 

@@ -1,1 +1,1 @@
-"""Motion to train on: which takes there are, what is seen and taught of them, and ways to vary them."""
+"""Training data: finding takes, preparing sets, windows and batches, augmentation and corruption."""

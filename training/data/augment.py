@@ -1,4 +1,4 @@
-"""Changes of a canonical clip that leave it a movement someone could make; the teacher is asked again."""
+"""Augmentations that turn a canonical clip into another plausible movement; its targets are computed anew."""
 
 from typing import Final
 
@@ -11,15 +11,17 @@ from training.teacher.kinematics import MIRROR, PARENTS
 
 Array = NDArray[np.float64]
 
-SLOWEST: Final = 0.8
-FASTEST: Final = 1.25
+MIN_SPEED: Final = 0.8
+"""Slowest playback speed of :func:`time_warp`, as a factor."""
+MAX_SPEED: Final = 1.25
+"""Fastest playback speed of :func:`time_warp`, as a factor."""
 
 UPPER_BODY: Final = slice(1, 14)
 """Joints of spine, head and arms."""
 
 
 def mirror(quats: NDArray[np.floating], root: NDArray[np.floating]) -> tuple[Array, Array]:
-    """Left and right exchanged by reflection in x = 0: (T, 22, 4) and (T, 3) to the same shapes.
+    """Exchange left and right by reflection in x = 0: (T, 22, 4) and (T, 3) to the same shapes.
 
     A rotation (w, x, y, z) reflected in x = 0 is (w, x, -y, -z).
     """
@@ -28,7 +30,7 @@ def mirror(quats: NDArray[np.floating], root: NDArray[np.floating]) -> tuple[Arr
 
 
 def yaw(quats: NDArray[np.floating], root: NDArray[np.floating], angle: float) -> tuple[Array, Array]:
-    """The clip turned about the vertical by ``angle`` radians: hips and root change, the rest does not."""
+    """Turn the clip about the vertical by ``angle`` radians; only the hips and the root change."""
     turned = np.array(quats, dtype=np.float64)
     turn = np.array([np.cos(angle / 2.0), 0.0, np.sin(angle / 2.0), 0.0])
     turned[:, 0] = multiply(np.broadcast_to(turn, turned[:, 0].shape), turned[:, 0])
@@ -52,15 +54,15 @@ def _slerp(a: Array, b: Array, t: Array) -> Array:
 
 
 def resample_at(
-    quats: NDArray[np.floating], root: NDArray[np.floating], where: NDArray[np.floating]
+    quats: NDArray[np.floating], root: NDArray[np.floating], at: NDArray[np.floating]
 ) -> tuple[Array, Array]:
-    """The clip at fractional frames ``where`` (N,), each from 0 to T - 1: slerp, and linear for the root."""
+    """Sample the clip at fractional frames ``at`` (N,) from 0 to T - 1: slerp, linear for the root."""
     q, r = np.asarray(quats, dtype=np.float64), np.asarray(root, dtype=np.float64)
-    low = np.clip(np.floor(where).astype(np.int64), 0, max(len(q) - 2, 0))
+    low = np.clip(np.floor(at).astype(np.int64), 0, max(len(q) - 2, 0))
     high = np.minimum(low + 1, len(q) - 1)
-    part = np.clip(where - low, 0.0, 1.0)
-    turned = _slerp(q[low], q[high], part[:, None, None])
-    return turned, r[low] + (r[high] - r[low]) * part[:, None]
+    weight = np.clip(at - low, 0.0, 1.0)
+    rotated = _slerp(q[low], q[high], weight[:, None, None])
+    return rotated, r[low] + (r[high] - r[low]) * weight[:, None]
 
 
 def time_warp(
@@ -71,43 +73,43 @@ def time_warp(
     *,
     hold: bool = False,
 ) -> tuple[Array, Array]:
-    """The clip at 50 Hz, played at a smoothly changing speed between 0.8 and 1.25 times its own.
+    """Resample the clip to 50 Hz, played at a smoothly changing 0.8 to 1.25 times its speed.
 
     The logarithm of the speed is a constant plus a slow sinusoid (period 2 to 8 s), kept inside the bounds.
-    With ``hold`` the movement also stops once, for 0.4 to 2 s, slowing down and starting again within 0.2 s.
+    With ``hold`` the movement also stops once, for 0.4 to 2 s, with ramps of 0.2 s on either side.
 
     Args:
-        quats: (T, 22, 4) at the rate it was recorded, so that one interpolation does both.
+        quats: (T, 22, 4) at the recorded rate, so that one interpolation both warps and resamples.
         root: (T, 3) metres.
-        rate: frames per second of the two.
-        rng: where the speed is drawn from.
+        rate: frames per second of ``quats`` and ``root``.
+        rng: source of the speed.
         hold: whether the movement stops once.
     """
     frames = len(quats)
-    room = np.log(FASTEST)
-    base = rng.uniform(-0.7, 0.7) * room
-    swing = rng.uniform(0.0, 1.0) * (room - abs(base))
+    bound = np.log(MAX_SPEED)
+    base = rng.uniform(-0.7, 0.7) * bound
+    swing = rng.uniform(0.0, 1.0) * (bound - abs(base))
     period = rng.uniform(100.0, 400.0)
     phase = rng.uniform(0.0, 2.0 * np.pi)
     step = rate / RATE
-    count = np.arange(int(np.ceil(frames / (SLOWEST * step))) + 2)
-    speed = step * np.exp(base + swing * np.sin(2.0 * np.pi * count / period + phase))
+    index = np.arange(int(np.ceil(frames / (MIN_SPEED * step))) + 2)
+    speed = step * np.exp(base + swing * np.sin(2.0 * np.pi * index / period + phase))
     if hold:
-        length, ramp = int(rng.integers(20, 100)), 10
-        gate = np.pad(np.zeros(length), 2 * ramp, constant_values=1.0)
+        hold_frames, ramp = int(rng.integers(20, 100)), 10
+        gate = np.pad(np.zeros(hold_frames), 2 * ramp, constant_values=1.0)
         gate = np.convolve(gate, np.hanning(ramp + 2)[1:-1] / np.hanning(ramp + 2).sum(), mode="valid")
         start = int(rng.integers(0, len(speed)))
-        stopped = np.ones(len(speed) + len(gate))
-        stopped[start : start + len(gate)] = gate
-        speed = np.concatenate([speed, speed[-1:].repeat(len(gate))]) * stopped
-    where = np.concatenate([[0.0], np.cumsum(speed[:-1])])
-    return resample_at(quats, root, where[where <= frames - 1])
+        slowdown = np.ones(len(speed) + len(gate))
+        slowdown[start : start + len(gate)] = gate
+        speed = np.concatenate([speed, speed[-1:].repeat(len(gate))]) * slowdown
+    at = np.concatenate([[0.0], np.cumsum(speed[:-1])])
+    return resample_at(quats, root, at[at <= frames - 1])
 
 
 def without(quats: NDArray[np.floating], joint: int) -> Array:
-    """The clip (T, 22, 4) of a suit without a joint: identity there, its children take its rotation over.
+    """Remove a joint from a clip (T, 22, 4): it becomes the identity, its children take its rotation over.
 
-    Every other joint keeps its rotation in the room, as retargeting does it.
+    Every other joint keeps its global rotation, as in retargeting.
     """
     turned = np.array(quats, dtype=np.float64)
     for child, parent in enumerate(PARENTS):
@@ -118,12 +120,12 @@ def without(quats: NDArray[np.floating], joint: int) -> Array:
 
 
 def posture(quats: NDArray[np.floating], spread: float, rng: np.random.Generator) -> Array:
-    """The clip (T, 22, 4) by someone who holds every joint but the hips a little differently, all the time.
+    """Add a constant random rotation to every joint of a clip (T, 22, 4) but the hips: another posture.
 
     Args:
         quats: canonical rotations.
-        spread: standard deviation of the constant turn about each axis, radians.
-        rng: where the turns are drawn from.
+        spread: standard deviation of the rotation about each axis, radians.
+        rng: source of the rotations.
     """
     turned = np.array(quats, dtype=np.float64)
     turns = from_vectors(rng.normal(0.0, spread, (turned.shape[1], 3)))
@@ -132,9 +134,9 @@ def posture(quats: NDArray[np.floating], spread: float, rng: np.random.Generator
 
 
 def exaggerate(quats: NDArray[np.floating], factor: float) -> Array:
-    """The clip (T, 22, 4) with every joint's swing about its mean rotation made ``factor`` times as wide.
+    """Scale every joint's rotation away from its mean rotation by ``factor``; (T, 22, 4) in and out.
 
-    The hips keep their rotation: a turn on the spot has no mean to swing about.
+    The hips are left alone: a turn on the spot has no meaningful mean rotation.
     """
     turned = np.array(quats, dtype=np.float64)
     body = turned[:, 1:]
@@ -142,19 +144,19 @@ def exaggerate(quats: NDArray[np.floating], factor: float) -> Array:
     mean = body.mean(axis=0)
     mean /= np.maximum(np.linalg.norm(mean, axis=-1, keepdims=True), 1e-9)
     mean = np.broadcast_to(mean, body.shape)
-    away = multiply(mean * np.array([1.0, -1.0, -1.0, -1.0]), body)
-    away = np.where(away[..., :1] < 0.0, -away, away)
-    sine = np.linalg.norm(away[..., 1:], axis=-1, keepdims=True)
-    angle = 2.0 * np.arctan2(sine, away[..., :1])
-    axis = away[..., 1:] / np.maximum(sine, 1e-12)
-    # Past half a turn a wider swing would come round from the other side.
-    wider = np.minimum(angle * factor, np.maximum(angle, 0.95 * np.pi))
-    turned[:, 1:] = multiply(mean, from_vectors(axis * wider))
+    deviation = multiply(mean * np.array([1.0, -1.0, -1.0, -1.0]), body)
+    deviation = np.where(deviation[..., :1] < 0.0, -deviation, deviation)
+    sine = np.linalg.norm(deviation[..., 1:], axis=-1, keepdims=True)
+    angle = 2.0 * np.arctan2(sine, deviation[..., :1])
+    axis = deviation[..., 1:] / np.maximum(sine, 1e-12)
+    # Beyond half a turn, a larger angle would wrap around.
+    scaled = np.minimum(angle * factor, np.maximum(angle, 0.95 * np.pi))
+    turned[:, 1:] = multiply(mean, from_vectors(axis * scaled))
     return turned
 
 
 def tilt(quats: NDArray[np.floating], vector: NDArray[np.floating]) -> Array:
-    """The clip (T, 22, 4) with the whole body leant by a constant rotation vector (3,), radians."""
+    """Rotate the whole body of a clip (T, 22, 4) by a constant rotation vector (3,), radians."""
     turned = np.array(quats, dtype=np.float64)
     turn = from_vectors(np.asarray(vector, dtype=np.float64))
     turned[:, 0] = multiply(np.broadcast_to(turn, turned[:, 0].shape), turned[:, 0])
@@ -162,7 +164,7 @@ def tilt(quats: NDArray[np.floating], vector: NDArray[np.floating]) -> Array:
 
 
 def upper_body_of(quats: NDArray[np.floating], other: NDArray[np.floating]) -> Array:
-    """Hips and legs of one clip, spine, head and arms of the other (T, 22, 4), as long as the shorter."""
+    """Combine hips and legs of one clip with spine, head and arms of ``other``; as long as the shorter."""
     frames = min(len(quats), len(other))
     mixed = np.array(quats[:frames], dtype=np.float64)
     mixed[:, UPPER_BODY] = other[:frames, UPPER_BODY]

@@ -1,4 +1,4 @@
-"""Real motion for training: where it is cut, how it is varied, what the model sees and is taught."""
+"""Training examples from motion: cutting at tracking jumps, augmentation, features and targets."""
 
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -14,21 +14,21 @@ from training.teacher.kinematics import MIRROR
 Split = Literal["train", "validation", "test"]
 
 SHORTEST: Final = 80
-"""Frames at 50 Hz that a piece must have to teach anything."""
+"""Minimum length of a training piece, frames at 50 Hz."""
 
 JUMP_SPEED: Final = 8.0
-"""m/s of the root above which a frame is a tracking jump (there is one of 13.7 m/s in 03_02)."""
+"""Root speed, m/s, above which a frame is a tracking jump (CMU 03_02 has one of 13.7 m/s)."""
 
 JUMP_TURN: Final = 45.0
-"""rad/s of any joint above which a frame is a jump: the T-pose before the first frame, a lost marker."""
+"""Joint speed, rad/s, above which a frame is a jump: the T-pose before the first frame, a lost marker."""
 
-# Joints that many suits lack: the features then hold the identity and a mask of 0.
+# Groups of joints that many suits lack: the features then hold the identity and a mask of 0.
 _OPTIONAL: Final = ((17, 21), (9, 13), (4,), (2,), (6, 10))
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Canonical motion without a tracking jump, at the rate it was recorded."""
+    """Canonical motion without a tracking jump, at its recorded rate."""
 
     name: str
     subject: str
@@ -37,13 +37,13 @@ class Piece:
     root: NDArray[np.float32]
     """(T, 3) metres."""
     mask: NDArray[np.bool_]
-    """(22,) joints the source has."""
+    """(22,) joints that the source has."""
     rate: float
 
 
 @dataclass(frozen=True)
 class Example:
-    """A piece at 50 Hz as the model sees it, and what the teacher says about it."""
+    """A piece at 50 Hz: the model's input and the teacher's targets."""
 
     name: str
     subject: str
@@ -56,38 +56,38 @@ class Example:
     onsets: NDArray[np.int64]
     phrases: NDArray[np.int64]
     bad: NDArray[np.bool_] | None = None
-    """(T,) frames that are known to be wrong; None where nobody knows."""
+    """(T,) frames that are known to be wrong; None if not labelled."""
 
     def __len__(self) -> int:
         return len(self.params)
 
 
 def jumps(quats: NDArray[np.floating], root: NDArray[np.floating], rate: float) -> NDArray[np.bool_]:
-    """Frames (T,) whose change over the last 20 ms no body makes.
+    """Mask (T,) of frames whose change over the last 20 ms is faster than any body moves.
 
-    Over 20 ms and not over one frame, so that the noise of a marker at 120 Hz is not taken for a jump.
+    Over 20 ms rather than one frame, so that marker noise at 120 Hz is not taken for a jump.
     """
     q, r = np.asarray(quats, dtype=np.float64), np.asarray(root, dtype=np.float64)
-    found = np.zeros(len(q), dtype=np.bool_)
+    jumped = np.zeros(len(q), dtype=np.bool_)
     span = max(round(rate / RATE), 1)
     dot = np.abs((q[span:] * q[:-span]).sum(axis=-1))
     turn = 2.0 * np.arccos(np.clip(dot, 0.0, 1.0)).max(axis=1) * rate / span
     speed = np.linalg.norm(r[span:] - r[:-span], axis=1) * rate / span
-    found[span:] = (turn > JUMP_TURN) | (speed > JUMP_SPEED)
-    return found
+    jumped[span:] = (turn > JUMP_TURN) | (speed > JUMP_SPEED)
+    return jumped
 
 
 def steady_runs(
     quats: NDArray[np.floating], root: NDArray[np.floating], rate: float
 ) -> list[tuple[int, int]]:
-    """First frame and the one after the last of every stretch without a tracking jump."""
+    """Start and end (exclusive) of every run of frames without a tracking jump."""
     fine = np.concatenate([[False], ~jumps(quats, root, rate), [False]])
     edges = np.flatnonzero(fine[1:] != fine[:-1])
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def at_rate(piece: Piece) -> Piece:
-    """The piece at 50 Hz, straight between its frames; itself where it is."""
+    """Resample the piece to 50 Hz by interpolation between its frames; unchanged if it is at 50 Hz."""
     if piece.rate == RATE:
         return piece
     from pyanticip._core import resample
@@ -97,7 +97,7 @@ def at_rate(piece: Piece) -> Piece:
 
 
 def plain(piece: Piece) -> Example:
-    """The piece as it is, at 50 Hz, and what the teacher says of it."""
+    """Make an example of the piece at 50 Hz, without augmentation: features and the teacher's targets."""
     from pyanticip._core import motion_features
 
     piece = at_rate(piece)
@@ -115,20 +115,20 @@ def plain(piece: Piece) -> Example:
     )
 
 
-SLOWLY: Final = (0.4, 0.8)
-"""How fast what is done slowly is done; beside it time is warped as everywhere."""
+SLOW_SPEED: Final = (0.4, 0.8)
+"""Range of the speed factor of slow copies, applied on top of the time warp."""
 
 
 def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None, slowly: float = 0.0) -> Piece:
-    """A new movement made from the piece, at 50 Hz: warped in time, turned, half of them mirrored.
+    """Make a random new movement at 50 Hz from the piece: time-warped, turned, half of them mirrored.
 
-    Most are also held a little differently and swing wider or less wide, some down to near stillness, a
-    share of ``slowly`` is done slowly, some stop for a moment, some lean, and some have the upper body of
-    ``partner``, so that there are more bodies and movements to learn from than there were performers. One in
-    eight lacks joints that some suits lack; the teacher then sees the same body without them.
+    Most also change the posture and the size of the movement, some down to near stillness; a share of
+    ``slowly`` is slowed down, some stop for a moment, some lean, and some take the upper body of ``partner``,
+    so that the model sees more bodies and movements than there were performers. One in eight lacks joints
+    that some suits lack; the teacher sees the same body without them.
     """
     hold, mask = bool(rng.random() < 0.3), piece.mask.copy()
-    rate = piece.rate * (rng.uniform(*SLOWLY) if slowly and rng.random() < slowly else 1.0)
+    rate = piece.rate * (rng.uniform(*SLOW_SPEED) if slowly and rng.random() < slowly else 1.0)
     quats, root = augment.time_warp(piece.quats, piece.root, rate, rng, hold=hold)
     if partner is not None and rng.random() < 0.35:
         other, _ = augment.time_warp(partner.quats, partner.root, partner.rate, rng)
@@ -137,8 +137,8 @@ def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None, s
             root = root[: len(quats)]
             mask[augment.UPPER_BODY] &= partner.mask[augment.UPPER_BODY]
     if rng.random() < 0.5:
-        narrowest = np.log(0.1) if rng.random() < 0.3 else -0.35
-        quats = augment.exaggerate(quats, np.exp(rng.uniform(narrowest, 0.35)))
+        smallest = np.log(0.1) if rng.random() < 0.3 else -0.35
+        quats = augment.exaggerate(quats, np.exp(rng.uniform(smallest, 0.35)))
     if rng.random() < 0.75:
         quats = augment.posture(quats, rng.uniform(0.0, 0.3), rng)
     if rng.random() < 0.3:
@@ -152,7 +152,9 @@ def vary(piece: Piece, rng: np.random.Generator, partner: Piece | None = None, s
         for group in _OPTIONAL:
             if rng.random() < 0.4:
                 mask[list(group)] = False
-    for joint in np.flatnonzero(~mask).tolist():  # parents first: what they hand down must not stay
+    for joint in np.flatnonzero(
+        ~mask
+    ).tolist():  # parents first: a removed joint must not receive a rotation later
         quats = augment.without(quats, joint)
     turns, places = quats.astype(np.float32), root.astype(np.float32)
     return Piece(piece.name, piece.subject, turns, places, mask, RATE)

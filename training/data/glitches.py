@@ -1,8 +1,8 @@
-"""Stretches of a movement that a tracker gets wrong, and which frames they are.
+"""Glitches: short bad stretches as trackers produce them, with labels of the bad frames.
 
-:mod:`training.data.corrupt` makes the whole of a take worse. Here most of it stays good, and now and then a
-stretch is bad: so that a model can be told which frames not to trust. All functions are pure: canonical
-rotations (T, 22, 4) w x y z at 50 Hz and the root (T, 3) in metres in, the same shapes out.
+:mod:`training.data.corrupt` degrades a whole take. Here most of a take stays good and only single stretches
+are bad, so that a model can learn which frames not to trust. All functions are pure: canonical rotations
+(T, 22, 4) w x y z at 50 Hz and the root (T, 3) in metres in, the same shapes out.
 """
 
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ Mask = NDArray[np.bool_]
 
 Kind = Literal["dropout", "jitter", "swap", "freeze"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-"""What can happen: limbs fall back to the rest pose; joints shake; the sensors of the left and the right side
-are exchanged; the last frame is repeated."""
+"""Kinds of glitches: limbs fall back to the rest pose; joints shake; the left and right sensors are swapped;
+the last frame is repeated."""
 
 LIMBS: Final = (
     tuple(range(6, 10)),
@@ -31,22 +31,22 @@ LIMBS: Final = (
     tuple(range(18, 22)),
     (4, 5),
 )
-"""Joints that are lost together: either arm, either leg, neck and head."""
+"""Joints that fail together: each arm, each leg, neck and head."""
 
 PAIRS: Final = (LIMBS[0], LIMBS[2])
-"""The left side's limbs, each of which has one on the right."""
+"""The limbs of the left side, which can be swapped with those of the right."""
 
 
 class Glitches(Table):
-    """How often, how long and how badly."""
+    """Frequency, length and severity of glitches."""
 
     share: Share = 0.75
-    """Share of the copies that have bad stretches at all."""
+    """Share of the copies that have any glitch."""
     kinds: Annotated[tuple[Kind, ...], Field(strict=False, min_length=1)] = KINDS
-    """Which of :data:`KINDS`, each as likely as the others."""
+    """Kinds to draw from, all equally likely."""
     per_minute: Range[Positive] = (6.0, 24.0)
     frames: Range[Count] = (5, 40)
-    """Length of a bad stretch."""
+    """Length of a glitch, frames."""
     jitter_degrees: Range[Positive] = (4.0, 20.0)
     """Standard deviation of a joint's jitter about each axis."""
     place: Positive = 0.02
@@ -55,14 +55,14 @@ class Glitches(Table):
 
 @dataclass(frozen=True)
 class Glitched:
-    """A movement with bad stretches."""
+    """A clip with glitches."""
 
     quats: NDArray[np.float32]
     root: NDArray[np.float32]
     bad: Mask
-    """(T,) frames whose pose is wrong, and the first one after them: its velocities are."""
-    happened: tuple[tuple[str, int, int], ...]
-    """Kind, first frame and the one after the last of every stretch."""
+    """(T,) frames whose pose is wrong, and the first one after each glitch, whose velocities are wrong."""
+    glitches: tuple[tuple[str, int, int], ...]
+    """Kind, first frame and end (exclusive) of every glitch."""
 
 
 def glitch(
@@ -70,26 +70,26 @@ def glitch(
     root: NDArray[np.floating],
     mask: Mask,
     rng: np.random.Generator,
-    how: Glitches,
+    config: Glitches,
 ) -> Glitched:
-    """Bad stretches at random places, at least a frame apart; the first frame stays good.
+    """Insert glitches at random places, at least a frame apart; the first frame stays good.
 
     Args:
         quats: (T, 22, 4).
         root: (T, 3) metres.
-        mask: (22,) joints that are there; the others stay as they are.
-        rng: where everything is drawn from.
-        how: how often and how badly.
+        mask: (22,) joints that are measured; the others are left alone.
+        rng: source of all random choices.
+        config: frequency and severity.
     """
     turns, places = np.array(quats, dtype=np.float64), np.array(root, dtype=np.float64)
-    bad, happened = np.zeros(len(turns), dtype=np.bool_), []
-    hit = bool(rng.random() < how.share)
-    rate = float(rng.uniform(*how.per_minute))
-    for _ in range(int(rng.poisson(rate * len(turns) / (60.0 * RATE))) if hit else 0):
-        kind = how.kinds[int(rng.integers(len(how.kinds)))]
+    bad, glitches = np.zeros(len(turns), dtype=np.bool_), []
+    has_glitches = bool(rng.random() < config.share)
+    rate = float(rng.uniform(*config.per_minute))
+    for _ in range(int(rng.poisson(rate * len(turns) / (60.0 * RATE))) if has_glitches else 0):
+        kind = config.kinds[int(rng.integers(len(config.kinds)))]
         start, length = (
             int(rng.integers(1, max(len(turns), 2))),
-            int(rng.integers(*how.frames, endpoint=True)),
+            int(rng.integers(*config.frames, endpoint=True)),
         )
         stop = min(start + length, len(turns))
         if bad[start - 1 : stop + 1].any():
@@ -98,35 +98,35 @@ def glitch(
         if kind == "freeze":
             turns[rows], places[rows] = turns[start - 1], places[start - 1]
         elif kind == "jitter":
-            turns[rows], places[rows] = _jitter(turns[rows], places[rows], mask, rng, how)
+            turns[rows], places[rows] = _jitter(turns[rows], places[rows], mask, rng, config)
         elif kind == "swap":
             turns[rows] = _swap(turns[rows], mask, rng)
         else:
             turns[rows] = _dropout(turns[rows], mask, rng)
         bad[start : stop + 1] = True
-        happened.append((kind, start, stop))
-    return Glitched(turns.astype(np.float32), places.astype(np.float32), bad, tuple(sorted(happened)))
+        glitches.append((kind, start, stop))
+    return Glitched(turns.astype(np.float32), places.astype(np.float32), bad, tuple(sorted(glitches)))
 
 
-def _some(count: int, most: int, rng: np.random.Generator) -> list[int]:
-    """From one to ``most`` of ``count`` things."""
-    many = int(rng.integers(1, most, endpoint=True))
-    return sorted(rng.choice(count, many, replace=False).tolist())
+def _draw_subset(count: int, most: int, rng: np.random.Generator) -> list[int]:
+    """Draw from one to ``most`` distinct indices below ``count``, sorted."""
+    size = int(rng.integers(1, most, endpoint=True))
+    return sorted(rng.choice(count, size, replace=False).tolist())
 
 
 def _jitter(
-    turns: Array, places: Array, mask: Mask, rng: np.random.Generator, how: Glitches
+    turns: Array, places: Array, mask: Mask, rng: np.random.Generator, config: Glitches
 ) -> tuple[Array, Array]:
-    jitter = np.radians(rng.uniform(*how.jitter_degrees))
+    jitter = np.radians(rng.uniform(*config.jitter_degrees))
     shaken = np.zeros_like(mask)
-    for limb in _some(len(LIMBS), len(LIMBS), rng):
+    for limb in _draw_subset(len(LIMBS), len(LIMBS), rng):
         shaken[list(LIMBS[limb])] = True
-    return sensor_noise(turns, places, mask & shaken, rng, jitter=jitter, drift=0.0, place=how.place)
+    return sensor_noise(turns, places, mask & shaken, rng, jitter=jitter, drift=0.0, place=config.place)
 
 
 def _swap(turns: Array, mask: Mask, rng: np.random.Generator) -> Array:
     swapped = turns.copy()
-    for pair in _some(len(PAIRS), len(PAIRS), rng):
+    for pair in _draw_subset(len(PAIRS), len(PAIRS), rng):
         for left in PAIRS[pair]:
             right = MIRROR[left]
             if mask[left] and mask[right]:
@@ -136,7 +136,7 @@ def _swap(turns: Array, mask: Mask, rng: np.random.Generator) -> Array:
 
 def _dropout(turns: Array, mask: Mask, rng: np.random.Generator) -> Array:
     lost = turns.copy()
-    for limb in _some(len(LIMBS), 3, rng):
+    for limb in _draw_subset(len(LIMBS), 3, rng):
         joints = [joint for joint in LIMBS[limb] if mask[joint]]
         lost[:, joints] = (1.0, 0.0, 0.0, 0.0)
     return lost

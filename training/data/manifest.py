@@ -1,4 +1,4 @@
-"""Where takes lie, and what tables beside them say: who performs, what they show, and which are repeats."""
+"""Folders of takes, and the tables in them: manifests (performer, description) and repeated takes."""
 
 import csv
 import io
@@ -15,28 +15,28 @@ from pyanticip.motion.load import SUFFIXES
 from pyanticip.untrusted import read_text
 
 INDEX: Final = "set.json"
-"""What a complete set has."""
+"""Index file of a complete set."""
 
 SHARD: Final = "shard.json"
-"""What a finished shard of one says of itself."""
+"""Index file of a finished shard of a set."""
 
 MANIFEST: Final = "MANIFEST.csv"
 
-TOGETHER: Final = ("cmu", "more")
-"""Folders that are one folder of takes where each has a manifest, without what else lies beside them."""
+TAKE_FOLDERS: Final = ("cmu", "more")
+"""Subfolders that, where each has a manifest, hold all takes of a folder; anything beside them is ignored."""
 
 
 def take_folders(folder: Path) -> list[Path]:
-    """Where the takes of a folder lie: in its ``cmu`` and ``more`` if both have a manifest, else all over."""
-    found = [folder / name for name in TOGETHER]
-    return found if all((place / MANIFEST).is_file() for place in found) else [folder]
+    """Folders to search for takes: ``cmu`` and ``more`` if both have a manifest, else the folder itself."""
+    subfolders = [folder / name for name in TAKE_FOLDERS]
+    return subfolders if all((path / MANIFEST).is_file() for path in subfolders) else [folder]
 
 
 def takes_folder(path: Path) -> Path:
-    """The path of a folder of takes.
+    """Return the path if it is a folder.
 
     Raises:
-        FormatError: no folder.
+        FormatError: it is not a folder.
     """
     if not path.is_dir():
         what = "is a file" if path.exists() else "no such folder"
@@ -45,17 +45,17 @@ def takes_folder(path: Path) -> Path:
 
 
 def no_motion(folder: Path) -> FormatError:
-    """The error of a folder without takes."""
+    """The error for a folder without takes."""
     return FormatError(
         f"{folder}: no motion in it; expected files .bvh, .amc with .asf, .c3d, .mvnx, .npz or .anticip"
     )
 
 
 def check_whole(folder: Path) -> None:
-    """Refuse one shard in the place of a set.
+    """Refuse a single shard where a set is expected.
 
     Raises:
-        FormatError: it is one.
+        FormatError: the folder holds a shard.
     """
     if (folder / SHARD).is_file():
         raise FormatError(
@@ -65,7 +65,7 @@ def check_whole(folder: Path) -> None:
 
 
 def check_motion(path: Path) -> None:
-    """Check that a path is a set, or a folder with something in it that may be a take.
+    """Check that a path is a set, or a folder that may contain takes.
 
     Raises:
         FormatError: it is neither.
@@ -75,7 +75,7 @@ def check_motion(path: Path) -> None:
     check_whole(path)
     folder = takes_folder(path)
     for where, folders, names in chain.from_iterable(map(os.walk, take_folders(folder))):
-        # What is behind links is found when a set is built.
+        # Links may lead to takes; they are only followed when a set is built.
         if any(name.lower().endswith(SUFFIXES) for name in names) or any(
             Path(where, name).is_symlink() for name in folders
         ):
@@ -84,96 +84,95 @@ def check_motion(path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Described:
-    """What is said of a take; empty what is not."""
+class TakeDescription:
+    """Manifest entry of a take; fields that are not given are empty."""
 
     person: str = ""
-    """Whose it is, by one name in all folders: subject 14 of CMU, ``cmu14``, is ``14``."""
+    """Performer, by the same name in all folders: subject 14 of CMU, ``cmu14``, is ``14``."""
     words: str = ""
-    """What it shows."""
+    """Description of the movement."""
 
 
 class Manifests:
-    """What the manifests of a folder say of the takes in it.
+    """Manifest entries of the takes in a folder.
 
-    Tables of CSV with the column ``file``, a path relative to the table whose suffix does not count, and any
-    of ``person`` or ``subject``, ``kind`` and ``description``. One is read when a take below is asked for.
+    A manifest is a CSV table with the column ``file``, a path relative to the table whose suffix is ignored,
+    and any of ``person`` or ``subject``, ``kind`` and ``description``. Tables are read when first needed.
 
     Args:
-        place: the folder, any folder of which may have a ``MANIFEST.csv``; or one table by itself.
+        path: a folder that, like its subfolders, may have a ``MANIFEST.csv``; or a single table.
     """
 
-    def __init__(self, place: Path) -> None:
-        self._folder = place
-        self._tables: dict[PurePosixPath, dict[str, Described]] = {}
-        if place.is_file():
-            self._folder, self._tables = place.parent, {PurePosixPath(): _read(place)}
+    def __init__(self, path: Path) -> None:
+        self._folder = path
+        self._tables: dict[PurePosixPath, dict[str, TakeDescription]] = {}
+        if path.is_file():
+            self._folder, self._tables = path.parent, {PurePosixPath(): _read(path)}
 
-    def of(self, path: str) -> Described:
-        """What the nearest table above a take that names it says of it.
+    def of(self, path: str) -> TakeDescription:
+        """Entry of a take in the nearest manifest above it that names it; empty if there is none.
 
         Args:
-            path: relative to the folder, / between its parts.
+            path: relative to the folder, with / as separator.
 
         Raises:
-            FormatError: a table that cannot be read, or has no column ``file``.
+            FormatError: a table cannot be read, or has no column ``file``.
         """
         file = PurePosixPath(path)
         for above in file.parents:
             if above not in self._tables:
                 table = self._folder / above / MANIFEST
                 self._tables[above] = _read(table) if table.is_file() else {}
-            if said := self._tables[above].get(bare(str(file.relative_to(above)))):
-                return said
-        return Described()
+            if entry := self._tables[above].get(path_key(str(file.relative_to(above)))):
+                return entry
+        return TakeDescription()
 
     def words(self, path: str) -> str:
-        """What is said to be shown by a take's path or, failing that, by its name; raises as :meth:`of`."""
+        """Description of a take by its path or, failing that, by its file name; raises as :meth:`of`."""
         return self.of(path).words or self.of(PurePosixPath(path).name).words
 
 
 def rows(file: Path, *columns: str) -> list[dict[str, str]]:
-    """The rows of a table that has at least these columns; cells that are not there are empty.
+    """Read the rows of a CSV table with at least these columns; missing cells are empty.
 
     Raises:
-        FormatError: it cannot be read, or lacks a column.
+        FormatError: the file cannot be read, or lacks a column.
     """
     try:
         table = csv.DictReader(io.StringIO(read_text(file), newline=""), restval="")
-        found = list(table)
+        content = list(table)
     except csv.Error as error:
         raise FormatError(f"{file}: cannot be read: {reason(error)}") from None
     for column in columns:
         if column not in (table.fieldnames or ()):
             raise FormatError(f"{file}: has no column {column!r}; expected {', '.join(columns)}")
-    return found
+    return content
 
 
 REPEATS: Final = "repeats.csv"
 
-SAME: Final = 0.35
-"""Cost of aligning two takes, over the median distance of postures, below which they show the same."""
+MAX_REPEAT_RATIO: Final = 0.35
+"""Takes whose alignment cost, over the median distance of postures, is below this repeat each other."""
 
 
 def read_repeats(folder: Path) -> list[tuple[str, str, str]]:
-    """Pairs of takes that show the same: whose, and both paths in the folder; the likest first.
+    """Read the pairs of takes that repeat each other, most similar first: person and both relative paths.
 
     Raises:
-        FormatError: no such table, one without the columns person, a, b and ratio, or a ratio that is
-            no number.
+        FormatError: the table is missing or lacks a column person, a, b or ratio, or a ratio is not a number.
     """
     file = folder / REPEATS
     table = rows(file, "person", "a", "b", "ratio")
     try:
-        found = [(float(row["ratio"]), row["person"], row["a"], row["b"]) for row in table]
+        pairs = [(float(row["ratio"]), row["person"], row["a"], row["b"]) for row in table]
     except ValueError as error:
         raise FormatError(f"{file}: expected a number as ratio: {error}") from None
-    return [(person, a, b) for ratio, person, a, b in sorted(found) if ratio < SAME]
+    return [(person, a, b) for ratio, person, a, b in sorted(pairs) if ratio < MAX_REPEAT_RATIO]
 
 
-def _read(file: Path) -> dict[str, Described]:
+def _read(file: Path) -> dict[str, TakeDescription]:
     return {
-        bare(row["file"]): Described(
+        path_key(row["file"]): TakeDescription(
             re.sub(r"^cmu(?=\d+$)", "", normalize("NFC", row.get("person") or row.get("subject") or "")),
             f"{row.get('kind', '')} {row.get('description', '')}".strip(),
         )
@@ -182,7 +181,7 @@ def _read(file: Path) -> dict[str, Described]:
     }
 
 
-def bare(path: str) -> str:
-    """A path without its suffix, accents on their letters: names of files from macOS may have them apart."""
+def path_key(path: str) -> str:
+    """A path without suffix in Unicode form NFC: macOS stores accents as separate code points (NFD)."""
     file = PurePosixPath(path)
     return normalize("NFC", str(file.with_suffix("") if file.name else file))

@@ -1,4 +1,4 @@
-"""What the commands that prepare motion for training can be told."""
+"""Command-line options of ``train data``."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pyanticip.system import cores
 
 
 class WorkersOption(Options):
-    """Of every command that shares its work among processes."""
+    """Option of commands that run worker processes."""
 
     workers: int | None = option("Processes; one per core by default.", None, ge=1)
 
     def cores(self) -> int:
-        """How many processes there are to be."""
+        """Number of worker processes."""
         if self.workers is not None:
             return self.workers
         return cores()
 
 
 class BuildOptions(WorkersOption, ReadingOptions, JsonOption):
-    """Of ``train data build``."""
+    """Options of ``train data build``."""
 
     folder: Path = option(
         "Folder of takes, searched with its subfolders.", argument=True, metavar="TAKES", exists=True
@@ -42,14 +42,14 @@ class BuildOptions(WorkersOption, ReadingOptions, JsonOption):
 
 
 class MergeOptions(JsonOption):
-    """Of ``train data merge``."""
+    """Options of ``train data merge``."""
 
     shards: tuple[Path, ...] = option("Folders of all shards.", argument=True, metavar="SHARD...")
     out: Path = option("Folder of the set.")
 
 
 class AugmentOptions(WorkersOption, JsonOption):
-    """Of ``train data augment``."""
+    """Options of ``train data augment``."""
 
     folder: Path = option("A set.", argument=True, metavar="SET")
     out: Path = option("Folder of the new set.")
@@ -59,7 +59,7 @@ class AugmentOptions(WorkersOption, JsonOption):
 
 
 class InspectOptions(JsonOption):
-    """Of ``train data inspect``."""
+    """Options of ``train data inspect``."""
 
     folder: Path = option("A set.", argument=True, metavar="SET")
     out: Path | None = option("PAGE.html, or a folder for page, pictures and numbers.", None)

@@ -1,1 +1,1 @@
-"""Judging a motion model on people it never saw: rivals, events on the beat, calibration, suits, report."""
+"""Evaluation of motion models on held-out people: baselines, events, following, tempo, sensors, reports."""

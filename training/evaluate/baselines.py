@@ -1,4 +1,4 @@
-"""The rivals that learn nothing: fifteen in the parameters, one in events; tuned on the training subjects."""
+"""Baselines without learning, tuned on the training subjects: fifteen for the parameters, one for events."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,15 +22,15 @@ from training.tasks.motion.scores import Predictions, run_model
 from training.teacher.filters import MOTION_DELAY_S, causal_twin
 
 SETTINGS: Final = Path(__file__).with_name("settings")
-"""Folder of the settings as tuned on the training subjects."""
+"""Folder of the settings tuned on the training subjects."""
 
 
 @dataclass(frozen=True)
 class Baselines:
-    """Rivals in the parameters and in events."""
+    """Tuned baselines for the parameters and for events."""
 
     plain: ParameterBaselines
-    """Hold and straight line."""
+    """Hold and linear extrapolation."""
     trackers: trackers.Table
     events: EventBaselines
 
@@ -39,7 +39,7 @@ class Baselines:
         """Read what :meth:`save` wrote.
 
         Raises:
-            FormatError: a file is missing, damaged, or for another teacher.
+            FormatError: a file is missing, damaged, or tuned for another teacher.
         """
         return cls(
             ParameterBaselines.load(folder / "rivals.json"),
@@ -56,15 +56,17 @@ class Baselines:
 
 
 DELAYS_MS: Final = (0, 20, 60, 100, 160, 250)
-"""Of the six that hold."""
+"""Delays of the six baselines that hold."""
 MEANS_S: Final = (1, 2, 4, 8)
+"""Windows of the baselines that predict the mean."""
 HALVES_S: Final = (2, 4)
-CALM_MS: Final = 20
-"""Delay of what the means are taken of."""
+"""Windows of those that average hold and mean."""
+MEAN_DELAY_MS: Final = 20
+"""Delay of the twin that the means are taken of."""
 
 
 class Twins:
-    """The causal twin of one clip at any delays, each made once.
+    """Causal twins of one clip at any delay, each computed once.
 
     Args:
         quats: (T, 22, 4).
@@ -72,47 +74,49 @@ class Twins:
 
     def __init__(self, quats: NDArray[np.floating]) -> None:
         self.quats = quats
-        self.made: parameter_baselines.Made = {}
+        self.made: parameter_baselines.TwinCache = {}
 
     def at(self, delay_ms: int) -> NDArray[np.float64]:
-        """(T, 8) with that delay."""
+        """(T, 8): the twin with this delay."""
         key = (delay_ms / 1000.0, MOTION_DELAY_S)
         if key not in self.made:
             self.made[key] = causal_twin(self.quats, *key)
         return self.made[key].astype(np.float64)
 
     def mean(self, seconds: float) -> NDArray[np.float64]:
-        """(T, 8): the mean over the last so many seconds, or since the beginning."""
-        rows = self.at(CALM_MS)
+        """(T, 8): mean of the twin over the last ``seconds``, or since the beginning."""
+        rows = self.at(MEAN_DELAY_MS)
         sums = np.concatenate([np.zeros((1, rows.shape[1])), np.cumsum(rows, axis=0)])
         last = np.arange(1, len(rows) + 1)
         first = np.maximum(last - round(seconds * RATE), 0)
         return np.asarray((sums[last] - sums[first]) / (last - first)[:, None])
 
     def half(self, seconds: float) -> NDArray[np.float64]:
-        """(T, 8): half of what is held and half of the mean."""
-        return 0.5 * (self.at(CALM_MS) + self.mean(seconds))
+        """(T, 8): average of the current value and of :meth:`mean`."""
+        return 0.5 * (self.at(MEAN_DELAY_MS) + self.mean(seconds))
 
 
 def simple(example: Example, twins: Twins, tuned: Baselines) -> dict[str, Answer]:
-    """What the fifteen rivals that have not learned say about a clip."""
+    """Forecasts of the fifteen baselines without learning for a clip, by name."""
     rows = {f"hold, {ms} ms late": twins.at(ms) for ms in DELAYS_MS}
     rows |= {f"mean over {s} s": twins.mean(s) for s in MEANS_S}
     rows |= {f"half hold, half mean over {s} s": twins.half(s) for s in HALVES_S}
-    found = {name: np.repeat(row[:, :, None], len(AHEAD), 2).astype(np.float32) for name, row in rows.items()}
+    forecasts = {
+        name: np.repeat(row[:, :, None], len(AHEAD), 2).astype(np.float32) for name, row in rows.items()
+    }
     ahead = [HORIZONS.index(h) for h in AHEAD]
-    found["hold, tuned"] = parameter_baselines.predict(example, tuned.plain.hold, twins.made)[:, :, ahead]
-    found["line"] = parameter_baselines.predict(example, tuned.plain.linear, twins.made)[:, :, ahead]
-    found["tracker"] = trackers.predict(example, tuned.trackers, twins.made)[:, :, ahead]
-    return found
+    forecasts["hold, tuned"] = parameter_baselines.predict(example, tuned.plain.hold, twins.made)[:, :, ahead]
+    forecasts["line"] = parameter_baselines.predict(example, tuned.plain.linear, twins.made)[:, :, ahead]
+    forecasts["tracker"] = trackers.predict(example, tuned.trackers, twins.made)[:, :, ahead]
+    return forecasts
 
 
 def tune(examples: Sequence[Example], on_part: Callable[[str], None] | None = None) -> Baselines:
-    """Tune all rivals; takes minutes.
+    """Tune all baselines; takes minutes.
 
     Args:
-        examples: of training subjects.
-        on_part: called with what is tuned next.
+        examples: clips of training subjects.
+        on_part: called with a description of what is tuned next.
     """
     say = on_part or (lambda part: None)
     say("tuning: hold and line")
@@ -124,46 +128,46 @@ def tune(examples: Sequence[Example], on_part: Callable[[str], None] | None = No
 
 
 PLAYED: Final = "mixed live with a memory"
-"""The model as it is played."""
+"""Name of the system that ``live`` plays: the model mixed with a memory."""
 
 System = Callable[[Example, Predictions, Sequence[Example]], Answer]
-"""What is judged says of every frame of a clip what the parameters will be: told the clip, what the model
-says of it, and the clips of the same performer that were shown before."""
+"""Forecasts the parameters for every frame of a clip, from the clip, the model's output for it, and earlier
+clips of the same performer."""
 
 
 def answer(params: NDArray[np.float32]) -> Answer:
-    """The horizons that are judged, of parameters (T, 8, 5)."""
+    """Select the evaluated horizons from parameters (T, 8, 5)."""
     return params[:, :, [HORIZONS.index(h) for h in AHEAD]]
 
 
 def systems_of(model: MotionTransformer) -> Mapping[str, System]:
-    """What is judged beside the model as it is, by name."""
+    """Systems that are evaluated beside the plain model, by name."""
 
-    def without_scalars(example: Example, output: Predictions, shown: Sequence[Example]) -> Answer:
-        return answer(run_model(model, _steady(model, example)).params)
+    def without_scalars(example: Example, output: Predictions, earlier: Sequence[Example]) -> Answer:
+        return answer(run_model(model, _with_mean_scalars(model, example)).params)
 
     return {
         "without scalars": without_scalars,
-        "mixed live, no memory": lambda example, output, shown: _played(example, output.params, (), False),
-        PLAYED: lambda example, output, shown: _played(example, output.params, shown),
-        "memory without the model": lambda example, output, shown: _played(example, None, shown),
+        "mixed live, no memory": lambda example, output, earlier: _played(example, output.params, (), False),
+        PLAYED: lambda example, output, earlier: _played(example, output.params, earlier),
+        "memory without the model": lambda example, output, earlier: _played(example, None, earlier),
     }
 
 
 def _played(
-    example: Example, params: NDArray[np.float32] | None, shown: Sequence[Example], learning: bool = True
+    example: Example, params: NDArray[np.float32] | None, earlier: Sequence[Example], learning: bool = True
 ) -> Answer:
-    """What a memory that was shown some takes, and none else, makes of a clip."""
+    """Forecasts of a memory that has rehearsed ``earlier``; ``params``: the model's, to be mixed in."""
     memory = Memory()
-    for number, take in enumerate(shown):
+    for number, take in enumerate(earlier):
         memory.rehearse(f"{take.name} {number}", take.quats)
     memory.learning = learning
-    places = Follower([take.quats for take in shown]).push_many(example.quats) if shown else None
+    places = Follower([take.quats for take in earlier]).push_many(example.quats) if earlier else None
     return answer(memory.push_many(example.quats, params, places)[0])
 
 
-def _steady(model: MotionTransformer, example: Example) -> Example:
-    """The clip with every scalar at its mean over the training side: it steers, and tells, nothing."""
+def _with_mean_scalars(model: MotionTransformer, example: Example) -> Example:
+    """The clip with every scalar at its training mean, so that the scalars carry no information."""
     features = np.array(example.features)
     columns = slice(*SCALAR_COLUMNS)
     features[:, columns] = model.mean[columns].numpy()

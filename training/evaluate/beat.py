@@ -1,4 +1,4 @@
-"""The table of events on the beat: per kind of movement and lead, the model as it plays and its rival."""
+"""Table of event scores by kind of movement and lead: the model as played live, and the baseline."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -18,15 +18,15 @@ DRAWS: Final = 1000
 
 
 def f1_interval(scores: Sequence[EventScore], subjects: Sequence[str]) -> tuple[float | None, float | None]:
-    """95 % interval of F1 by a bootstrap over subjects and the clips within them; None of one clip."""
+    """95 % interval of F1 by a bootstrap over subjects and their clips; None for a single clip."""
     if len(scores) < 2:
         return None, None
     counts = np.array([(s.hits, s.reported, s.true) for s in scores], dtype=np.float64).reshape(-1, 3)
-    found = []
+    values = []
     for picks in resampled_within(subjects, draws=DRAWS, seed=0):
         hits, reported, true = sum(counts[pick].sum(axis=0) for pick in picks)
-        found.append(2.0 * hits / (reported + true) if reported + true else 0.0)
-    low, high = np.quantile(found, LEVEL)
+        values.append(2.0 * hits / (reported + true) if reported + true else 0.0)
+    low, high = np.quantile(values, LEVEL)
     return round(float(low), 3), round(float(high), 3)
 
 
@@ -35,42 +35,44 @@ def by_kind(
     kinds: Sequence[str],
     reports: Sequence[Announcements],
     *,
-    who: str,
+    system: str,
     event: int,
     lead_ms: int,
 ) -> list[dict[str, Any]]:
-    """A line for each kind of movement that has events.
+    """Score announcements: one row for each kind of movement that has events.
 
     Args:
         examples: the clips.
-        kinds: the kind of each.
-        reports: what was announced in each.
-        who: name in the table.
-        event: its index.
-        lead_ms: how long before the event a decision must lie.
+        kinds: kind of movement of each clip.
+        reports: announcements in each clip.
+        system: name of the system in the table.
+        event: index of the kind of event.
+        lead_ms: minimum time between decision and event.
     """
     scores, leads = score_clips(examples, reports, event, lead_ms * RATE / 1000.0)
     rows = []
     for kind in KINDS:
-        mine = [number for number, one in enumerate(kinds) if one == kind]
-        all_of = total([scores[n] for n in mine])
-        if not all_of.true:
+        members = [number for number, one in enumerate(kinds) if one == kind]
+        score = total([scores[n] for n in members])
+        if not score.true:
             continue
-        early = np.concatenate([leads[n] for n in mine])
-        low, high = f1_interval([scores[n] for n in mine], [examples[n].subject for n in mine])
+        hit_leads = np.concatenate([leads[n] for n in members])
+        low, high = f1_interval([scores[n] for n in members], [examples[n].subject for n in members])
         rows.append(
             {
-                "who": who,
+                "who": system,
                 "event": EVENTS[event],
                 "lead_ms": lead_ms,
                 "kind": kind,
-                "true": all_of.true,
-                "precision": round(all_of.precision, 3),
-                "recall": round(all_of.recall, 3),
-                "f1": round(all_of.f1, 3),
+                "true": score.true,
+                "precision": round(score.precision, 3),
+                "recall": round(score.recall, 3),
+                "f1": round(score.f1, 3),
                 "low": low,
                 "high": high,
-                "median_lead_ms": round(float(np.median(early)) * 1000.0 / RATE, 1) if len(early) else None,
+                "median_lead_ms": round(float(np.median(hit_leads)) * 1000.0 / RATE, 1)
+                if len(hit_leads)
+                else None,
             }
         )
     return rows
@@ -82,23 +84,23 @@ def beat_rows(
     outputs: Sequence[Predictions],
     extrapolators: Sequence[Sequence[Extrapolator]],
 ) -> list[dict[str, Any]]:
-    """The model by the instrument's own rule, told the lead, and the tuned extrapolator, at each lead.
+    """Score the model with the instrument's own event rule, and the tuned extrapolator, at each lead.
 
     Args:
-        examples: clips to judge.
-        kinds: the kind of each.
-        outputs: what the model says about them.
-        extrapolators: settings by event and lead.
+        examples: the clips.
+        kinds: kind of movement of each clip.
+        outputs: model output for each clip.
+        extrapolators: settings by kind of event and lead.
     """
-    placed = [joint_positions(example.quats) for example in examples]
+    positions = [joint_positions(example.quats) for example in examples]
     rows = []
     for event in range(len(EVENTS)):
         for lead_ms, settings in zip(LEADS_MS, extrapolators[event], strict=True):
             lead = lead_ms * RATE / 1000.0
             announced = {
                 "model": [live(one, event, lead_ms=float(lead_ms)) for one in outputs],
-                "extrapolator": [extrapolate(place, event, lead, settings) for place in placed],
+                "extrapolator": [extrapolate(joints, event, lead, settings) for joints in positions],
             }
-            for who, reports in announced.items():
-                rows += by_kind(examples, kinds, reports, who=who, event=event, lead_ms=lead_ms)
+            for system, reports in announced.items():
+                rows += by_kind(examples, kinds, reports, system=system, event=event, lead_ms=lead_ms)
     return rows

@@ -1,4 +1,4 @@
-"""Choosing the settings of the rivals in foreseeing events, on the training subjects."""
+"""Tunes the settings of the event baselines on the training subjects."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -29,20 +29,19 @@ from training.evaluate.extrapolator import (
 from training.evaluate.rules import LEADS_MS
 from training.tasks.motion.baselines import read_tuned, table_of, write_tuned
 
+# Values that are tried; pairs are for the two kinds of event.
 MOTION_DELAYS_S: Final = (0.02, 0.04)
 DELAYS_S: Final = ((0.02, 0.04), (0.15, 0.3))
-"""For each kind of event."""
 WINDOWS: Final = (30, 60)
 AGREEMENTS: Final = (0.4, 0.6, 0.8)
 DEPTHS: Final = ((0.3, 0.2), (0.3, 0.5))
-"""For each kind of event, as those below."""
 FALLS: Final = ((0.05, 0.1, 0.15, 0.2, 0.3), (0.2, 0.4, 0.7))
 FITTED_RISES: Final = ((0.0,), (0.02, 0.06, 0.12, 0.2))
-RIDGE: Final = 1e-3
-"""Share of the inputs' power added to it, so that the weights stay small."""
 AIMS: Final = (1.0, 2.0, 4.0)
-KEPT: Final = 4
-"""How many of the best of either means are tried together."""
+RIDGE: Final = 1e-3
+"""Ridge penalty, as a share of the inputs' power."""
+TOP: Final = 4
+"""Number of best settings of each method that are tried in combination."""
 
 Curves = dict[tuple[float, float], list[Array]]
 Periods = dict[int, list[tuple[NDArray[np.int64], Array]]]
@@ -64,7 +63,7 @@ class EventBaselines:
         """Read what :meth:`save` wrote.
 
         Raises:
-            FormatError: not such a file, or one for another teacher.
+            FormatError: the file is invalid, or tuned for another teacher.
         """
         return read_tuned(
             path, "event rivals", lambda content: cls(table_of(_extrapolator_of, content["extrapolators"]))
@@ -72,12 +71,12 @@ class EventBaselines:
 
 
 def tune(examples: Sequence[Example]) -> EventBaselines:
-    """The settings with the greatest F1 over the clips of ``examples``."""
-    placed = [joint_positions(example.quats) for example in examples]
+    """Find the settings with the highest F1 over ``examples``."""
+    positions = [joint_positions(example.quats) for example in examples]
     extrapolators = []
     for kind in range(len(EVENTS)):
         curves = {
-            (delay, motion): [speed_curve(place, kind, delay, motion) for place in placed]
+            (delay, motion): [speed_curve(joints, kind, delay, motion) for joints in positions]
             for delay in DELAYS_S[kind]
             for motion in MOTION_DELAYS_S
         }
@@ -87,15 +86,14 @@ def tune(examples: Sequence[Example]) -> EventBaselines:
 
 
 def _lateness(examples: Sequence[Example], kind: int, found: Sequence[Array]) -> float:
-    """How many frames after the nearest event the found frames lie, the median of those within half a
-    second."""
-    gaps = []
+    """Median delay of the found frames after the nearest event, frames, of those within half a second."""
+    delays = []
     for example, frames in zip(examples, found, strict=True):
         true = events_of(example, kind)
         if len(true) and len(frames):
-            apart = frames[:, None] - true[None, :]
-            gaps.append(apart[np.arange(len(frames)), np.abs(apart).argmin(axis=1)])
-    near = np.concatenate([*gaps, np.zeros(0)])
+            delay = frames[:, None] - true[None, :]
+            delays.append(delay[np.arange(len(frames)), np.abs(delay).argmin(axis=1)])
+    near = np.concatenate([*delays, np.zeros(0)])
     near = near[np.abs(near) <= RATE / 2.0]
     return float(np.median(near)) if len(near) else 0.0
 
@@ -105,7 +103,7 @@ def _f1(examples: Sequence[Example], announced: Sequence[Announcements], kind: i
 
 
 def _extrapolator(examples: Sequence[Example], kind: int, lead: float, curves: Curves) -> Extrapolator:
-    """Each means by itself first; then the best few of both together, on the same curve."""
+    """Tune each method by itself, then combinations of the best few of both on the same curve."""
     gap = GAPS[kind]
     tried: list[tuple[float, Extrapolator]] = []
     for (delay, motion), clips in curves.items():
@@ -126,7 +124,7 @@ def _extrapolator(examples: Sequence[Example], kind: int, lead: float, curves: C
             ]
 
         def by_line(one: Extrapolator, paths: list[Array] = paths) -> list[Array]:
-            # The widest aim: what lies beyond a narrower one is not announced.
+            # With the widest aim; :func:`fire` applies narrower ones.
             wide = replace(one, aim_frames=AIMS[-1])
             return [next_by_line(path, wide, lead, kind) for path in paths]
 
@@ -153,7 +151,7 @@ def _extrapolator(examples: Sequence[Example], kind: int, lead: float, curves: C
 
 
 def fit(clips: Sequence[Array], kind: int) -> tuple[tuple[float, ...], ...]:
-    """Weights of the linear prediction of curves by ridge regression, for every frame ahead by itself."""
+    """Fit the weights of the linear prediction of curves by ridge regression, for every frame ahead."""
     ahead = AHEAD[kind]
     long = [curve for curve in clips if len(curve) > 2 * ahead]
     if not long:
@@ -168,13 +166,13 @@ def fit(clips: Sequence[Array], kind: int) -> tuple[tuple[float, ...], ...]:
     )
     power = x.T @ x
     power += RIDGE * np.diag(np.diag(power))
-    found = np.linalg.solve(power, x.T @ y)
-    return tuple(tuple(round(float(value), 5) for value in row) for row in found)
+    weights = np.linalg.solve(power, x.T @ y)
+    return tuple(tuple(round(float(value), 5) for value in row) for row in weights)
 
 
-def _extrapolator_of(*, weights: Any, **found: Any) -> Extrapolator:
-    return Extrapolator(**found, weights=tuple(tuple(row) for row in weights))
+def _extrapolator_of(*, weights: Any, **settings: Any) -> Extrapolator:
+    return Extrapolator(**settings, weights=tuple(tuple(row) for row in weights))
 
 
 def _best(tried: list[tuple[float, Extrapolator]]) -> list[tuple[float, Extrapolator]]:
-    return sorted(tried, key=lambda pair: -pair[0])[:KEPT]
+    return sorted(tried, key=lambda pair: -pair[0])[:TOP]

@@ -1,4 +1,4 @@
-"""Scoring announced events against the teacher's: when they were announced for, and when that was decided."""
+"""Scores announced events against the teacher's, by their announced time and the time of the decision."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from training.teacher.kinematic_targets import EDGE
 Array = NDArray[np.float64]
 
 TOLERANCE_FRAMES: Final = 2.5
-"""50 ms."""
+"""Maximum distance of an announced time from its event: 50 ms."""
 
 
 @dataclass(frozen=True)
 class Announcements:
-    """Events that were announced in one clip, in order of decision; both in frames of the clip."""
+    """Announced events of one clip, in order of decision; times are frames of the clip."""
 
     decided: Array
-    """(N,) the frame whose arrival made the decision possible."""
+    """(N,) frame on whose arrival the event was announced."""
     times: Array
-    """(N,) when the event is said to be."""
+    """(N,) announced time of the event."""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -33,11 +33,11 @@ class Announcements:
 def pair(
     reports: Announcements, true: NDArray[np.integer], lead: float, tolerance: float
 ) -> list[tuple[int, int]]:
-    """Pairs (announcement, event), each used once, as many as there can be.
+    """Match announcements with events; returns a maximum set of pairs (announcement, event).
 
-    They pair if the announced time is within ``tolerance`` frames of the event and the decision fell at
-    least ``lead`` frames before the event itself. Every announcement allows an interval of events, so taking
-    the events in order, and of the announcements that allow one the first to expire, pairs the most.
+    They match if the announced time is within ``tolerance`` frames of the event and the decision was made at
+    least ``lead`` frames before the event. Each announcement matches an interval of times, so taking the
+    events in order, each with the matching announcement that expires first, gives the most pairs.
     """
     low = np.maximum(reports.times - tolerance, reports.decided + lead)
     high = reports.times + tolerance
@@ -53,7 +53,7 @@ def pair(
 
 
 def events_of(example: Example, kind: int) -> NDArray[np.int64]:
-    """The teacher's events of a kind, frames ascending."""
+    """The teacher's events of a kind, as ascending frames."""
     return (example.onsets, example.phrases)[kind]
 
 
@@ -64,17 +64,17 @@ def score_clip(
     lead: float = -np.inf,
     tolerance: float = TOLERANCE_FRAMES,
 ) -> tuple[EventScore, Array]:
-    """Hits, reports and events of a clip, and the leads (frames) of the hits.
+    """Score the announcements of a clip; also returns the leads of the hits, frames.
 
-    The first and last ``EDGE`` frames are not judged, where the teacher's kernels are cut: an announcement
-    that pairs with an event in there counts neither for nor against.
+    The first and last ``EDGE`` frames, where the teacher's kernels are truncated, are not scored: an
+    announcement that matches an event there counts neither for nor against.
 
     Args:
-        reports: what was announced.
-        true: the teacher's frames.
+        reports: the announcements.
+        true: frames of the teacher's events.
         frames: length of the clip.
-        lead: frames that the decision must lie before the event; -inf: it may be late.
-        tolerance: frames between the announced time and the event.
+        lead: minimum time from decision to event, frames; -inf allows any.
+        tolerance: maximum distance of the announced time from the event, frames.
     """
     inner = (true >= EDGE) & (true < frames - EDGE)
     pairs = pair(reports, true, lead, tolerance)
@@ -90,7 +90,7 @@ def score_clip(
 
 
 def total(scores: Sequence[EventScore]) -> EventScore:
-    """The scores of several clips as one."""
+    """Add up the scores of several clips."""
     return EventScore(
         sum(s.hits for s in scores), sum(s.reported for s in scores), sum(s.true for s in scores)
     )
@@ -103,8 +103,8 @@ def score_clips(
     lead: float = -np.inf,
 ) -> tuple[list[EventScore], list[Array]]:
     """:func:`score_clip` of every clip."""
-    found = [
+    results = [
         score_clip(announced, events_of(example, kind), len(example), lead)
         for example, announced in zip(examples, reports, strict=True)
     ]
-    return [score for score, _ in found], [leads for _, leads in found]
+    return [score for score, _ in results], [leads for _, leads in results]

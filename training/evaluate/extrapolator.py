@@ -1,14 +1,14 @@
-"""The rival in foreseeing events: the causal twin's speed curve, carried on.
+"""The event baseline: extrapolates the causal twin's speed curve.
 
-The extrapolator follows the curve of speed whose falls are beats and whose troughs are phrases, and says when
-the next one comes, by either or both of two means:
+The extrapolator follows the speed curve, whose falls are onsets and whose troughs are phrases, and predicts
+the next event by one or both of two methods:
 
-* *period*: the lag at which the last stretch of the curve best correlates with what came before it; what the
-  last period had is expected again one period later;
-* *line*: linear prediction of the curve from its own past (least squares over the training subjects, for
-  every frame ahead by itself); a fall or a trough of what is predicted is expected.
+* *period*: the lag at which the last stretch of the curve best correlates with what came before it; the
+  events of the last period are expected again one period later;
+* *line*: linear prediction of the curve from its own past (least squares over the training subjects,
+  separately for every frame ahead); a fall or trough of the predicted curve is expected.
 
-Settings are chosen on the training subjects for each kind of event and each lead.
+Settings are tuned on the training subjects for each kind of event and each lead.
 """
 
 import math
@@ -35,24 +35,25 @@ FLOORS: Final = (ONSET_FLOOR, PHRASE_FLOOR)
 GAPS: Final = (ONSET_GAP, PHRASE_GAP)
 
 LAGS: Final = tuple(range(12, 76))
-"""Periods the extrapolator looks for, frames: 0.24 to 1.5 s."""
+"""Periods that are tried, frames: 0.24 to 1.5 s."""
 
 TAPS: Final = 24
+"""Taps of the linear prediction."""
 STRIDES: Final = (2, 6)
-"""Frames between the taps of the linear prediction, for each kind of event."""
+"""Frames between the taps, for each kind of event."""
 AHEAD: Final = (28, 72)
-"""Frames that are predicted."""
+"""Frames that are predicted, for each kind of event."""
 BEHIND: Final = 40
-"""Frames of the past that an event is looked for in, along with the prediction."""
+"""Past frames that are searched for an event along with the predicted ones."""
 SPAN: Final = 12
-"""Frames to either side of a trough within which the curve must rise."""
+"""Frames on either side of a trough within which the curve must rise."""
 STROKE: Final = 20
-"""Frames before an arrival within which its stroke's highest speed is looked for, in what is predicted."""
+"""Frames before a predicted arrival that are searched for its stroke's peak speed."""
 SLACK: Final = 6
-"""Frames that the lowest frame of a trough may lie from its middle."""
+"""Maximum distance of the lowest frame of a trough from its middle, frames."""
 
-FAR: Final = 0.0005
-"""Correlation that a frame of lag costs: of equals, the shortest period."""
+LAG_PENALTY: Final = 0.0005
+"""Correlation subtracted per frame of lag: of equally good periods, the shortest wins."""
 
 
 @dataclass(frozen=True)
@@ -60,82 +61,82 @@ class Extrapolator:
     """Settings of an extrapolator for one kind of event at one lead."""
 
     delay_s: float
-    """Smoothing of the squared speed."""
+    """Delay of the smoothing of the squared speed."""
     motion_delay_s: float
-    """Smoothing before the differences."""
+    """Delay of the smoothing before differentiation."""
     lag_frames: float
-    """How late the curve's events are, the median over the training clips."""
+    """Delay of the curve's events, the median over the training clips."""
     agreement: float = 2.0
-    """Least correlation for the period to be believed; above 1: never."""
+    """Minimum correlation to use the period; above 1: never."""
     window: int = 50
     """Frames that are correlated."""
     depth: float = 0.3
-    """Octaves of a beat's fall, or that a trough must lie below what follows it, in the past."""
+    """Depth of past events, octaves: fall of an onset, or rise after a trough."""
     fall: float = 0.3
-    """Octaves that the predicted curve must have fallen."""
+    """Minimum fall of the predicted curve, octaves."""
     rise: float = 0.1
-    """Octaves that it must rise from a trough again, within what is predicted; beats ask for none."""
+    """Minimum rise of the predicted curve after a trough, octaves; not used for onsets."""
     weights: tuple[tuple[float, ...], ...] = ()
-    """Of the linear prediction, a row per input and a column per frame ahead; none: the period alone."""
+    """Weights of the linear prediction (inputs, frames ahead); empty: only the period is used."""
     aim_frames: float = 2.0
-    """How long before the lead an announcement may be decided."""
+    """How much earlier than the lead an event may be announced."""
 
 
-def speed_curve(place: Array, kind: int, delay_s: float, motion_delay_s: float) -> Array:
-    """The causal counterpart (T,) of the curve in which the teacher looks for events, in octaves.
+def speed_curve(joints: Array, kind: int, delay_s: float, motion_delay_s: float) -> Array:
+    """Causal counterpart (T,) of the curve in which the teacher finds events, in octaves.
 
     Args:
-        place: (T, 22, 3) joint positions, upright.
-        kind: index of the event.
+        joints: (T, 22, 3) joint positions, upright.
+        kind: index of the kind of event.
         delay_s: delay of the smoothing of the squared speed.
         motion_delay_s: delay of the smoothing of the positions.
     """
-    calm = CausalLowPass(motion_delay_s * RATE, MOTION_POLES).push(place.reshape(len(place), -1))
-    calm = calm.reshape(place.shape)
-    velocity = np.diff(calm, axis=0, prepend=calm[:1]) * RATE
+    smoothed = CausalLowPass(motion_delay_s * RATE, MOTION_POLES).push(joints.reshape(len(joints), -1))
+    smoothed = smoothed.reshape(joints.shape)
+    velocity = np.diff(smoothed, axis=0, prepend=smoothed[:1]) * RATE
     power = CausalLowPass(delay_s * RATE).push(speeds(velocity)[kind][:, None])[:, 0]
     return np.asarray(np.log2(np.sqrt(np.maximum(power, 0.0)) + FLOORS[kind]), dtype=np.float64)
 
 
 def joint_positions(quats: NDArray[np.floating]) -> Array:
-    """Joint positions (T, 22, 3) that the curves are made from."""
+    """Joint positions (T, 22, 3) that the curves are computed from."""
     return positions(check_quats(quats), upright=True)
 
 
 def valleys(curve: Array, depth: float, gap: int) -> tuple[Array, NDArray[np.int64]]:
-    """Troughs of a curve and the frames that confirm them, when it has risen ``depth`` above the lowest.
+    """Troughs of a curve, and the frames that confirm them: where it has risen ``depth`` above its minimum.
 
-    Billauer's online peak detection. A trough is where its middle is, half of ``depth`` above its lowest
-    frame; of two less than ``gap`` frames apart the later is left out.
+    Billauer's online peak detection. The position of a trough is the middle of its frames within half of
+    ``depth`` of the minimum; of two less than ``gap`` frames apart the later is left out.
     """
-    at: list[float] = []
+    troughs: list[float] = []
     confirmed: list[int] = []
-    lowest, where, highest, falling = np.inf, 0, -np.inf, True
+    lowest, lowest_frame, highest, falling = np.inf, 0, -np.inf, True
     values = curve.tolist()
     for frame, value in enumerate(values):
         if falling:
             if value < lowest:
-                lowest, where = value, frame
+                lowest, lowest_frame = value, frame
             elif value > lowest + depth:
                 falling, highest = False, value
-                left, right = where, where
+                left, right = lowest_frame, lowest_frame
                 while left > 0 and values[left - 1] < lowest + 0.5 * depth:
                     left -= 1
                 while values[right + 1] < lowest + 0.5 * depth:
                     right += 1
                 middle = 0.5 * (left + right)
-                if not at or middle - at[-1] >= gap:
-                    at.append(middle)
+                if not troughs or middle - troughs[-1] >= gap:
+                    troughs.append(middle)
                     confirmed.append(frame)
         elif value > highest:
             highest = value
         elif value < highest - depth:
-            falling, lowest, where = True, value, frame
-    return np.array(at, dtype=np.float64), np.array(confirmed, dtype=np.int64)
+            falling, lowest, lowest_frame = True, value, frame
+    return np.array(troughs, dtype=np.float64), np.array(confirmed, dtype=np.int64)
 
 
 def past_events(curve: Array, kind: int, depth: float) -> tuple[Array, NDArray[np.int64]]:
-    """Events of a kind in a curve, ``depth`` octaves deep, and the frames that confirm them."""
+    """Events of a kind in a curve, at least ``depth`` octaves deep, and the frames that confirm them."""
     if kind:
         return valleys(curve, depth, GAPS[kind])
     frames = [frame for frame, _ in arrivals(curve, depth, ONSET_SPEED, GAPS[kind])]
@@ -143,12 +144,12 @@ def past_events(curve: Array, kind: int, depth: float) -> tuple[Array, NDArray[n
 
 
 def best_lag(curve: Array, window: int) -> tuple[NDArray[np.int64], Array]:
-    """The lag at which the last ``window`` frames correlate best with earlier ones, and how well, (T,) each.
+    """Lag at which the last ``window`` frames correlate best with earlier ones, and the correlation, (T,).
 
-    Early on, as much as there is, but at least half the window; before that the correlation is -1.
+    At the beginning fewer frames are used, but at least half the window; before that the correlation is -1.
     """
     frames = len(curve)
-    best, found = np.full(frames, -np.inf), np.zeros(frames, dtype=np.int64)
+    best_score, best_lags = np.full(frames, -np.inf), np.zeros(frames, dtype=np.int64)
     level = curve - curve.mean() if frames else curve
     sums = np.concatenate([[0.0], np.cumsum(level)])
     squares = np.concatenate([[0.0], np.cumsum(level**2)])
@@ -166,48 +167,48 @@ def best_lag(curve: Array, window: int) -> tuple[NDArray[np.int64], Array]:
         xy = products[end - lag] - products[begin - lag] - x * y / n
         r = xy / np.sqrt(np.maximum(xx * yy, 1e-12))
         t = end - 1
-        better = r - FAR * lag > best[t]
-        best[t[better]], found[t[better]] = (r - FAR * lag)[better], lag
+        better = r - LAG_PENALTY * lag > best_score[t]
+        best_score[t[better]], best_lags[t[better]] = (r - LAG_PENALTY * lag)[better], lag
         agreement[t[better]] = r[better]
-    return found, agreement
+    return best_lags, agreement
 
 
 def next_by_period(
     curve: Array, lags: NDArray[np.int64], agreement: Array, settings: Extrapolator, lead: float, kind: int
 ) -> Array:
-    """When the next event at least ``lead`` frames ahead comes (T,), by the period; inf: not known."""
-    at, confirmed = past_events(curve, kind, settings.depth)
+    """Time of the next event at least ``lead`` frames ahead (T,), by the period; inf: unknown."""
+    events, confirmed = past_events(curve, kind, settings.depth)
     now = np.arange(len(curve))
-    if not len(at):
+    if not len(events):
         return np.full(len(curve), np.inf)
-    following = np.searchsorted(at, now + lead + settings.lag_frames - lags)
-    known = following < len(at)
-    following = np.minimum(following, len(at) - 1)
+    following = np.searchsorted(events, now + lead + settings.lag_frames - lags)
+    known = following < len(events)
+    following = np.minimum(following, len(events) - 1)
     known &= (confirmed[following] <= now) & (agreement >= settings.agreement)
-    return np.where(known, at[following] + lags - settings.lag_frames, np.inf)
+    return np.where(known, events[following] + lags - settings.lag_frames, np.inf)
 
 
 def inputs(curve: Array, kind: int) -> Array:
-    """What the curve is predicted from, (T, TAPS + 1): its past relative to now, now, and 1."""
+    """Inputs of the linear prediction (T, TAPS + 1): past values less the current one, the latter, and 1."""
     now = np.arange(len(curve))
     back = np.stack([curve[np.maximum(now - STRIDES[kind] * n, 0)] for n in range(1, TAPS)], axis=1)
     return np.column_stack([back - curve[:, None], curve, np.ones(len(curve))])
 
 
 def predicted(curve: Array, kind: int, weights: Array) -> Array:
-    """The last ``BEHIND`` frames and what is predicted to follow, (T, BEHIND + ahead)."""
+    """The last ``BEHIND`` frames of the curve and the predicted ones, (T, BEHIND + ahead)."""
     now = np.arange(len(curve))
     past = np.stack([curve[np.maximum(now - n, 0)] for n in range(BEHIND - 1, -1, -1)], axis=1)
     return np.concatenate([past, inputs(curve, kind) @ weights + curve[:, None]], axis=1)
 
 
 def next_by_line(path: Array, settings: Extrapolator, lead: float, kind: int) -> Array:
-    """When the next event at least ``lead`` frames ahead comes (T,), in what is predicted; inf: not known."""
+    """Time of the next event at least ``lead`` frames ahead (T,), in the predicted curve; inf: unknown."""
     return (_next_trough if kind else _next_arrival)(path, settings, lead)
 
 
 def _next_arrival(path: Array, settings: Extrapolator, lead: float) -> Array:
-    """See :func:`next_by_line`: where the path falls from the highest of the frames before."""
+    """See :func:`next_by_line`: the first fall of the path from its recent maximum."""
     frames, width = path.shape
     out = np.full(frames, np.inf)
     first = math.ceil(BEHIND - 1 + lead + settings.lag_frames - 0.5)
@@ -223,13 +224,7 @@ def _next_arrival(path: Array, settings: Extrapolator, lead: float) -> Array:
 
 
 def _next_trough(path: Array, settings: Extrapolator, lead: float) -> Array:
-    """When the next trough at least ``lead`` frames ahead comes (T,), in what is predicted; inf: not known.
-
-    Args:
-        path: of :func:`predicted`.
-        settings: how deep a trough must be.
-        lead: frames.
-    """
+    """See :func:`next_by_line`: the first trough of the path."""
     frames, width = path.shape
     out = np.full(frames, np.inf)
     now = np.arange(frames)
@@ -257,7 +252,7 @@ def _next_trough(path: Array, settings: Extrapolator, lead: float) -> Array:
 
 
 def fire(expected: Array, lead: float, aim: float, gap: int) -> Announcements:
-    """Announce what is expected ``lead`` to ``lead + aim`` frames ahead, each once."""
+    """Announce each event expected ``lead`` to ``lead + aim`` frames ahead, once."""
     ahead = expected - np.arange(len(expected))
     decided, times = [], []
     last = -np.inf
@@ -269,9 +264,9 @@ def fire(expected: Array, lead: float, aim: float, gap: int) -> Announcements:
     return Announcements(np.array(decided), np.array(times))
 
 
-def extrapolate(place: Array, kind: int, lead: float, settings: Extrapolator) -> Announcements:
-    """What an extrapolator announces in a clip of joint positions (T, 22, 3)."""
-    curve = speed_curve(place, kind, settings.delay_s, settings.motion_delay_s)
+def extrapolate(joints: Array, kind: int, lead: float, settings: Extrapolator) -> Announcements:
+    """Announcements of an extrapolator in a clip of joint positions (T, 22, 3)."""
+    curve = speed_curve(joints, kind, settings.delay_s, settings.motion_delay_s)
     lags, agreement = best_lag(curve, settings.window)
     expected = next_by_period(curve, lags, agreement, settings, lead, kind)
     if settings.weights:

@@ -1,4 +1,4 @@
-"""The offline alignment that following is judged by where nobody knows the truth, and a simple rival."""
+"""Offline alignment, the reference for real repeats, and a naive online baseline for following."""
 
 from typing import Final
 
@@ -12,18 +12,18 @@ from pyanticip.vocabulary import RATE
 
 Array = NDArray[np.float64]
 
-SPEED: Final = 0.15
-"""Metres of posture that a metre a second of speed counts like."""
+SPEED_WEIGHT: Final = 0.15
+"""Weight of speed against posture: metres per m/s."""
 WINDOW: Final = 13
 """Frames over which the offline alignment is smoothed."""
-COARSE: Final = 2
-"""The rival looks at every second frame."""
-START: Final = 0.5
-"""Seconds within which the rival is told that a performance begins."""
+STEP: Final = 2
+"""The baseline uses every second frame."""
+START_S: Final = 0.5
+"""The baseline assumes that a performance begins within this time of the rehearsal."""
 
 
 def postures(quats: NDArray[np.float32]) -> Array:
-    """Where 21 joints are, relative to the hips and without heading: (T, 21, 3) metres."""
+    """Positions of 21 joints relative to the hips, heading removed: (T, 21, 3) metres."""
     turned = np.array(quats, dtype=np.float64)
     back = turned[:, 0] * (1.0, 0.0, -1.0, 0.0)
     turned[:, 0] = multiply(
@@ -33,40 +33,40 @@ def postures(quats: NDArray[np.float32]) -> Array:
     return (places[:, 1:] - places[:, :1]).astype(np.float64)
 
 
-def described(quats: NDArray[np.float32], half: int) -> Array:
-    """Postures and the joints' speeds over ``half`` frames before and after: (T, 84)."""
+def descriptors(quats: NDArray[np.float32], half: int) -> Array:
+    """Descriptors (T, 84): postures, and the joints' speeds over ``half`` frames before and after."""
     places = postures(quats)
     after = np.minimum(np.arange(len(places)) + half, len(places) - 1)
     before = np.maximum(np.arange(len(places)) - half, 0)
     seconds = (after - before)[:, None, None] / RATE
     speed = np.linalg.norm((places[after] - places[before]) / np.maximum(seconds, 1.0 / RATE), axis=-1)
-    return np.concatenate([places.reshape(len(places), -1), SPEED * speed], axis=1)
+    return np.concatenate([places.reshape(len(places), -1), SPEED_WEIGHT * speed], axis=1)
 
 
-def _apart(a: Array, b: Array) -> Array:
+def _distances(a: Array, b: Array) -> Array:
     squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None] - 2.0 * a @ b.T
     return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
 
 def align(rehearsed: NDArray[np.float32], played: NDArray[np.float32]) -> Array:
-    """Where in the rehearsal each frame of a performance is, (T,) seconds: it sees all of both.
+    """Position in the rehearsal of each frame of a performance, (T,) seconds, from all of both.
 
-    Subsequence dynamic time warping of posture and speed at 50 Hz, slopes of a half to two, all of the
-    performance and any part of the rehearsal; the path smoothed over a quarter of a second.
+    Subsequence dynamic time warping of posture and speed at 50 Hz with slopes of 1/2 to 2; all of the
+    performance is aligned to any part of the rehearsal. The path is smoothed over a quarter of a second.
     """
-    cost = _apart(described(played, 3), described(rehearsed, 3))
+    cost = _distances(descriptors(played, 3), descriptors(rehearsed, 3))
     frames, columns = cost.shape
     total = np.full((frames, columns), np.inf)
     choice = np.zeros((frames, columns), dtype=np.int8)
     total[0] = cost[0]
     for i in range(1, frames):
-        ways = np.full((3, columns), np.inf)
-        ways[0, 1:] = total[i - 1, :-1]
-        ways[1, 2:] = total[i - 1, :-2]
+        options = np.full((3, columns), np.inf)
+        options[0, 1:] = total[i - 1, :-1]
+        options[1, 2:] = total[i - 1, :-2]
         if i > 1:
-            ways[2, 1:] = total[i - 2, :-1] + cost[i - 1, 1:]
-        choice[i] = ways.argmin(axis=0)
-        total[i] = ways.min(axis=0) + cost[i]
+            options[2, 1:] = total[i - 2, :-1] + cost[i - 1, 1:]
+        choice[i] = options.argmin(axis=0)
+        total[i] = options.min(axis=0) + cost[i]
     path = np.zeros(frames)
     i, j = frames - 1, int(total[-1].argmin())
     while i >= 0:
@@ -76,37 +76,37 @@ def align(rehearsed: NDArray[np.float32], played: NDArray[np.float32]) -> Array:
         i, j = i - (1, 1, 2)[choice[i, j]], j - (1, 2, 1)[choice[i, j]]
     weights = np.hanning(WINDOW + 2)[1:-1]
     half = WINDOW // 2
-    longer = np.concatenate([2 * path[0] - path[half:0:-1], path, 2 * path[-1] - path[-2 : -half - 2 : -1]])
-    return np.asarray(np.convolve(longer, weights / weights.sum(), "valid") / RATE)
+    padded = np.concatenate([2 * path[0] - path[half:0:-1], path, 2 * path[-1] - path[-2 : -half - 2 : -1]])
+    return np.asarray(np.convolve(padded, weights / weights.sum(), "valid") / RATE)
 
 
 def warp_online(rehearsed: NDArray[np.float32], played: NDArray[np.float32]) -> Array:
-    """Where a naive online time warping has each frame, (T,) seconds: posture and velocity at 25 Hz.
+    """Position of each frame by naive online time warping, (T,) seconds: posture and velocity at 25 Hz.
 
-    The cheapest way per step that ends now; it stands, goes on by one moment or by two. It is told that the
-    performance begins within the first half second of the rehearsal, and jumps nowhere.
+    Takes the path with the lowest cost per step so far; each step advances by zero, one or two frames. It
+    assumes that the performance begins within the first half second of the rehearsal and does not jump.
     """
 
-    def seen(quats: NDArray[np.float32]) -> Array:
-        places = postures(quats)[::COARSE]
+    def coarse_descriptors(quats: NDArray[np.float32]) -> Array:
+        places = postures(quats)[::STEP]
         velocity = np.zeros_like(places)
-        velocity[1:] = (places[1:] - places[:-1]) * (RATE / COARSE)
-        return np.concatenate([places, SPEED * velocity], axis=1).reshape(len(places), -1)
+        velocity[1:] = (places[1:] - places[:-1]) * (RATE / STEP)
+        return np.concatenate([places, SPEED_WEIGHT * velocity], axis=1).reshape(len(places), -1)
 
-    cost = _apart(seen(played), seen(rehearsed))
-    total = np.where(np.arange(cost.shape[1]) < START * RATE / COARSE, cost[0], np.inf)
+    cost = _distances(coarse_descriptors(played), coarse_descriptors(rehearsed))
+    total = np.where(np.arange(cost.shape[1]) < START_S * RATE / STEP, cost[0], np.inf)
     steps = np.ones(cost.shape[1])
     place = np.zeros(len(cost))
     for i, row in enumerate(cost):
         if i:
-            ways = np.full((3, len(row)), np.inf)
+            options = np.full((3, len(row)), np.inf)
             counts = np.ones((3, len(row)))
             for skip in range(3):
-                ways[skip, skip:] = total[: len(row) - skip]
+                options[skip, skip:] = total[: len(row) - skip]
                 counts[skip, skip:] = steps[: len(row) - skip]
-            best = (ways / counts).argmin(axis=0)[None]
-            total = np.take_along_axis(ways, best, axis=0)[0] + row
+            best = (options / counts).argmin(axis=0)[None]
+            total = np.take_along_axis(options, best, axis=0)[0] + row
             steps = np.take_along_axis(counts, best, axis=0)[0] + 1.0
         place[i] = float((total / steps).argmin())
     frames = np.arange(len(played))
-    return np.asarray((place[frames // COARSE] * COARSE + frames % COARSE) / RATE)
+    return np.asarray((place[frames // STEP] * STEP + frames % STEP) / RATE)

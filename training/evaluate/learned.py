@@ -1,7 +1,7 @@
-"""The rivals that learn: ridge, a recurrent network, and the parameters' own autoregression.
+"""Learned baselines: ridge regression, a recurrent network, and autoregression of each parameter.
 
-They learn from the training side of the data, and see what it can see: positions and speeds of
-the joints with the heading taken away, and the causal twin at four delays and two means.
+They are fitted on the training clips. Their inputs are positions and velocities of the joints with the
+heading removed, and the causal twin at four delays and with two means.
 """
 
 import io
@@ -34,29 +34,33 @@ DELAYS_MS: Final = (0, 20, 60, 160)
 MEANS_S: Final = (1, 4)
 OUTPUTS: Final = len(PARAMETERS) * len(AHEAD)
 VERSION: Final = 1
-"""Counts up when what is fitted changes: what was kept of others is not read then."""
+"""Version of the baselines; cached fits of other versions are not used."""
 INPUTS: Final = 2 * 3 * 21 + 1 + len(PARAMETERS) * (len(DELAYS_MS) + len(MEANS_S))
 
 PAST: Final = (0, 1, 2, 3, 4, 6, 8, 10, 15, 20, 25, 30, 40, 50)
-"""Frames back that the autoregression looks."""
+"""Lags of the autoregression, frames."""
 
 PENALTIES: Final = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-"""Of ridge, as shares of the inputs' variance."""
+"""Ridge penalties that are tried, as shares of the inputs' variance."""
 FOLDS: Final = 4
-"""Groups of people, each left out once to choose the penalty."""
+"""Groups of people for the cross-validation of the penalty."""
 
 UNITS: Final = 160
+"""Width of the recurrent network."""
 STEPS: Final = 1000
-KEEP: Final = 100
-"""Steps after which the state of training is kept, for a run that is interrupted: about a minute."""
+"""Training steps of the recurrent network."""
+SAVE_EVERY: Final = 100
+"""Steps between saves of the training state: about a minute."""
 WINDOWS: Final = 32
+"""Windows per step."""
 WINDOW: Final = 150
+"""Frames per window."""
 COPIES: Final = 2
-"""Varied copies of each clip that is learned from."""
+"""Augmented copies of each training clip."""
 
 
 def inputs(twins: Twins) -> NDArray[np.float32]:
-    """(T, INPUTS) of a clip, each row from frames up to its own."""
+    """Inputs (T, INPUTS) of a clip; each row depends on frames up to its own."""
     quats = twins.quats.astype(np.float64)
     place = positions(quats, upright=True)[:, 1:]
     yaw = heading(quats)
@@ -64,7 +68,7 @@ def inputs(twins: Twins) -> NDArray[np.float32]:
     x, y, z = np.moveaxis(place, -1, 0)
     flat = np.stack([c * x - s * z, y, s * x + c * z], axis=-1).reshape(len(place), -1)
     speed, turn = np.zeros_like(flat), np.zeros_like(yaw)
-    # Over two frames, as the twin's.
+    # Differences over two frames, as in the twin.
     speed[2:], turn[2:] = (flat[2:] - flat[:-2]) * RATE / 2.0, (yaw[2:] - yaw[:-2]) * RATE / 2.0
     rows = [flat, speed / 3.0, turn[:, None] / 3.0]
     rows += [twins.at(ms) for ms in DELAYS_MS] + [twins.mean(seconds) for seconds in MEANS_S]
@@ -72,22 +76,22 @@ def inputs(twins: Twins) -> NDArray[np.float32]:
 
 
 def past(twins: Twins) -> Array:
-    """(8, T, lags): the history of each parameter by itself; the first value stands for what was before."""
+    """(8, T, lags): history of each parameter; before the clip, its first value."""
     rows = twins.at(0)
     index = np.maximum(np.arange(len(rows))[:, None] - np.array(PAST), 0)
     return np.ascontiguousarray(rows[index].transpose(2, 0, 1))
 
 
 def ahead_of(params: NDArray[np.floating]) -> tuple[slice, Array]:
-    """The frames that are learned from, and what comes after them (n, 8, 3)."""
+    """The frames to fit on, and their targets (n, 8, 3): the parameters at each horizon."""
     span = slice(EDGE, max(len(params) - EDGE - AHEAD[-1], EDGE))
-    came = [params[span.start + h : span.stop + h] for h in AHEAD]
-    return span, np.stack(came, axis=-1).astype(np.float64)
+    future = [params[span.start + h : span.stop + h] for h in AHEAD]
+    return span, np.stack(future, axis=-1).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Ridge:
-    """Linear least squares with a penalty; weights for inputs less their mean."""
+    """Ridge regression, applied to centred inputs."""
 
     centre: Array
     weights: Array
@@ -95,24 +99,24 @@ class Ridge:
     offset: Array
 
     @classmethod
-    def fit(cls, rows: Sequence[Array], came: Sequence[Array], people: Sequence[str]) -> "Ridge":
-        """The penalty is the one that does best on people left out.
+    def fit(cls, rows: Sequence[Array], targets: Sequence[Array], people: Sequence[str]) -> "Ridge":
+        """Fit with the penalty that is best in cross-validation over people.
 
         Args:
             rows: (n, inputs) of each clip.
-            came: (n, outputs) of each clip.
-            people: whose each is.
+            targets: (n, outputs) of each clip.
+            people: person of each clip.
         """
         order = sorted(set(people))
         fold = np.array([order.index(person) % FOLDS for person in people])
-        sums = [_products(x, y) for x, y in zip(rows, came, strict=True)]
+        sums = [_products(x, y) for x, y in zip(rows, targets, strict=True)]
         error = np.zeros(len(PENALTIES))
-        for left in sorted(set(fold)) if len(order) > 1 else ():
-            kept = _total([sums[n] for n in np.flatnonzero(fold != left).tolist()])
+        for held_out in sorted(set(fold)) if len(order) > 1 else ():
+            fold_sums = _total([sums[n] for n in np.flatnonzero(fold != held_out).tolist()])
             for number, penalty in enumerate(PENALTIES):
-                one = cls._solve(kept, penalty)
-                for n in np.flatnonzero(fold == left).tolist():
-                    error[number] += np.abs(one(rows[n]) - came[n]).sum()
+                one = cls._solve(fold_sums, penalty)
+                for n in np.flatnonzero(fold == held_out).tolist():
+                    error[number] += np.abs(one(rows[n]) - targets[n]).sum()
         return cls._solve(_total(sums), PENALTIES[int(error.argmin())])
 
     @classmethod
@@ -121,19 +125,19 @@ class Ridge:
         count, total, out = square[-1, -1], square[-1, :-1], cross[-1]
         centre = total / count
         spread = square[:-1, :-1] / count - np.outer(centre, centre)
-        both = cross[:-1] / count - np.outer(centre, out / count)
+        covariance = cross[:-1] / count - np.outer(centre, out / count)
         scale = np.diag(spread) + 1e-9
-        weights = np.linalg.solve(spread + penalty * np.diag(scale), both)
+        weights = np.linalg.solve(spread + penalty * np.diag(scale), covariance)
         return cls(centre, weights, out / count)
 
     def __call__(self, rows: Array) -> Array:
-        """(n, outputs)."""
+        """Predict (n, outputs) from inputs (n, inputs)."""
         return (rows - self.centre) @ self.weights + self.offset
 
 
-def _products(rows: Array, came: Array) -> tuple[Array, Array]:
+def _products(rows: Array, targets: Array) -> tuple[Array, Array]:
     one = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
-    return one.T @ one, one.T @ came
+    return one.T @ one, one.T @ targets
 
 
 def _total(sums: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
@@ -141,7 +145,7 @@ def _total(sums: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 
 class Recurrent(nn.Module):
-    """A GRU over the inputs whose answer is added to half hold, half mean over 4 s."""
+    """A GRU that predicts a correction of the average of the current value and the mean over 4 s."""
 
     mean: torch.Tensor
     std: torch.Tensor
@@ -172,56 +176,56 @@ def fit_recurrent(
     say: Say,
     draft: Path | None = None,
 ) -> Recurrent:
-    """Train on windows of clips, by the error that is judged.
+    """Train on windows of clips, with the mean absolute error that is evaluated.
 
     Args:
         rows: (T, INPUTS) of each clip.
         params: (T, 8) of each clip.
-        seed: of weights and windows.
-        say: told of every step.
-        draft: file in which the state is kept, and from which it goes on to the same end.
+        seed: seed of weights and windows.
+        say: called after every step.
+        draft: file for the training state; if it exists, training resumes with the same result.
     """
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     model = Recurrent()
-    every = torch.from_numpy(np.concatenate(rows))
-    model.mean.copy_(every.mean(0))
-    model.std.copy_(every.std(0) + 1e-3)
+    all_rows = torch.from_numpy(np.concatenate(rows))
+    model.mean.copy_(all_rows.mean(0))
+    model.std.copy_(all_rows.std(0) + 1e-3)
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3, total_steps=STEPS)
     weights = np.array([len(one) for one in rows], dtype=np.float64)
     parts: dict[str, Any] = {"model": model, "optimiser": optimiser, "schedule": schedule}
     done = 0
     if draft is not None and draft.is_file():
-        with suppress(Exception), open_file(draft) as file:  # a damaged one: anew
-            kept = torch.load(file, weights_only=True)
+        with suppress(Exception), open_file(draft) as file:  # a damaged file: start over
+            saved = torch.load(file, weights_only=True)
             for name, part in parts.items():
-                part.load_state_dict(kept[name])
-            rng.bit_generator.state = kept["windows"]
-            torch.set_rng_state(kept["dropout"])
-            done = kept["done"]
+                part.load_state_dict(saved[name])
+            rng.bit_generator.state = saved["windows"]
+            torch.set_rng_state(saved["dropout"])
+            done = saved["done"]
     for step in range(done, STEPS):
         batch = np.zeros((WINDOWS, WINDOW, INPUTS), np.float32)
-        came = np.zeros((WINDOWS, WINDOW, 8, len(AHEAD)), np.float32)
+        target = np.zeros((WINDOWS, WINDOW, 8, len(AHEAD)), np.float32)
         known = np.zeros((WINDOWS, WINDOW), np.float32)
         for n, clip in enumerate(rng.choice(len(rows), WINDOWS, p=weights / weights.sum())):
             first = int(rng.integers(max(len(rows[clip]) - WINDOW, 0) + 1))
             piece = rows[clip][first : first + WINDOW]
             batch[n, : len(piece)] = piece
             span, targets = ahead_of(params[clip])
-            at = np.arange(first, first + len(piece))
-            fits = (at >= span.start) & (at < span.stop)
-            came[n, : len(piece)][fits] = targets[at[fits] - span.start]
+            frames = np.arange(first, first + len(piece))
+            fits = (frames >= span.start) & (frames < span.stop)
+            target[n, : len(piece)][fits] = targets[frames[fits] - span.start]
             known[n, : len(piece)] = fits
         predicted = model(torch.from_numpy(batch))
-        wrong = (predicted - torch.from_numpy(came)).abs().mean((-1, -2)) * torch.from_numpy(known)
+        error = (predicted - torch.from_numpy(target)).abs().mean((-1, -2)) * torch.from_numpy(known)
         optimiser.zero_grad()
-        (wrong.sum() / max(float(known.sum()), 1.0)).backward()
+        (error.sum() / max(float(known.sum()), 1.0)).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         schedule.step()
         say("GRU", step + 1, STEPS)
-        if draft is not None and (step + 1) % KEEP == 0:
+        if draft is not None and (step + 1) % SAVE_EVERY == 0:
             state = {name: part.state_dict() for name, part in parts.items()}
             random = {"windows": rng.bit_generator.state, "dropout": torch.get_rng_state()}
             torch.save(state | random | {"done": step + 1}, buffer := io.BytesIO())
@@ -231,62 +235,64 @@ def fit_recurrent(
 
 @dataclass(frozen=True)
 class Learned:
-    """The fitted rivals."""
+    """The fitted baselines."""
 
     ridge: Ridge
     own: tuple[Ridge, ...]
-    """Of each parameter."""
+    """Autoregression of each parameter."""
     recurrent: tuple[Recurrent, ...]
-    """One a seed."""
+    """Recurrent networks, one per seed."""
 
     def answers(self, twins: Twins) -> dict[str, Answer]:
-        """What each says about a clip."""
+        """Forecasts of each baseline for a clip, by name."""
         rows, shape = inputs(twins), (-1, len(PARAMETERS), len(AHEAD))
-        found = {"ridge": self.ridge(rows.astype(np.float64)).reshape(shape)}
-        found["autoregression"] = np.stack([one(x) for one, x in zip(self.own, past(twins), strict=True)], 1)
+        forecasts = {"ridge": self.ridge(rows.astype(np.float64)).reshape(shape)}
+        forecasts["autoregression"] = np.stack(
+            [one(x) for one, x in zip(self.own, past(twins), strict=True)], 1
+        )
         with torch.no_grad():
             for seed, one in enumerate(self.recurrent):
                 name = "GRU" if len(self.recurrent) == 1 else f"GRU, seed {seed}"
-                found[name] = one(torch.from_numpy(rows)[None])[0].numpy()
-        return {name: np.clip(one, 0.0, 1.0).astype(np.float32) for name, one in found.items()}
+                forecasts[name] = one(torch.from_numpy(rows)[None])[0].numpy()
+        return {name: np.clip(one, 0.0, 1.0).astype(np.float32) for name, one in forecasts.items()}
 
 
 class _BaselineTrainingData:
-    """What is learned from, made when first asked for: clips and their varied copies."""
+    """Training data of the baselines, computed on first use: clips and their augmented copies."""
 
     def __init__(
         self, examples: Sequence[Example], pieces: Sequence[Piece], say: Say, tell: Callable[[str], None]
     ) -> None:
-        self._given = (list(examples), list(pieces), say, tell)
+        self._arguments = (list(examples), list(pieces), say, tell)
 
     @cached_property
     def clips(self) -> list[Example]:
-        """Those that are long enough."""
-        examples, pieces, say, tell = self._given
+        """Clips and copies that are long enough."""
+        originals, pieces, say, tell = self._arguments
         tell("fitting the rivals that learn: some ten minutes, once for this set")
         rng = np.random.default_rng(0)
-        found = list(examples)
+        examples = list(originals)
         for number, piece in enumerate(pieces * COPIES):
-            found.append(plain(vary(piece, rng)))
+            examples.append(plain(vary(piece, rng)))
             say("varied copies", number + 1, len(pieces) * COPIES)
-        return [one for one in found if len(one) > 2 * EDGE + AHEAD[-1]]
+        return [one for one in examples if len(one) > 2 * EDGE + AHEAD[-1]]
 
     @cached_property
     def twins(self) -> list[Twins]:
-        """Of each clip."""
+        """Causal twins of each clip."""
         return [Twins(one.quats) for one in self.clips]
 
     @cached_property
     def rows(self) -> list[NDArray[np.float32]]:
-        """What is seen in each clip."""
+        """Inputs (T, INPUTS) of each clip."""
         return [inputs(one) for one in self.twins]
 
     def linear(self, rows: Iterable[NDArray[np.floating]], parameters: slice) -> Ridge:
-        """Ridge from some rows of each clip (T, inputs) to some parameters."""
-        spans, came = zip(*(ahead_of(one.params) for one in self.clips), strict=True)
-        kept = [row[span].astype(np.float64) for row, span in zip(rows, spans, strict=True)]
-        wanted = [one[:, parameters].reshape(len(one), -1) for one in came]
-        return Ridge.fit(kept, wanted, [one.subject for one in self.clips])
+        """Fit a ridge regression from rows of each clip (T, inputs) to some of the parameters."""
+        spans, targets = zip(*(ahead_of(one.params) for one in self.clips), strict=True)
+        selected = [row[span].astype(np.float64) for row, span in zip(rows, spans, strict=True)]
+        outputs = [one[:, parameters].reshape(len(one), -1) for one in targets]
+        return Ridge.fit(selected, outputs, [one.subject for one in self.clips])
 
 
 def fit(
@@ -298,20 +304,19 @@ def fit(
     say: Say,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Learned:
-    """Fit the rivals on the training side; interrupted, it goes on from where it was the next time.
+    """Fit the baselines, or load them from ``folder``; an interrupted call resumes the next time.
 
     Args:
-        examples: its clips.
-        pieces: the motion of the same clips, of which varied copies are made.
-        folder: where each rival is kept once it is fitted, and read from the next time; a damaged file is
-            fitted anew.
-        seeds: how many recurrent networks.
-        say: told how far it is.
-        tell: told, where one is not kept, that it takes a while.
+    examples: the training clips.
+    pieces: the motion of the same clips, for augmented copies.
+    folder: cache of the fitted baselines; a damaged file is fitted anew.
+    seeds: number of recurrent networks.
+    say: progress callback.
+    tell: called with a notice that fitting takes a while, unless all are cached.
     """
     folder.mkdir(parents=True, exist_ok=True)
     training_data = _BaselineTrainingData(examples, pieces, say, tell)
-    linear = partial(_kept, read=_read_ridge, write=_write_ridge)
+    linear = partial(_cached, read=_read_ridge, write=_write_ridge)
     ridge = linear(folder / "ridge.npz", lambda: training_data.linear(training_data.rows, slice(None)))
     own = tuple(
         linear(
@@ -325,7 +330,7 @@ def fit(
         )
         for k in range(len(PARAMETERS))
     )
-    network = partial(_kept, read=_read_recurrent, write=_write_recurrent)
+    network = partial(_cached, read=_read_recurrent, write=_write_recurrent)
 
     def trained(seed: int) -> Recurrent:
         params = [one.params for one in training_data.clips]
@@ -337,15 +342,15 @@ def fit(
     return Learned(ridge, own, recurrent)
 
 
-def _kept(
+def _cached(
     path: Path, make: Callable[[], T], read: Callable[[IO[bytes]], T], write: Callable[[T, IO[bytes]], None]
 ) -> T:
-    """What is kept in a file; made and kept where there is no such file, or a damaged one."""
+    """Read a file; if it is missing or damaged, call ``make`` and write the result to it."""
     if path.is_file():
         try:
             with open_file(path) as file:
                 return read(file)
-        except Exception:  # numpy and torch raise many kinds for damaged files
+        except Exception:  # numpy and torch raise many types for damaged files
             pass
     made, buffer = make(), io.BytesIO()
     write(made, buffer)
@@ -354,8 +359,8 @@ def _kept(
 
 
 def _read_ridge(file: IO[bytes]) -> Ridge:
-    with np.load(file) as found:
-        return Ridge(found["centre"], found["weights"], found["offset"])
+    with np.load(file) as arrays:
+        return Ridge(arrays["centre"], arrays["weights"], arrays["offset"])
 
 
 def _write_ridge(one: Ridge, file: IO[bytes]) -> None:

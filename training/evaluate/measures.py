@@ -1,9 +1,9 @@
-"""What the protocol measures of forecasts: error ratios, lags, what no rival says, and whom they harm.
+"""Measures of forecasts: error ratios, lags, variance explained beyond the baselines, and harmed clips.
 
-All of it follows from sums per clip (:func:`tally`), which add up over the clips of a kind. A *ratio* is a
-forecaster's mean absolute error, the eight parameters added up, over that of each parameter's best rival,
-whichever that is in this kind of movement at this horizon, known in hindsight. Errors are means over frames
-within a person, then over people.
+All follow from sums per clip (:func:`tally`), which add up over the clips of a kind. A *ratio* is a
+forecaster's mean absolute error, summed over the eight parameters, divided by that of each parameter's best
+baseline, chosen in hindsight for the kind of movement and the horizon. Errors are means over frames within a
+person, then over people.
 """
 
 from collections.abc import Sequence
@@ -19,26 +19,26 @@ from training.teacher.kinematic_targets import EDGE
 
 Array = NDArray[np.float64]
 Answer = NDArray[np.float32]
-"""(T, 8, 3): what is said of every frame, for each parameter and horizon of ``AHEAD_MS``."""
+"""(T, 8, 3): forecast at every frame of each parameter at each horizon of ``AHEAD_MS``."""
 
 Verdict = Literal["ahead", "surer", "unclear", "no better", "worse"]
 
 AHEAD_MS: Final = (100, 200, 400)
 AHEAD: Final = tuple(round(ms * RATE / 1000.0) for ms in AHEAD_MS)
-"""In frames."""
+"""The horizons in frames."""
 
 LAGS: Final = tuple(range(-10, 21))
-"""Frames by which a forecast is moved against what it speaks of, 0: as if it spoke of now."""
+"""Delays of the parameters, in frames from now, that a forecast is compared with."""
 LAGS_MS: Final = tuple(round(lag * 1000.0 / RATE) for lag in LAGS)
 
 BEYOND: Final = 0.2
-"""Partial R2 from which a forecast says something that no mix of the rivals does."""
+"""Minimum partial R2 for a forecast to count as adding something to every mix of the baselines."""
 
 HARM: Final = 1.02
-"""Ratio to its best single rival from which a clip is harmed."""
+"""Ratio to the clip's best single baseline above which a clip counts as harmed."""
 
 SHORTEST: Final = 2 * EDGE + AHEAD[-1] - LAGS[0] + 2
-"""Frames that a clip must have to be judged."""
+"""Minimum length of a clip for the evaluation, frames."""
 
 DRAWS: Final = 1000
 
@@ -47,69 +47,69 @@ TINY: Final = 1e-9
 
 @dataclass(frozen=True)
 class Tally:
-    """Sums over the judged frames of one clip; N forecasters, 3 horizons, 8 parameters."""
+    """Sums over the evaluated frames of one clip; N forecasters, 3 horizons, 8 parameters, L lags."""
 
     person: str
     frames: int
-    wrong: Array
+    errors: Array
     """(N, 8, 3) absolute errors."""
     moments: Array
-    """(8, 3, N + 2, N + 2) products of one, what each forecaster says, and what came."""
+    """(8, 3, N + 2, N + 2) products of the constant 1, each forecast, and the true value."""
     lagged: Array
-    """(N, 3, L, 8) products with the parameters ``LAGS`` later, both less their means in the clip."""
+    """(N, 3, L, 8) products of the forecasts and the parameters ``LAGS`` later, both centred in the clip."""
     power: tuple[Array, Array]
-    """(N, 3, 8) and (L, 8): their squares."""
+    """(N, 3, 8) and (L, 8): squares of the two, likewise centred."""
 
 
-def judged(frames: int) -> slice:
-    """The frames that are judged: neither they nor what is said of them at a clip's edges."""
+def evaluated_frames(frames: int) -> slice:
+    """The evaluated frames: neither they nor the frames they forecast lie at the clip's edges."""
     return slice(EDGE, frames - EDGE - AHEAD[-1])
 
 
 def tally(person: str, params: NDArray[np.floating], answers: Sequence[Answer]) -> Tally:
-    """The sums of one clip.
+    """Compute the sums of one clip.
 
     Args:
-        person: whose it is.
-        params: (T, 8) what the teacher says, T at least ``SHORTEST``.
-        answers: of N forecasters.
+        person: person of the clip.
+        params: (T, 8) the teacher's parameters, T at least ``SHORTEST``.
+        answers: forecasts of N forecasters.
     """
-    truth, answered = params.astype(np.float64), np.stack(answers).astype(np.float64)
-    span = judged(len(truth))
-    came = np.stack([truth[span.start + h : span.stop + h] for h in AHEAD], axis=-1)
-    ahead = answered[:, span]
-    columns = np.concatenate([np.ones_like(came)[None], ahead, came[None]]).transpose(2, 3, 0, 1)
+    truth, forecasts = params.astype(np.float64), np.stack(answers).astype(np.float64)
+    span = evaluated_frames(len(truth))
+    true = np.stack([truth[span.start + h : span.stop + h] for h in AHEAD], axis=-1)
+    ahead = forecasts[:, span]
+    columns = np.concatenate([np.ones_like(true)[None], ahead, true[None]]).transpose(2, 3, 0, 1)
     span = slice(span.start - LAGS[0], span.stop)
-    then = np.stack([truth[span.start + lag : span.stop + lag] for lag in LAGS])
-    then -= then.mean(axis=1, keepdims=True)
-    apart = answered[:, span] - answered[:, span].mean(axis=1, keepdims=True)
+    delayed = np.stack([truth[span.start + lag : span.stop + lag] for lag in LAGS])
+    delayed -= delayed.mean(axis=1, keepdims=True)
+    centred = forecasts[:, span] - forecasts[:, span].mean(axis=1, keepdims=True)
     return Tally(
         person,
-        came.shape[0],
-        np.abs(ahead - came).sum(axis=1),
+        true.shape[0],
+        np.abs(ahead - true).sum(axis=1),
         columns @ columns.swapaxes(-1, -2),
-        np.einsum("ntkh,ltk->nhlk", apart, then),
-        ((apart**2).sum(axis=1).swapaxes(-1, -2), (then**2).sum(axis=1)),
+        np.einsum("ntkh,ltk->nhlk", centred, delayed),
+        ((centred**2).sum(axis=1).swapaxes(-1, -2), (delayed**2).sum(axis=1)),
     )
 
 
 def mean_error(tallies: Sequence[Tally]) -> Array:
-    """(N, 8, 3): over frames within a person, then over people."""
+    """Mean absolute errors (N, 8, 3): over frames within a person, then over people."""
     rows = []
     for person in sorted({one.person for one in tallies}):
-        mine = [one for one in tallies if one.person == person]
-        rows.append(np.sum([one.wrong for one in mine], axis=0) / sum(one.frames for one in mine))
+        own = [one for one in tallies if one.person == person]
+        rows.append(np.sum([one.errors for one in own], axis=0) / sum(one.frames for one in own))
     return np.asarray(np.mean(rows, axis=0), dtype=np.float64)
 
 
 def ratio(error: Array, one: int, baselines: Sequence[int]) -> Array:
-    """(3,): a forecaster's error over that of each parameter's best rival, of errors (N, 8, 3)."""
+    """(3,): summed error of forecaster ``one`` over that of each parameter's best baseline."""
     best = error[list(baselines)].min(axis=0)
     return np.asarray(error[one].sum(axis=0) / (best.sum(axis=0) + TINY), dtype=np.float64)
 
 
 def mean_of_ratios(error: Array, one: int, baselines: Sequence[int]) -> Array:
-    """(3,): the same taken parameter by parameter and averaged: what hardly moves weighs as much."""
+    """(3,): ratios by parameter, averaged; parameters that hardly move weigh as much as others."""
     best = error[list(baselines)].min(axis=0)
     return np.asarray((error[one] / (best + TINY)).mean(axis=0), dtype=np.float64)
 
@@ -117,25 +117,25 @@ def mean_of_ratios(error: Array, one: int, baselines: Sequence[int]) -> Array:
 def interval(
     tallies: Sequence[Tally], one: int, baselines: Sequence[int], *, draws: int = DRAWS, seed: int = 0
 ) -> tuple[Array, Array] | None:
-    """95 % intervals (3,) of the ratio over people and their clips; the best rivals are found anew.
+    """95 % bootstrap intervals (3,) of the ratio over people and their clips; None for a single clip.
 
-    None of one clip, which says nothing of how clips differ.
+    The best baselines are chosen anew in each draw.
     """
     if len(tallies) < 2:
         return None
-    wrong, frames = np.stack([t.wrong for t in tallies]), np.array([t.frames for t in tallies])
-    found = []
+    errors, frames = np.stack([t.errors for t in tallies]), np.array([t.frames for t in tallies])
+    ratios = []
     for picks in resampled_within([t.person for t in tallies], draws=draws, seed=seed):
-        rows = [wrong[pick].sum(axis=0) / frames[pick].sum() for pick in picks]
-        found.append(ratio(np.mean(rows, axis=0), one, baselines))
-    low, high = np.quantile(np.array(found), LEVEL, axis=0)
+        rows = [errors[pick].sum(axis=0) / frames[pick].sum() for pick in picks]
+        ratios.append(ratio(np.mean(rows, axis=0), one, baselines))
+    low, high = np.quantile(np.array(ratios), LEVEL, axis=0)
     return np.asarray(low), np.asarray(high)
 
 
 def lag_profile(tallies: Sequence[Tally], one: int) -> Array:
-    """(3, L): correlation of a forecast with the parameters at each of ``LAGS``, mean over the eight.
+    """(3, L): correlation of a forecast with the parameters at each of ``LAGS``, averaged over parameters.
 
-    Means are taken away clip by clip, so that it is the movement that correlates and not the level.
+    Means are removed in each clip, so that changes are correlated and not levels.
     """
     both = sum(t.lagged[one] for t in tallies)
     ours, theirs = sum(t.power[0][one] for t in tallies), sum(t.power[1] for t in tallies)
@@ -144,20 +144,22 @@ def lag_profile(tallies: Sequence[Tally], one: int) -> Array:
 
 
 def beyond(tallies: Sequence[Tally], one: int, baselines: Sequence[int]) -> Array:
-    """(3,): partial R2 of a forecast with what came, the best linear mix of the rivals taken out of both.
+    """(3,): partial R2 of a forecast and the outcome, given the best linear mix of the baselines.
 
-    Mean over the eight; where the two are related the other way round it counts as none.
+    Averaged over parameters; a negative correlation counts as 0.
     """
     sums = np.asarray(sum(t.moments for t in tallies))
     base, pair = [0, *(1 + r for r in baselines)], [1 + one, sums.shape[-1] - 1]
     inner = sums[..., base, :][..., base]
-    # Rivals may say the same: a trace of ridge keeps their mix unique.
+    # Baselines may be identical: a tiny ridge penalty keeps their mix unique.
     scale = np.einsum("...ii->...i", inner).mean(axis=-1)
     inner = inner + (1e-9 * scale + TINY)[..., None, None] * np.eye(len(base))
     across = sums[..., base, :][..., pair]
-    left = sums[..., pair, :][..., pair] - across.swapaxes(-1, -2) @ np.linalg.solve(inner, across)
-    related = left[..., 0, 1] / np.sqrt(np.maximum(left[..., 0, 0] * left[..., 1, 1], TINY**2))
-    return np.asarray((np.clip(related, 0.0, 1.0) ** 2).mean(axis=0), dtype=np.float64)
+    residual = sums[..., pair, :][..., pair] - across.swapaxes(-1, -2) @ np.linalg.solve(inner, across)
+    correlation = residual[..., 0, 1] / np.sqrt(
+        np.maximum(residual[..., 0, 0] * residual[..., 1, 1], TINY**2)
+    )
+    return np.asarray((np.clip(correlation, 0.0, 1.0) ** 2).mean(axis=0), dtype=np.float64)
 
 
 def verdict(
@@ -168,10 +170,10 @@ def verdict(
     high: float | None,
     horizon_ms: int,
 ) -> Verdict:
-    """Whether a forecast is ahead, only surer than its rivals, no better than they are, or worse.
+    """Whether a forecast is ahead of its baselines, only surer, no better, or worse.
 
-    Unclear where the ratio is below 1 and ``high``, the end of its interval, is not, or there is none;
-    worse where ``low``, its beginning, is above 1.
+    Unclear if the ratio is below 1 and ``high``, the end of its interval, is not or is missing; worse if
+    ``low``, the start of the interval, is above 1.
     """
     if ratio >= 1.0:
         return "no better" if low is None or low <= 1.0 else "worse"
@@ -181,6 +183,6 @@ def verdict(
 
 
 def harm(tallies: Sequence[Tally], one: int, baselines: Sequence[int]) -> Array:
-    """(clips, 3): a forecaster's error in each clip over its best single rival's, the eight together."""
-    wrong = np.stack([t.wrong.sum(axis=1) for t in tallies])
-    return np.asarray(wrong[:, one] / (wrong[:, list(baselines)].min(axis=1) + TINY), dtype=np.float64)
+    """(clips, 3): a forecaster's error in each clip over that of the best single baseline, all parameters."""
+    errors = np.stack([t.errors.sum(axis=1) for t in tallies])
+    return np.asarray(errors[:, one] / (errors[:, list(baselines)].min(axis=1) + TINY), dtype=np.float64)

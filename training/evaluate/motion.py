@@ -1,4 +1,4 @@
-"""``pyanticip evaluate motion``: a checkpoint on strangers, each kind of movement apart, beside rivals."""
+"""``pyanticip evaluate motion``: a checkpoint on held-out people, by kind of movement, beside baselines."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -46,18 +46,18 @@ MODEL: Final = "model"
 
 
 @dataclass(frozen=True)
-class Field:
-    """Everybody who says something of the clips, in the order of the tallies."""
+class Forecasters:
+    """All forecasters that are evaluated, in the order of the tallies."""
 
     names: Sequence[str]
     simple: Sequence[int]
-    """The rivals that have learned nothing."""
+    """Indices of the baselines without learning."""
     baselines: Sequence[int]
-    """Those and the ones that have."""
+    """Indices of all baselines."""
 
     @property
-    def judged(self) -> list[int]:
-        """Who has a row in the tables: all but the simple rivals."""
+    def in_tables(self) -> list[int]:
+        """Indices of those with a row in the tables: all but the simple baselines."""
         return [n for n in range(len(self.names)) if n not in self.simple]
 
 
@@ -75,91 +75,91 @@ def evaluate(
     say: Say = lambda what, done, of: None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Judge a checkpoint.
+    """Evaluate a checkpoint.
 
     Args:
-        checkpoint: its folder; the packaged one where it is None.
-        data_dir: a set, or a folder of takes, which is built into one first as ``train motion`` does.
-        split: which people: validation or test.
-        people: judge these instead, say some that a run of training left out.
-        cache: folder of sets and fitted rivals; the user's cache folder by default.
-        manifest: what the takes show (``MANIFEST.csv`` or its folder); what the set says by default.
-        settings: folder of tuned rivals; the package's own by default.
-        seeds: how many recurrent rivals.
-        seed: of every bootstrap.
-        say: told how far it is.
-        tell: told that the rivals that learn are fitted, which takes minutes, where none are kept.
+        checkpoint: folder of the checkpoint; None for the packaged one.
+        data_dir: a set, or a folder of takes, which is built into a set as in ``train motion``.
+        split: validation or test.
+        people: evaluate these people instead, e.g. some that a training run left out.
+        cache: cache folder of sets and fitted baselines; the user's cache folder by default.
+        manifest: descriptions of the takes (``MANIFEST.csv`` or its folder); those in the set by default.
+        settings: folder of tuned baselines; the package's own by default.
+        seeds: number of recurrent baselines.
+        seed: seed of the bootstraps.
+        say: progress callback.
+        tell: called with a notice if the learned baselines have to be fitted, which takes minutes.
 
     Returns:
-        A dictionary of plain values.
+        The report as JSON values.
 
     Raises:
-        CheckpointError: no usable checkpoint, or one that another teacher taught.
-        FormatError: no usable motion, or rivals for another teacher.
+        CheckpointError: the checkpoint is unusable, or was trained with another teacher.
+        FormatError: there is no usable motion, or the baselines are for another teacher.
         OptionError: nobody of that name.
     """
-    described = read_manifest(checkpoint)
-    version = described.training.get("teacher_version", TEACHER_VERSION)
+    description = read_manifest(checkpoint)
+    version = description.training.get("teacher_version", TEACHER_VERSION)
     if version != TEACHER_VERSION:
         raise CheckpointError(
-            f"checkpoint {described.folder}: was taught by teacher {version}, expected {TEACHER_VERSION}"
+            f"checkpoint {description.folder}: was taught by teacher {version}, expected {TEACHER_VERSION}"
         )
     model = load_motion_model(checkpoint)
     tuned = Baselines.load(SETTINGS if settings is None else Path(settings))
     takes = Takes(
         Path(data_dir), None if cache is None else Path(cache), None if manifest is None else Path(manifest)
     )
-    strangers = takes.strangers(split, people)
+    held_out = takes.strangers(split, people)
     flagged = {
-        clip.name: words for clip in strangers if (words := implausible(clip.example.quats, RATE, clip.kind))
+        clip.name: words for clip in held_out if (words := implausible(clip.example.quats, RATE, clip.kind))
     }
-    clips = [c for c in strangers if len(c.example) >= SHORTEST and c.name not in flagged]
+    clips = [c for c in held_out if len(c.example) >= SHORTEST and c.name not in flagged]
     if not clips:
-        longest = max(len(clip.example) for clip in strangers)
+        longest = max(len(clip.example) for clip in held_out)
         raise FormatError(
             f"{data_dir}: nothing to judge: the longest clip has {longest} frames, "
             f"expected at least {SHORTEST}, at a plausible rate"
         )
-    judged = {clip.person for clip in clips}
-    taught = [clip for clip in takes.clips if clip.side == "train" and clip.person not in judged]
-    baselines = _learned(takes, taught, cache, seeds, say, tell)
+    test_people = {clip.person for clip in clips}
+    training = [clip for clip in takes.clips if clip.side == "train" and clip.person not in test_people]
+    baselines = _learned(takes, training, cache, seeds, say, tell)
     systems = systems_of(model)
 
-    def answers(clip: Clip, shown: Sequence[Clip], output: Predictions) -> dict[str, Answer]:
+    def answers(clip: Clip, earlier: Sequence[Clip], output: Predictions) -> dict[str, Answer]:
         twins = Twins(clip.example.quats)
-        found = simple(clip.example, twins, tuned)
-        found |= baselines.answers(twins) if baselines is not None else {}
-        found[MODEL] = answer(output.params)
-        return found | {
-            name: system(clip.example, output, [one.example for one in shown])
+        forecasts = simple(clip.example, twins, tuned)
+        forecasts |= baselines.answers(twins) if baselines is not None else {}
+        forecasts[MODEL] = answer(output.params)
+        return forecasts | {
+            name: system(clip.example, output, [one.example for one in earlier])
             for name, system in systems.items()
         }
 
     by_source: dict[str, list[Clip]] = {}
     for clip in takes.clips:
         by_source.setdefault(clip.source, []).append(clip)
-    before = {second: by_source[first] for first, second in takes.pairs}
-    alone, again, outputs = [], [], []
+    earlier_take = {second: by_source[first] for first, second in takes.pairs}
+    first_tallies, second_tallies, outputs = [], [], []
     names: list[str] = []
     for number, clip in enumerate(clips):
         outputs.append(run_model(model, clip.example))
-        answered = answers(clip, (), outputs[-1])
-        names = list(answered)
-        alone.append(tally(clip.person, clip.example.params, list(answered.values())))
-        if clip.source in before:
-            answered = answers(clip, before[clip.source], outputs[-1])
-            again.append((clip, tally(clip.person, clip.example.params, list(answered.values()))))
+        forecasts = answers(clip, (), outputs[-1])
+        names = list(forecasts)
+        first_tallies.append(tally(clip.person, clip.example.params, list(forecasts.values())))
+        if clip.source in earlier_take:
+            forecasts = answers(clip, earlier_take[clip.source], outputs[-1])
+            second_tallies.append((clip, tally(clip.person, clip.example.params, list(forecasts.values()))))
         say("clips", number + 1, len(clips))
-    plain = len(simple(clips[0].example, Twins(clips[0].example.quats), tuned))
-    learnt = len(baselines.recurrent) + 2 if baselines is not None else 0
-    field = Field(names, range(plain), range(plain + learnt))
+    simple_count = len(simple(clips[0].example, Twins(clips[0].example.quats), tuned))
+    learned_count = len(baselines.recurrent) + 2 if baselines is not None else 0
+    forecasters = Forecasters(names, range(simple_count), range(simple_count + learned_count))
     kinds = [clip.kind for clip in clips]
     report: dict[str, Any] = {
         "format": "pyanticip-motion-report-3",
         "checkpoint": {
-            "name": described.name,
-            "parameters": described.parameters,
-            "learned_from": sorted(training_subjects(described.training)),
+            "name": description.name,
+            "parameters": description.parameters,
+            "learned_from": sorted(training_subjects(description.training)),
         },
         "data": takes.digest,
         "split": "people" if people else split,
@@ -167,21 +167,25 @@ def evaluate(
         "settings": "tuned on the packaged model's training subjects" if settings is None else str(settings),
         "horizons_ms": list(AHEAD_MS),
         "lags_ms": list(LAGS_MS),
-        "taught": sorted({clip.person for clip in taught}),
-        "simple": [names[n] for n in field.simple],
-        "learned": [names[n] for n in field.baselines if n not in field.simple],
+        "taught": sorted({clip.person for clip in training}),
+        "simple": [names[n] for n in forecasters.simple],
+        "learned": [names[n] for n in forecasters.baselines if n not in forecasters.simple],
         "flagged": flagged,
-        "warnings": [*takes.warnings, *_warnings(described.training, clips, baselines)],
+        "warnings": [*takes.warnings, *_warnings(description.training, clips, baselines)],
         "kinds": {},
         "second_time": {},
     }
     for kind in KINDS:
-        mine = [n for n, one in enumerate(kinds) if one == kind]
-        if mine:
-            report["kinds"][kind] = _kind([clips[n] for n in mine], [alone[n] for n in mine], field, seed)
-        twice = [(clip, one) for clip, one in again if clip.kind == kind]
-        if twice:
-            report["second_time"][kind] = _kind([c for c, _ in twice], [t for _, t in twice], field, seed)
+        members = [n for n, one in enumerate(kinds) if one == kind]
+        if members:
+            report["kinds"][kind] = _kind(
+                [clips[n] for n in members], [first_tallies[n] for n in members], forecasters, seed
+            )
+        repeats = [(clip, one) for clip, one in second_tallies if clip.kind == kind]
+        if repeats:
+            report["second_time"][kind] = _kind(
+                [c for c, _ in repeats], [t for _, t in repeats], forecasters, seed
+            )
     say("events", 0, 1)
     report["events"] = beat_rows([clip.example for clip in clips], kinds, outputs, tuned.events.extrapolators)
     say("events", 1, 1)
@@ -190,78 +194,90 @@ def evaluate(
 
 def _learned(
     takes: Takes,
-    taught: Sequence[Clip],
+    training: Sequence[Clip],
     cache: Path | str | None,
     seeds: int,
     say: Say,
     tell: Callable[[str], None],
 ) -> Learned | None:
-    """The rivals that learn, from the training side; none where nobody is on it."""
-    if not taught:
+    """Fit the learned baselines on the training clips, or load them; None without training clips."""
+    if not training:
         return None
-    who = sorted({clip.person for clip in taught})
-    of = (takes.digest, who, TEACHER_VERSION, VARY_VERSION, learned.VERSION)
-    key = hashlib.sha256(repr(of).encode()).hexdigest()
+    people = sorted({clip.person for clip in training})
+    inputs = (takes.digest, people, TEACHER_VERSION, VARY_VERSION, learned.VERSION)
+    key = hashlib.sha256(repr(inputs).encode()).hexdigest()
     options = MotionTrainOptions().but(data={"cache": cache or ""})
     folder = cache_folder(options) / f"rivals-{key[:16]}"
-    examples, pieces = [clip.example for clip in taught], [clip.piece for clip in taught]
+    examples, pieces = [clip.example for clip in training], [clip.piece for clip in training]
     return learned.fit(examples, pieces, folder, seeds=seeds, say=say, tell=tell)
 
 
-def _kind(clips: Sequence[Clip], tallies: Sequence[Tally], field: Field, seed: int) -> dict[str, Any]:
-    """What is said of one kind of movement."""
+def _kind(
+    clips: Sequence[Clip], tallies: Sequence[Tally], forecasters: Forecasters, seed: int
+) -> dict[str, Any]:
+    """Section of the report for one kind of movement."""
     error = mean_error(tallies)
-    best = error[list(field.baselines)].argmin(axis=0)
+    best = error[list(forecasters.baselines)].argmin(axis=0)
     return {
         "people": sorted({clip.person for clip in clips}),
         "clips": len(clips),
         "seconds": round(sum(len(clip.example) for clip in clips) / RATE, 1),
         "best_rivals": {
-            name: [field.names[field.baselines[r]] for r in row]
+            name: [forecasters.names[forecasters.baselines[r]] for r in row]
             for name, row in zip(PARAMETERS, best.tolist(), strict=True)
         },
-        "errors": {field.names[n]: _rounded(error[n].mean(axis=0), 5) for n in range(len(field.names))},
-        "rows": {field.names[n]: _row(clips, tallies, error, n, field, seed) for n in field.judged},
-        "profile": [_rounded(row) for row in lag_profile(tallies, field.names.index(MODEL))],
+        "errors": {
+            forecasters.names[n]: _rounded(error[n].mean(axis=0), 5) for n in range(len(forecasters.names))
+        },
+        "rows": {
+            forecasters.names[n]: _row(clips, tallies, error, n, forecasters, seed)
+            for n in forecasters.in_tables
+        },
+        "profile": [_rounded(row) for row in lag_profile(tallies, forecasters.names.index(MODEL))],
     }
 
 
 def _row(
-    clips: Sequence[Clip], tallies: Sequence[Tally], error: Any, one: int, field: Field, seed: int
+    clips: Sequence[Clip],
+    tallies: Sequence[Tally],
+    error: Any,
+    index: int,
+    forecasters: Forecasters,
+    seed: int,
 ) -> dict[str, Any]:
-    """One forecaster in one kind of movement, at the three horizons."""
-    others = [n for n in field.baselines if n != one]
-    plain = _rounded(ratio(error, one, field.simple))
-    spread = interval(tallies, one, field.simple, seed=seed)
+    """Measures of one forecaster in one kind of movement, at the three horizons."""
+    others = [n for n in forecasters.baselines if n != index]
+    ratios = _rounded(ratio(error, index, forecasters.simple))
+    spread = interval(tallies, index, forecasters.simple, seed=seed)
     low, high = (None, None) if spread is None else map(_rounded, spread)
-    lags = [LAGS_MS[n] for n in lag_profile(tallies, one).argmax(axis=-1)]
-    explained = _rounded(beyond(tallies, one, others))
-    hurt = harm(tallies, one, others)
-    worst = hurt.argmax(axis=0)
+    lags = [LAGS_MS[n] for n in lag_profile(tallies, index).argmax(axis=-1)]
+    explained = _rounded(beyond(tallies, index, others))
+    harm_ratios = harm(tallies, index, others)
+    worst = harm_ratios.argmax(axis=0)
     return {
-        "ratio": plain,
+        "ratio": ratios,
         "low": low,
         "high": high,
-        "mean_of_ratios": _rounded(mean_of_ratios(error, one, field.simple)),
-        "ratio_with_learned": _rounded(ratio(error, one, others)),
+        "mean_of_ratios": _rounded(mean_of_ratios(error, index, forecasters.simple)),
+        "ratio_with_learned": _rounded(ratio(error, index, others)),
         "parameters": {
             name: _rounded(row)
             for name, row in zip(
-                PARAMETERS, error[one] / (error[list(field.simple)].min(axis=0) + TINY), strict=True
+                PARAMETERS, error[index] / (error[list(forecasters.simple)].min(axis=0) + TINY), strict=True
             )
         },
         "lag_ms": lags,
         "beyond": explained,
-        "beyond_simple": _rounded(beyond(tallies, one, field.simple)),
+        "beyond_simple": _rounded(beyond(tallies, index, forecasters.simple)),
         "verdict": [
             verdict(*each)
             for each in zip(
-                lags, explained, plain, low or (None,) * 3, high or (None,) * 3, AHEAD_MS, strict=True
+                lags, explained, ratios, low or (None,) * 3, high or (None,) * 3, AHEAD_MS, strict=True
             )
         ],
-        "harmed": (hurt > HARM).sum(axis=0).tolist(),
+        "harmed": (harm_ratios > HARM).sum(axis=0).tolist(),
         "worst": [
-            {"clip": clips[n].name, "ratio": round(float(hurt[n, i]), 2)}
+            {"clip": clips[n].name, "ratio": round(float(harm_ratios[n, i]), 2)}
             for i, n in enumerate(worst.tolist())
         ],
     }
@@ -272,22 +288,22 @@ def _rounded(values: Any, digits: int = 3) -> list[float]:
 
 
 def _warnings(training: Mapping[str, Any], clips: Sequence[Clip], baselines: Learned | None) -> list[str]:
-    """Who is no stranger to the checkpoint, and what is no measure."""
-    found = []
+    """Warn about people the checkpoint was trained on, and about figures that are not meaningful."""
+    warnings = []
     if baselines is None:
-        found.append("nobody on the training side: no rival has learned")
+        warnings.append("nobody on the training side: no rival has learned")
     if sounds := sum(clip.by_sound for clip in clips):
-        found.append(
+        warnings.append(
             f"{sounds} of {len(clips)} clips are taught by their sound, not by the teacher of movement, "
             "whose causal twin the rivals play: there they are no measure"
         )
-    return found + not_strangers(training, {clip.person for clip in clips})
+    return warnings + not_strangers(training, {clip.person for clip in clips})
 
 
 def retune(
     data_dir: Path | str, folder: Path | str, *, cache: Path | str | None = None, say: Say
 ) -> Baselines:
-    """Tune the simple rivals on the training side and save their settings in a folder."""
+    """Tune the simple baselines on the training clips and save their settings in a folder."""
     can_hold(Path(folder))
     takes = Takes(Path(data_dir), None if cache is None else Path(cache))
     baselines = tune([clip.example for clip in takes.training_clips()], lambda part: say(part, 0, 1))

@@ -1,4 +1,4 @@
-"""What the commands that judge can be told."""
+"""Command-line options of ``evaluate``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Fold = Annotated[int, Field(ge=1)]
 
 
 class MotionOptions(JsonOption):
-    """Of ``evaluate motion``."""
+    """Options of ``evaluate motion``."""
 
     data: Path = option("A set, or a folder of takes.")
     checkpoint: Path | None = option("Checkpoint folder; the packaged one by default.", None, exists=True)
@@ -33,11 +33,11 @@ class MotionOptions(JsonOption):
 
     @property
     def people(self) -> tuple[str, ...]:
-        """The subjects by name, none where none are given."""
+        """Names in ``--subjects``; empty if not given."""
         return tuple(name.strip() for name in (self.subjects or "").split(",") if name.strip())
 
     def check(self) -> None:
-        """As for all, whether the data are any, and whether subjects that are given are."""
+        """Also check that the data path holds motion, and that ``--subjects`` has names."""
         super().check()
         if self.subjects is not None and not self.people:
             raise OptionError(f"option --subjects: expected names, like 02,05,09, got {self.subjects!r}")
@@ -45,7 +45,7 @@ class MotionOptions(JsonOption):
 
 
 class LanguageOptions(JsonOption):
-    """Of ``evaluate language``."""
+    """Options of ``evaluate language``."""
 
     runs: tuple[Path, ...] = option("Run folders.", argument=True, metavar="RUN...", exists=True)
     report: Path | None = option("Folder for report.html, .md and .json.", None, written=True)
@@ -55,14 +55,14 @@ class LanguageOptions(JsonOption):
     seed: int = option("Random seed of the confidence intervals.", 0, ge=0)
 
     def check(self) -> None:
-        """As for all, and whether the steps make ten blocks that vary."""
+        """Also check that there are enough drift steps for ten blocks with a deviation."""
         super().check()
         if 0 < self.drift_steps < 20:
             raise OptionError(f"--drift-steps: expected 0 or at least 20, got {self.drift_steps}")
 
 
 class ForecastOptions(JsonOption):
-    """Of ``evaluate forecast``."""
+    """Options of ``evaluate forecast``."""
 
     benchmark: Literal["cmu"] = option("Benchmark.", "cmu")
     data: Path | None = option("Folder with train/ and test/.", None, exists=True)
@@ -79,7 +79,7 @@ class ForecastOptions(JsonOption):
     )
 
     def check(self) -> None:
-        """As for all, and whether the folds stand alone."""
+        """Also check that ``--folds`` is not combined with other data."""
         if self.folds is not None and (self.data is not None or self.checkpoint is not None):
             raise OptionError("--folds stands alone: its scores are in its folder")
         if self.folds is None and self.data is None:
@@ -90,7 +90,7 @@ class ForecastOptions(JsonOption):
 
 
 class SensorsOptions(JsonOption):
-    """Of ``evaluate sensors``."""
+    """Options of ``evaluate sensors``."""
 
     data: Path = option("A set, or a folder of takes.")
     split: Literal["train", "validation", "test"] = option("Side of the split.", "validation")
@@ -104,7 +104,7 @@ class SensorsOptions(JsonOption):
 
 
 class TempoOptions(JsonOption):
-    """Of ``evaluate tempo``."""
+    """Options of ``evaluate tempo``."""
 
     data: Path = option("A set, or a folder of takes.")
     split: Literal["train", "validation", "test"] = option("Side of the split.", "validation")
@@ -117,13 +117,13 @@ class TempoOptions(JsonOption):
 
 
 class GhostOptions(TempoOptions):
-    """Of ``evaluate ghost``."""
+    """Options of ``evaluate ghost``."""
 
     checkpoint: Path | None = option("Checkpoint folder; the built-in forecaster by default.", None)
 
 
 class FollowingOptions(JsonOption):
-    """Of ``evaluate following``."""
+    """Options of ``evaluate following``."""
 
     data: Path = option("Folder with cmu/, more/ and repeats.csv.", exists=True)
     side: Literal["others", "chosen"] = option(

@@ -1,4 +1,4 @@
-"""The report of ``pyanticip evaluate motion``: the page, its pictures, and the figures as JSON beside it."""
+"""The report of ``pyanticip evaluate motion``: page, pictures, and the figures as JSON."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,22 +17,22 @@ from training.report import pages
 from training.report.pages import Part, Row, as_markdown, bare, png, pyplot
 
 COLOURS: Final = ("#c8dcec", "#5fa3d3", "#0a4f8a")
-"""Of the three horizons, the farthest darkest."""
+"""Colours of the three horizons, the farthest darkest."""
 GREY: Final = "0.6"
 TICKS: Final = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0)
-WIDE: Final = 5
-"""Kinds in a row of profiles, at most."""
+MAX_COLUMNS: Final = 5
+"""Maximum number of profiles in a row."""
 
 
-def ratios(report: Mapping[str, Any], who: str) -> bytes:
-    """A forecaster's error over the best rivals', by kind and horizon, with intervals."""
+def ratios(report: Mapping[str, Any], system: str) -> bytes:
+    """Plot a forecaster's error ratios by kind and horizon, with intervals."""
     from matplotlib import ticker
 
     plt = pyplot()
     kinds = list(report["kinds"])
     figure, axis = plt.subplots(figsize=(10.0, 3.6))
     for i, ms in enumerate(report["horizons_ms"]):
-        rows = [report["kinds"][kind]["rows"][who] for kind in kinds]
+        rows = [report["kinds"][kind]["rows"][system] for kind in kinds]
         at = np.arange(len(kinds)) + (i - 1) * 0.26
         values = np.array([row["ratio"][i] for row in rows])
         low, high = (
@@ -57,24 +57,29 @@ def ratios(report: Mapping[str, Any], who: str) -> bytes:
     return png(figure)
 
 
-def profiles(report: Mapping[str, Any], who: str) -> bytes:
-    """How well what the model says fits what is so many ms away, by kind; triangles: what it claims.
+def profiles(report: Mapping[str, Any], system: str) -> bytes:
+    """Plot the correlation of forecasts with the parameters at each lag, by kind; triangles: the horizon.
 
-    A best fit is a circle; at the last lag that was looked at it is an arrow, for it may lie beyond.
+    The best fit is a circle, or an arrow at either end of the lags, as it may lie beyond.
     """
     plt = pyplot()
     kinds = list(report["kinds"])
-    tall = -(-len(kinds) // WIDE)
-    wide = -(-len(kinds) // tall)
+    row_count = -(-len(kinds) // MAX_COLUMNS)
+    column_count = -(-len(kinds) // row_count)
     figure, axes = plt.subplots(
-        tall, wide, figsize=(max(2.1 * wide, 5.0), 2.4 * tall + 0.3), sharex=True, sharey=True, squeeze=False
+        row_count,
+        column_count,
+        figsize=(max(2.1 * column_count, 5.0), 2.4 * row_count + 0.3),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
     )
     lags = report["lags_ms"]
     lowest = min(0.0, *(min(map(min, report["kinds"][kind]["profile"])) for kind in kinds))
     for axis in axes.flat[len(kinds) :]:
         axis.axis("off")
     for axis, kind in zip(axes.flat, kinds, strict=False):
-        row = report["kinds"][kind]["rows"][who]
+        row = report["kinds"][kind]["rows"][system]
         for i, ms in enumerate(report["horizons_ms"]):
             curve = np.array(report["kinds"][kind]["profile"][i])
             axis.plot(lags, curve, color=COLOURS[i], lw=1.8, label=f"{ms} ms ahead")
@@ -96,8 +101,8 @@ def profiles(report: Mapping[str, Any], who: str) -> bytes:
 
 
 def _title(report: Mapping[str, Any], kind: str) -> str:
-    found = report["kinds"][kind]
-    people = counted(len(found["people"]), "person", "people")
+    section = report["kinds"][kind]
+    people = counted(len(section["people"]), "person", "people")
     return f"{kind.replace(', ', ',')}\n({people})".replace(",", ",\n", 1)
 
 
@@ -124,7 +129,7 @@ METHOD: Final = (
 
 
 def _method(report: Mapping[str, Any]) -> Iterator[str]:
-    """:data:`METHOD`, and whom the rivals learned from."""
+    """:data:`METHOD`, with the people that the baselines were trained on."""
     model = report["checkpoint"]["learned_from"]
     taught = "the training side of DATA"
     if model == report["taught"]:
@@ -135,39 +140,39 @@ def _method(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def write(report: Mapping[str, Any], target: Path) -> list[Path]:
-    """Write the page, and the figures beside it.
+    """Write the page, and the figures as JSON.
 
     Args:
-        report: of :func:`training.evaluate.motion.evaluate`.
-        target: a folder or ``NAME.html`` as :func:`training.report.pages.write` takes them, or ``NAME.md``,
+        report: report of :func:`training.evaluate.motion.evaluate`.
+        target: a folder or ``NAME.html`` as for :func:`training.report.pages.write`, or ``NAME.md``,
             which gets ``NAME.json`` beside it and its pictures in ``img``.
 
     Returns:
-        The files, the page first.
+        The written files, the page first.
     """
     if target.suffix.lower() != ".md":
         return pages.write(list(parts(report)), report, target, TITLE)
     (target.parent / "img").mkdir(parents=True, exist_ok=True)
-    found, pictures = [], []
+    page_parts, pictures = [], []
     for kind, value in parts(report):
         if kind == "image":
             name, caption, picture = value
             pictures.append(target.parent / "img" / f"{target.stem}-{name}.png")
             pictures[-1].write_bytes(picture)
             value = (f"img/{target.stem}-{name}", caption, picture)
-        found.append((kind, value))
-    target.write_text(as_markdown(found), encoding="utf-8")
+        page_parts.append((kind, value))
+    target.write_text(as_markdown(page_parts), encoding="utf-8")
     figures = target.with_suffix(".json")
     figures.write_text(json.dumps(report) + "\n", encoding="utf-8")
     return [target, figures, *pictures]
 
 
 def looks(target: Path) -> int:
-    """How often the test side had been looked at when the report that lies there was written; 0 without one.
+    """How often the test split had been evaluated according to an existing report; 0 without a report.
 
     Raises:
-        OptionError: a path that is none of those of :func:`write`, or that of something else.
-        FormatError: figures of something else.
+        OptionError: not a target for :func:`write`, or a file of something else.
+        FormatError: the JSON file is not of a motion report.
     """
     if target.suffix.lower() == ".md":
         pages.check_pair(target, figures := target.with_suffix(".json"))
@@ -182,12 +187,12 @@ def looks(target: Path) -> int:
 
 
 def markdown(report: Mapping[str, Any]) -> str:
-    """The tables alone, as Markdown."""
+    """The page without pictures, as Markdown."""
     return as_markdown([part for part in parts(report, pictures=False) if part[0] != "image"])
 
 
 def parts(report: Mapping[str, Any], *, pictures: bool = True) -> Iterator[Part]:
-    """The page."""
+    """The parts of the page."""
     yield "title", TITLE
     yield from _head(report)
     yield "table", summary(report)
@@ -264,7 +269,7 @@ def _short(value: float, digits: int = 2) -> str:
 
 
 def _spread(value: float, low: float | None, high: float | None) -> str:
-    """A value with its interval, where it has one."""
+    """Format a value with its interval, if it has one."""
     return (
         _short(value) if low is None or high is None else f"{_short(value)} [{_short(low)}, {_short(high)}]"
     )
@@ -275,12 +280,12 @@ def _lag(ms: int, lags: Sequence[int]) -> str:
 
 
 def _verdicts(row: Mapping[str, Any]) -> str:
-    said = row["verdict"]
-    return said[0] if len(set(said)) == 1 else ", ".join(said)
+    verdicts = row["verdict"]
+    return verdicts[0] if len(set(verdicts)) == 1 else ", ".join(verdicts)
 
 
 def summary(report: Mapping[str, Any]) -> list[Row]:
-    """The table that other pages quote: the model in every kind of movement, and what memory makes of it."""
+    """Table quoted by other pages: the model by kind of movement, alone and as played live with a memory."""
     horizons = " / ".join(map(str, report["horizons_ms"]))
     rows: list[Row] = [
         [
@@ -294,9 +299,9 @@ def summary(report: Mapping[str, Any]) -> list[Row]:
             "clips harmed",
         ]
     ]
-    for kind, found in report["kinds"].items():
-        model, mixed = found["rows"][MODEL], found["rows"][PLAYED]
-        harmed = [_harmed(row, found["clips"]) for row in (model, mixed)]
+    for kind, section in report["kinds"].items():
+        model, mixed = section["rows"][MODEL], section["rows"][PLAYED]
+        harmed = [_harmed(row, section["clips"]) for row in (model, mixed)]
         ratios = (_three(model[name]) for name in ("ratio", "ratio_with_learned"))
         live = (_three(mixed["ratio"]), _verdicts(mixed), harmed[1])
         rows.append([kind, *ratios, _verdicts(model), harmed[0], *live])
@@ -304,17 +309,17 @@ def summary(report: Mapping[str, Any]) -> list[Row]:
 
 
 def played(report: Mapping[str, Any]) -> list[Row]:
-    """The table that the README quotes: every kind of movement as ``live`` plays it."""
+    """Table quoted by the README: every kind of movement as ``live`` plays it."""
     horizons = " / ".join(map(str, report["horizons_ms"]))
     rows: list[Row] = [[f"{horizons} ms ahead", "as live plays it", "it is", "clips harmed"]]
-    for kind, found in report["kinds"].items():
-        row = found["rows"][PLAYED]
-        rows.append([kind, _three(row["ratio"]), _verdicts(row), _harmed(row, found["clips"])])
+    for kind, section in report["kinds"].items():
+        row = section["rows"][PLAYED]
+        rows.append([kind, _three(row["ratio"]), _verdicts(row), _harmed(row, section["clips"])])
     return rows
 
 
 def _harmed(row: Mapping[str, Any], clips: int) -> str:
-    """The shares of clips that are harmed, by horizon."""
+    """Shares of harmed clips, by horizon."""
     return " ".join(f"{100.0 * count / clips:.0f}" for count in row["harmed"]) + " %"
 
 
@@ -322,15 +327,15 @@ def _kinds(report: Mapping[str, Any]) -> list[Row]:
     rows: list[Row] = [
         ["", "ahead", "ratio", "mean of ratios", "with those that learn", "lag", "R2", "it is"]
     ]
-    for kind, found in report["kinds"].items():
-        row = found["rows"][MODEL]
-        people = counted(len(found["people"]), "person", "people")
-        who = f"{kind}: {people}, {counted(found['clips'], 'clip')}, {found['seconds']:.0f} s"
+    for kind, section in report["kinds"].items():
+        row = section["rows"][MODEL]
+        people = counted(len(section["people"]), "person", "people")
+        label = f"{kind}: {people}, {counted(section['clips'], 'clip')}, {section['seconds']:.0f} s"
         for i, ms in enumerate(report["horizons_ms"]):
             low, high = (row[end][i] if row[end] else None for end in ("low", "high"))
             rows.append(
                 [
-                    who if i == 0 else "",
+                    label if i == 0 else "",
                     f"{ms} ms",
                     _spread(row["ratio"][i], low, high),
                     _short(row["mean_of_ratios"][i]),
@@ -344,28 +349,30 @@ def _kinds(report: Mapping[str, Any]) -> list[Row]:
 
 
 def _others(kinds: Mapping[str, Any]) -> list[Row]:
-    everyone = list(next(iter(kinds.values()))["rows"])
-    order = [MODEL, *(name for name in everyone if name != MODEL)]
-    rows: list[Row] = [["", *(f"{kind} ({found['clips']})" for kind, found in kinds.items())]]
-    rows += [[name, *(_marked(found["rows"][name]) for found in kinds.values())] for name in order]
+    names = list(next(iter(kinds.values()))["rows"])
+    order = [MODEL, *(name for name in names if name != MODEL)]
+    rows: list[Row] = [["", *(f"{kind} ({section['clips']})" for kind, section in kinds.items())]]
+    rows += [[name, *(_marked(section["rows"][name]) for section in kinds.values())] for name in order]
     return rows
 
 
 def _marked(row: Mapping[str, Any]) -> str:
-    """The ratios, bold where they are ahead."""
+    """The ratios, bold if *ahead*."""
     pairs = zip(row["ratio"], row["verdict"], strict=True)
-    return " ".join(f"**{_short(value)}**" if said == "ahead" else _short(value) for value, said in pairs)
+    return " ".join(
+        f"**{_short(value)}**" if verdict == "ahead" else _short(value) for value, verdict in pairs
+    )
 
 
 def _harm(report: Mapping[str, Any]) -> list[Row]:
     rows: list[Row] = [["", "clips", "who", "harmed", "worst"]]
-    for kind, found in report["kinds"].items():
-        for who in (MODEL, PLAYED):
-            row = found["rows"][who]
+    for kind, section in report["kinds"].items():
+        for system in (MODEL, PLAYED):
+            row = section["rows"][system]
             worst = max(row["worst"], key=lambda one: one["ratio"])
             harmed = " / ".join(map(str, row["harmed"]))
-            told = f"{worst['clip']} ({_short(worst['ratio'])})"
-            rows.append([kind, str(found["clips"]), who, harmed, told])
+            worst_clip = f"{worst['clip']} ({_short(worst['ratio'])})"
+            rows.append([kind, str(section["clips"]), system, harmed, worst_clip])
     return rows
 
 
@@ -384,11 +391,11 @@ def _events(report: Mapping[str, Any]) -> Iterator[Part]:
         text = _spread(row["f1"], row["low"], row["high"])
         cells.setdefault((f"{row['kind']} ({row['true']})", row["who"]), []).append(text)
     for kind in dict.fromkeys(kind for kind, _ in cells):
-        rows += [[kind, who, *cells[kind, who]] for who in (MODEL, "extrapolator")]
+        rows += [[kind, system, *cells[kind, system]] for system in (MODEL, "extrapolator")]
     yield "table", rows
     phrases = [row for row in report["events"] if row["event"] != EVENTS[0] and row["who"] == MODEL]
     if phrases:
         hits = [sum(round(r["recall"] * r["true"]) for r in phrases if r["lead_ms"] == ms) for ms in leads]
         total = sum(row["true"] for row in phrases if row["lead_ms"] == leads[0])
-        told, before = (" / ".join(map(str, numbers)) for numbers in (hits, leads))
-        yield "text", f"Of {total} phrases the model announces {told}, at least {before} ms ahead."
+        announced, before = (" / ".join(map(str, numbers)) for numbers in (hits, leads))
+        yield "text", f"Of {total} phrases the model announces {announced}, at least {before} ms ahead."

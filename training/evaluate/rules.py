@@ -1,4 +1,4 @@
-"""How a model's hazards become announcements: the instrument itself, frame by frame."""
+"""Runs the instrument's event rule over a model's hazards, frame by frame."""
 
 import math
 from typing import Final
@@ -11,20 +11,22 @@ from training.evaluate.events import Announcements
 from training.tasks.motion.scores import Predictions
 
 LEADS_MS: Final = (0, 100, 200)
+"""Leads at which events are evaluated."""
 
 
 def live(
     output: Predictions, kind: int, trigger: EventTrigger | None = None, *, lead_ms: float = 0.0
 ) -> Announcements:
-    """What the instrument announces in a clip; with its own settings where no trigger is given.
+    """Events that the instrument announces in a clip.
 
-    What is called off while there is still time for the lead was not announced; what is called off later was.
+    An event that is cancelled at least the lead before its time does not count as announced; one that is
+    cancelled later does.
 
     Args:
-        output: what the model says about the clip.
-        kind: index of the event.
-        trigger: what decides; it starts anew.
-        lead_ms: the lead that the trigger is told, and that its own settings keep.
+    output: model output for the clip.
+    kind: index of the kind of event.
+    trigger: the rule, which is reset; by default the instrument's own.
+    lead_ms: lead that is passed to the trigger, and set in the default one.
     """
     trigger = trigger or LastMoment(lead_ms=lead_ms)
     trigger.reset()
@@ -37,10 +39,10 @@ def live(
                 decided.append(float(t))
                 times.append(t + ahead * RATE)
             elif name == EVENTS[kind] + CANCEL:
-                gone = min(range(len(times)), key=lambda i: abs(times[i] - t - ahead * RATE))
-                if times[gone] - t >= lead:
-                    del decided[gone], times[gone]
-    # Within 50 ms of the middle of a bin lie six frames, of any other moment five: where in a bin a rule
-    # says its event must not count.
+                cancelled = min(range(len(times)), key=lambda i: abs(times[i] - t - ahead * RATE))
+                if times[cancelled] - t >= lead:
+                    del decided[cancelled], times[cancelled]
+    # Times are rounded to the middle of a bin. Six frames lie within 50 ms of it but only five within 50 ms
+    # of any other moment, so the position within a bin would affect the score.
     times = [math.ceil(time) - 0.5 for time in times]
     return Announcements(np.array(decided), np.array(times))

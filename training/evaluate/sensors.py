@@ -1,9 +1,10 @@
-"""``pyanticip evaluate sensors``: what the model makes of bodies that few sensors measure.
+"""``pyanticip evaluate sensors``: the model on bodies measured by few sensors.
 
-Joints of whole bodies are hidden. The figure is the error of the sound parameters, 100 to 400 ms ahead, over
-that with the whole body: mean over people, all eight parameters together. Beside the completion stands what
-is simpler: the joints at rest, each joint as the nearest measured one, ridge from the measured to the others.
-Trackers know their places too, from which limbs are solved before the rest is completed.
+Joints of whole bodies are hidden. The figure is the error of the sound parameters, 100 to 400 ms ahead,
+relative to that with the whole body: mean over people and the eight parameters. The completion is compared
+with simpler systems: missing joints at rest, each joint copied from the nearest measured one, and ridge
+regression from the measured joints. Trackers also know their positions, from which limbs are solved before
+the rest is completed.
 """
 
 import time
@@ -39,6 +40,7 @@ from training.teacher.kinematics import MIRROR, OFFSETS, PARENTS
 Array = NDArray[np.float64]
 
 PLACED: Final = "six trackers with places"
+"""Sensors that also measure their positions."""
 SENSORS: Final = {
     "ten": SUITS["ten"],
     "six": SUITS["six"],
@@ -49,43 +51,44 @@ SENSORS: Final = {
 }
 SYSTEMS: Final = ("at rest", "nearest", "ridge", "completed")
 AHEAD: Final = slice(2, None)
-UNLIKE: Final = 0.2
-"""Standard deviation of how much longer or shorter each bone is along each axis, natural logarithm."""
+"""Indices of the horizons from 100 ms on."""
+BONE_SPREAD: Final = 0.2
+"""Standard deviation of the logarithm of the length of each bone along each axis."""
 PAST: Final = (0, 2, 5, 10, 25)
-"""Frames back that ridge looks."""
+"""Lags of the inputs of the ridge regression, frames."""
 ALL: Final = "all kinds"
-"""Every clip at once."""
+"""Name of the row of all clips."""
 
 
 @dataclass
-class _Ridge:
-    """One ridge for each set of sensors, fitted when first asked for."""
+class _RidgeFitter:
+    """Fits a ridge regression for each set of sensors."""
 
     clips: Sequence[Clip]
 
     @cached_property
-    def _worlds(self) -> list[Array]:
+    def _rotations(self) -> list[Array]:
         return [in_the_world(clip.example.quats) for clip in self.clips]
 
     def fit(self, mask: NDArray[np.bool_]) -> Ridge:
-        """From the measured joints now and before to all joints, heading removed."""
-        seen = [_facing(world, mask) for world in self._worlds]
+        """Fit from the measured joints, now and before, to all joints, heading removed."""
+        columns = [_without_heading(world, mask) for world in self._rotations]
         return Ridge.fit(
-            [_past(one[:, mask]) for one in seen],
-            [one.reshape(len(one), -1) for one in seen],
+            [_past(one[:, mask]) for one in columns],
+            [one.reshape(len(one), -1) for one in columns],
             [clip.person for clip in self.clips],
         )
 
 
 def _turned(world: Array, mask: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Rotations in the world less the heading of the first measured joint; the headings (T, 4)."""
+    """Remove the heading of the first measured joint from global rotations; also returns it, (T, 4)."""
     yaw = heading(world[:, mask]) / 2.0
     facing = np.stack([np.cos(yaw), 0.0 * yaw, np.sin(yaw), 0.0 * yaw], -1)
     return multiply(np.broadcast_to(conjugate(facing)[:, None], world.shape), world), facing
 
 
-def _facing(world: Array, mask: NDArray[np.bool_]) -> Array:
-    """Two columns (T, 22, 6) of each joint's rotation, heading removed."""
+def _without_heading(world: Array, mask: NDArray[np.bool_]) -> Array:
+    """First two columns (T, 22, 6) of each joint's rotation matrix, heading removed."""
     turned, _ = _turned(world, mask)
     columns = matrices(torch.from_numpy(turned))[..., :2].transpose(-1, -2)
     return np.asarray(columns.reshape(*turned.shape[:2], 6).numpy())
@@ -97,15 +100,15 @@ def _past(columns: Array) -> Array:
 
 
 def _local(world: Array) -> Array:
-    found = world.copy()
+    local = world.copy()
     for joint, parent in enumerate(PARENTS):
         if parent >= 0:
-            found[:, joint] = multiply(conjugate(world[:, parent]), world[:, joint])
-    return found
+            local[:, joint] = multiply(conjugate(world[:, parent]), world[:, joint])
+    return local
 
 
 def _of_columns(columns: Array) -> Array:
-    """Rotations (..., 4) of two columns each (..., 6)."""
+    """Quaternions (..., 4) from the first two columns of rotation matrices (..., 6)."""
     a, b = columns[..., :3], columns[..., 3:]
     a = a / np.maximum(np.linalg.norm(a, axis=-1, keepdims=True), 1e-9)
     b = b - (a * b).sum(-1, keepdims=True) * a
@@ -114,8 +117,8 @@ def _of_columns(columns: Array) -> Array:
     return np.asarray(turns.as_quat()[:, [3, 0, 1, 2]].reshape(*columns.shape[:-1], 4))
 
 
-def _row(example: Example, quats: NDArray[np.floating], mask: NDArray[np.bool_]) -> Example:
-    """The example as the model sees it; sensors that only turn do not say where the body is."""
+def _with_features(example: Example, quats: NDArray[np.floating], mask: NDArray[np.bool_]) -> Example:
+    """The example with features from these rotations; without positions, as rotation sensors give none."""
     nowhere = np.zeros((len(quats), 3), np.float32)
     return replace(example, features=_core.motion_features(quats.astype(np.float32), nowhere, mask))
 
@@ -123,50 +126,53 @@ def _row(example: Example, quats: NDArray[np.floating], mask: NDArray[np.bool_])
 def _tracked(
     quats: NDArray[np.floating], mask: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
-    """The body that trackers on the joints of ``mask`` give, put on in T-pose by somebody of other
-    proportions; which joints they measure, and which only say where others are."""
-    still = np.tile(np.array([1.0, 0.0, 0.0, 0.0]), (1, JOINTS, 1))
-    rotations = in_the_world(np.concatenate([still, quats]))
-    places = np.zeros((len(rotations), JOINTS, 3))
-    longer = np.exp(UNLIKE * np.random.default_rng(len(quats)).normal(size=(JOINTS, 3)))
+    """Simulate trackers on the joints of ``mask``, calibrated in T-pose, on a body of other proportions.
+
+    Returns:
+        The solved body, the measured joints, and the joints that were only solved from positions.
+    """
+    rest_pose = np.tile(np.array([1.0, 0.0, 0.0, 0.0]), (1, JOINTS, 1))
+    rotations = in_the_world(np.concatenate([rest_pose, quats]))
+    positions = np.zeros((len(rotations), JOINTS, 3))
+    bone_scale = np.exp(BONE_SPREAD * np.random.default_rng(len(quats)).normal(size=(JOINTS, 3)))
     for joint, parent in enumerate(PARENTS):
         if parent >= 0:
-            bone = OFFSETS[joint] * longer[min(joint, MIRROR[joint])]
-            places[:, joint] = places[:, parent] + rotate(rotations[:, parent], bone)
-    names = [name for name, there in zip(CANONICAL_JOINTS, mask, strict=True) if there]
-    found, measured, predicted = _core.solve_trackers(names, rotations[:, mask], places[:, mask])
-    return found[1:], measured, predicted
+            bone = OFFSETS[joint] * bone_scale[min(joint, MIRROR[joint])]
+            positions[:, joint] = positions[:, parent] + rotate(rotations[:, parent], bone)
+    names = [name for name, present in zip(CANONICAL_JOINTS, mask, strict=True) if present]
+    solved, measured, predicted = _core.solve_trackers(names, rotations[:, mask], positions[:, mask])
+    return solved[1:], measured, predicted
 
 
-def _ways(mask: NDArray[np.bool_], ridge: Ridge, *, placed: bool) -> dict[str, Callable[[Clip], Example]]:
-    """What each system makes of a clip; ``placed``: sensors know where they are, and ``completed`` too."""
+def _systems(mask: NDArray[np.bool_], ridge: Ridge, *, placed: bool) -> dict[str, Callable[[Clip], Example]]:
+    """The systems, by name, as functions of a clip; ``placed``: the completion also uses sensor positions."""
     whole = np.ones(JOINTS, np.bool_)
 
     def at_rest(clip: Clip) -> Example:
         hidden = set(np.flatnonzero(~mask).tolist())
-        return _row(clip.example, dropped_joints(clip.example.quats, whole, hidden)[0], mask)
+        return _with_features(clip.example, dropped_joints(clip.example.quats, whole, hidden)[0], mask)
 
     def copied(clip: Clip) -> Example:
         world = in_the_world(clip.example.quats)
-        return _row(clip.example, _local(world[:, nearest(mask)]), whole)
+        return _with_features(clip.example, _local(world[:, nearest(mask)]), whole)
 
     def fitted(clip: Clip) -> Example:
         world = in_the_world(clip.example.quats)
         _, facing = _turned(world, mask)
-        predicted = ridge(_past(_facing(world, mask)[:, mask])).reshape(len(world), JOINTS, 6)
+        predicted = ridge(_past(_without_heading(world, mask)[:, mask])).reshape(len(world), JOINTS, 6)
         turned = _of_columns(predicted)
-        made = multiply(np.broadcast_to(facing[:, None], turned.shape), turned)
-        made[:, mask] = world[:, mask]
-        return _row(clip.example, _local(made), whole)
+        completed = multiply(np.broadcast_to(facing[:, None], turned.shape), turned)
+        completed[:, mask] = world[:, mask]
+        return _with_features(clip.example, _local(completed), whole)
 
     def completed(clip: Clip) -> Example:
         if placed:
             quats, confidence = _core.complete_body(*_tracked(clip.example.quats, mask))
         else:
             hidden = set(np.flatnonzero(~mask).tolist())
-            seen, _ = dropped_joints(clip.example.quats, whole, hidden)
-            quats, confidence = _core.complete_body(seen, mask)
-        return _row(clip.example, quats, confidence[0] > 0.0)
+            reduced, _ = dropped_joints(clip.example.quats, whole, hidden)
+            quats, confidence = _core.complete_body(reduced, mask)
+        return _with_features(clip.example, quats, confidence[0] > 0.0)
 
     return dict(zip(SYSTEMS, (at_rest, copied, fitted, completed), strict=True))
 
@@ -179,38 +185,38 @@ def evaluate(
     every: int = 1,
     say: Say = lambda what, done, of: None,
 ) -> dict[str, Any]:
-    """Judge the people of one side.
+    """Evaluate one split.
 
     Args:
         data: a set, or a folder of takes.
         split: train, validation or test.
-        cache: where the set is built.
-        every: of so many clips one is judged.
-        say: told how far it is.
+        cache: cache folder for sets.
+        every: evaluate every n-th clip.
+        say: progress callback.
 
     Returns:
-        ``rows``: by sensors, kind of movement and system the ratio to the whole body's error; ``error`` by
-        kind with the whole body; ``us`` a frame of six sensors costs; ``warnings`` of who is no stranger.
+        ``rows``: ratios to the whole body's error by sensors, kind of movement and system; ``error`` by kind
+        with the whole body; ``us``, the cost of a frame of six sensors, microseconds; ``warnings``.
 
     Raises:
-        FormatError: no clip of that side is long enough.
+        FormatError: no clip of the split is long enough.
     """
     takes = Takes(data, cache)
     model = load_motion_model(None)
-    strangers = takes.strangers(split)
-    clips = [clip for clip in strangers if len(clip.example) >= SHORTEST][::every]
+    held_out = takes.strangers(split)
+    clips = [clip for clip in held_out if len(clip.example) >= SHORTEST][::every]
     if not clips:
-        longest = max(len(clip.example) for clip in strangers)
+        longest = max(len(clip.example) for clip in held_out)
         raise FormatError(
             f"{data}: nothing to judge: the longest clip has {longest} frames, expected at least {SHORTEST}"
         )
-    ridges = _Ridge(takes.training_clips())
+    ridges = _RidgeFitter(takes.training_clips())
     groups = {ALL: clips} | {
         kind: [clip for clip in clips if clip.kind == kind] for kind in sorted({c.kind for c in clips})
     }
 
-    def errors(seen: dict[str, Example]) -> dict[str, float]:
-        predicted = {name: run_model(model, example).params for name, example in seen.items()}
+    def errors(examples: dict[str, Example]) -> dict[str, float]:
+        predicted = {name: run_model(model, example).params for name, example in examples.items()}
         return {
             kind: float(
                 measure([clip.example for clip in some], lambda e: predicted[e.name]).mean()[:, AHEAD].mean()
@@ -222,13 +228,15 @@ def evaluate(
     rows: dict[str, dict[str, dict[str, float]]] = {}
     for number, (name, joints) in enumerate(SENSORS.items()):
         mask = np.isin(np.arange(JOINTS), joints)
-        ways = _ways(mask, ridges.fit(mask), placed=name == PLACED)
-        if name == PLACED:  # what does not hear of places does as it did
-            ways = {SYSTEMS[-1]: ways[SYSTEMS[-1]]}
-        made = {system: errors({clip.name: way(clip) for clip in clips}) for system, way in ways.items()}
+        systems = _systems(mask, ridges.fit(mask), placed=name == PLACED)
+        if name == PLACED:  # the other systems do not use positions
+            systems = {SYSTEMS[-1]: systems[SYSTEMS[-1]]}
+        results = {
+            system: errors({clip.name: apply(clip) for clip in clips}) for system, apply in systems.items()
+        }
         rows[name] = {kind: rows["six"][kind] if name == PLACED else {} for kind in groups}
         for kind, row in rows[name].items():
-            rows[name][kind] = row | {system: one[kind] / whole[kind] for system, one in made.items()}
+            rows[name][kind] = row | {system: one[kind] / whole[kind] for system, one in results.items()}
         say("sensors", number + 1, len(SENSORS))
     people = sorted({clip.person for clip in clips})
     return {
@@ -243,18 +251,18 @@ def evaluate(
 
 
 def _cost(quats: NDArray[np.floating]) -> float:
-    """Microseconds that a frame of six sensors costs, best of 20."""
+    """Cost of completing a frame of six sensors, microseconds, best of 20."""
     mask = np.isin(np.arange(JOINTS), SUITS["six"])
     times = []
     for _ in range(20):
-        began = time.perf_counter()
+        start = time.perf_counter()
         _core.complete_body(quats, mask)
-        times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - start)
     return round(min(times) / len(quats) * 1e6, 1)
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """The report as a table."""
+    """The report as a Markdown table."""
     rows = [
         [f"{name}, {kind}", *(f"{ratios[system]:.2f}" for system in SYSTEMS)]
         for name, kinds in report["rows"].items()

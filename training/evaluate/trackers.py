@@ -1,9 +1,9 @@
-"""The third rival: a filter that tracks the causal twin and says where it is going.
+"""The tracker baseline: filters the causal twin and extrapolates it.
 
-Either a Kalman filter of a damped local trend (Gardner and McKenzie 1985 in state-space form; without
-damping it is the constant-velocity filter) in its steady state, or a one-euro filter (Casiez, Roussel and
-Vogel, CHI 2012) carried on along its own speed estimate. Which of the two, and every setting, is chosen on
-the training subjects, for each parameter at each horizon by itself, as for the other two rivals.
+Either a steady-state Kalman filter of a damped local trend (Gardner and McKenzie 1985 in state-space form;
+without damping it is the constant-velocity filter), or a one-euro filter (Casiez, Roussel and Vogel, CHI
+2012) extrapolated with its own speed estimate. The type of filter and all settings are tuned on the training
+subjects, separately for each parameter and horizon, as for hold and line.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from training.tasks.motion.baselines import (
     MOTION_DELAYS_S,
     Array,
     Judge,
-    Made,
+    TwinCache,
     read_tuned,
     table_of,
     write_tuned,
@@ -44,31 +44,32 @@ class Tracker:
     delay_s: float
     motion_delay_s: float
     noise: float = 1.0
-    """Kalman: spectral density of the trend's noise over the variance of a measurement, 1/s^3."""
+    """Kalman: spectral density of the trend's noise over the variance of the measurements, 1/s^3."""
     memory_s: float = 0.0
-    """Kalman: time constant of the trend; 0: it lasts."""
+    """Kalman: time constant of the trend's decay; 0: no decay."""
     min_cutoff: float = 1.0
-    """One-euro: Hz at rest."""
+    """One-euro: cutoff at rest, Hz."""
     beta: float = 0.0
-    """One-euro: Hz per unit/s of speed."""
+    """One-euro: increase of the cutoff with speed, Hz per unit/s."""
     gain: float = 1.0
-    """One-euro: factor on the speed that is carried on."""
+    """One-euro: factor on the speed in the extrapolation."""
 
 
+# Values that are tried.
 NOISES: Final = (1.0, 10.0, 100.0, 1e3, 1e4, 1e6)
 MEMORIES_S: Final = (0.0, 0.05, 0.1, 0.2, 0.5)
 CUTOFFS: Final = (1.0, 3.0, 8.0)
 BETAS: Final = (0.0, 4.0, 16.0)
 GAINS: Final = (0.0, 0.3, 0.6, 1.0)
 SPEED_CUTOFF: Final = 1.0
-"""Hz of the one-euro filter's own smoothing of the speed: the paper's."""
+"""Cutoff of the one-euro filter's speed estimate, Hz, as in the paper."""
 
 
 @lru_cache(maxsize=256)
 def kalman_filter(noise: float, memory_s: float) -> tuple[Array, Array, Array]:
-    """Numerators of value and speed, and their common denominator, of the filter in its steady state."""
+    """Steady-state Kalman filter as transfer functions: numerators of value and speed, and denominator."""
     keep = np.exp(-DT / memory_s) if memory_s else 1.0
-    move = np.array([[1.0, _carried(DT, memory_s)], [0.0, keep]])
+    move = np.array([[1.0, _decayed_seconds(DT, memory_s)], [0.0, keep]])
     driven = noise * np.array([[DT**3 / 3.0, DT**2 / 2.0], [DT**2 / 2.0, DT]])
     seen = np.array([[1.0, 0.0]])
     spread = solve_discrete_are(move.T, seen.T, driven, np.eye(1))
@@ -82,13 +83,13 @@ def kalman_filter(noise: float, memory_s: float) -> tuple[Array, Array, Array]:
     return value, speed, bottom
 
 
-def _carried(seconds: float, memory_s: float) -> float:
-    """How long a trend of that memory is carried on within a time, as seconds of its present speed."""
+def _decayed_seconds(seconds: float, memory_s: float) -> float:
+    """Displacement of a decaying trend within a time, in units of its current speed (seconds)."""
     return float(memory_s * -np.expm1(-seconds / memory_s)) if memory_s else seconds
 
 
 def kalman(y: Array, noise: float, memory_s: float) -> tuple[Array, Array]:
-    """Value and speed (per second), both like ``y`` (T, C); it starts at rest at the first value."""
+    """Value and speed per second, both shaped like ``y`` (T, C); starts at rest at the first value."""
     value, speed, bottom = kalman_filter(noise, memory_s)
     out = []
     for top in (value, speed):
@@ -98,7 +99,7 @@ def kalman(y: Array, noise: float, memory_s: float) -> tuple[Array, Array]:
 
 
 def one_euro(clips: Sequence[Array], min_cutoff: float, beta: float) -> list[tuple[Array, Array]]:
-    """Value and speed of each clip (T, C), clips of any length side by side."""
+    """Value and speed of each clip (T, C); clips of any length are processed in parallel."""
     order = sorted(range(len(clips)), key=lambda n: -len(clips[n]))
     longest = len(clips[order[0]])
     lengths = np.array([len(clips[n]) for n in order])
@@ -114,24 +115,24 @@ def one_euro(clips: Sequence[Array], min_cutoff: float, beta: float) -> list[tup
         cutoff = min_cutoff + beta * np.abs(v)
         value[t, live] = x + (y - x) * (DT / (DT + 1.0 / (2.0 * np.pi * cutoff)))
         speed[t, live] = v
-    found: list[tuple[Array, Array]] = [(value, speed)] * len(clips)
+    results: list[tuple[Array, Array]] = [(value, speed)] * len(clips)
     for row, n in enumerate(order):
-        found[n] = (value[: lengths[row], row], speed[: lengths[row], row])
-    return found
+        results[n] = (value[: lengths[row], row], speed[: lengths[row], row])
+    return results
 
 
 def tracked(clips: Sequence[Array], tracker: Tracker) -> list[tuple[Array, Array]]:
-    """Value and speed of each clip by a tracker."""
+    """Run a tracker; returns value and speed of each clip."""
     if tracker.kind == "kalman":
         return [kalman(y, tracker.noise, tracker.memory_s) for y in clips]
     return one_euro(clips, tracker.min_cutoff, tracker.beta)
 
 
 def carry(value: Array, speed: Array, tracker: Tracker, horizon: int) -> Array:
-    """The value ``horizon`` frames, and the twin's own delay, on; inside 0..1."""
+    """Extrapolate by ``horizon`` frames plus the twin's delay; clipped to 0..1."""
     seconds = horizon * DT + tracker.delay_s
     if tracker.kind == "kalman":
-        return np.clip(value + speed * _carried(seconds, tracker.memory_s), 0.0, 1.0)
+        return np.clip(value + speed * _decayed_seconds(seconds, tracker.memory_s), 0.0, 1.0)
     return np.clip(value + tracker.gain * speed * seconds, 0.0, 1.0)
 
 
@@ -149,21 +150,21 @@ def load(path: Path) -> Table:
     """Read what :func:`save` wrote.
 
     Raises:
-        FormatError: not such a file, or one for another teacher.
+        FormatError: the file is invalid, or tuned for another teacher.
     """
     return read_tuned(path, "trackers", lambda content: table_of(Tracker, content["trackers"]))
 
 
 def candidates(delay: float, motion_delay: float) -> list[Tracker]:
-    """Every setting that is tried on one twin."""
-    found = [Tracker("kalman", delay, motion_delay, q, memory) for q in NOISES for memory in MEMORIES_S]
-    found += [
+    """All settings that are tried on one twin."""
+    trackers = [Tracker("kalman", delay, motion_delay, q, memory) for q in NOISES for memory in MEMORIES_S]
+    trackers += [
         Tracker("one-euro", delay, motion_delay, min_cutoff=c, beta=b, gain=g)
         for c in CUTOFFS
         for b in BETAS
         for g in GAINS
     ]
-    return found
+    return trackers
 
 
 def tune(
@@ -172,38 +173,38 @@ def tune(
     delays: Sequence[float] = DELAYS_S,
     motion_delays: Sequence[float] = MOTION_DELAYS_S,
 ) -> Table:
-    """The trackers with the least mean absolute error, mean over the subjects of ``examples``."""
+    """Find the trackers with the lowest mean absolute error, averaged over the subjects of ``examples``."""
     judge = Judge(examples)
     best = np.full((len(PARAMETERS), len(HORIZONS)), np.inf)
-    found = [[Tracker("kalman", 0.0, 0.0)] * len(HORIZONS) for _ in PARAMETERS]
+    table = [[Tracker("kalman", 0.0, 0.0)] * len(HORIZONS) for _ in PARAMETERS]
     for delay in delays:
         for motion_delay in motion_delays:
             twins = [
                 causal_twin(example.quats, delay, motion_delay).astype(np.float64) for example in examples
             ]
-            known: dict[tuple[float, ...], tuple[Array, Array]] = {}
+            cached: dict[tuple[float, ...], tuple[Array, Array]] = {}
             for tracker in candidates(delay, motion_delay):
                 key = (tracker.noise, tracker.memory_s, tracker.min_cutoff, tracker.beta)
-                if key not in known:
+                if key not in cached:
                     pairs = tracked(twins, tracker)
-                    known = {
+                    cached = {
                         key: (np.concatenate([x for x, _ in pairs]), np.concatenate([v for _, v in pairs]))
                     }
-                value, speed = known[key]
+                value, speed = cached[key]
                 mean = judge.errors(partial(_predicted, value, speed, tracker))
                 better = mean < best
                 best[better] = mean[better]
                 for k, i in zip(*np.nonzero(better), strict=True):
-                    found[k][i] = tracker
-    return tuple(tuple(row) for row in found)
+                    table[k][i] = tracker
+    return tuple(tuple(row) for row in table)
 
 
 def _predicted(value: Array, speed: Array, tracker: Tracker, rows: NDArray[np.int64], horizon: int) -> Array:
     return carry(value[rows], speed[rows], tracker, horizon)
 
 
-def predict(example: Example, table: Table, twins: Made | None = None) -> NDArray[np.float32]:
-    """What tuned trackers say (T, 8, 5) about a clip; twins that were made before are not made again."""
+def predict(example: Example, table: Table, twins: TwinCache | None = None) -> NDArray[np.float32]:
+    """Forecasts (T, 8, 5) of tuned trackers for a clip; ``twins`` caches causal twins between calls."""
     out = np.zeros((len(example), len(PARAMETERS), len(HORIZONS)), dtype=np.float32)
     twins = {} if twins is None else twins
     for k, row in enumerate(table):

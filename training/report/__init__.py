@@ -1,1 +1,1 @@
-"""What reports are made of: pages, tables, statistics."""
+"""Building blocks of reports: pages, tables, statistics."""

@@ -1,4 +1,4 @@
-"""Reports as pages: titles, text, tables and pictures, as Markdown or as HTML with the pictures inside."""
+"""Report pages of titles, text, tables and images, as Markdown or as HTML with embedded images."""
 
 import base64
 import html
@@ -31,7 +31,7 @@ Part = tuple[str, Any]
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A number as it stands in a table."""
+    """Format a number for a table."""
     if value is None:
         return "-"
     text = f"{value:.{digits}g}"
@@ -39,7 +39,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def pyplot() -> Any:
-    """matplotlib.pyplot, drawing into memory."""
+    """Import matplotlib.pyplot with the in-memory backend."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -49,7 +49,7 @@ def pyplot() -> Any:
 
 
 def png(figure: Any, dpi: int = DPI) -> bytes:
-    """A figure as PNG; it is closed."""
+    """Render a figure as PNG and close it."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi)
     pyplot().close(figure)
@@ -57,14 +57,14 @@ def png(figure: Any, dpi: int = DPI) -> bytes:
 
 
 def bare(axis: Any) -> None:
-    """Take away an axis's upper and right borders; small labels."""
+    """Remove the top and right spines of an axis, and use small tick labels."""
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
     axis.tick_params(labelsize=8)
 
 
 def as_markdown(parts: Sequence[Part]) -> str:
-    """The parts as Markdown: the first title above the others, pictures as links to files."""
+    """Render the parts as Markdown: the first title is the page's, images are links to files."""
     lines: list[str] = []
     mark = "#"
     for kind, value in parts:
@@ -83,13 +83,13 @@ def as_markdown(parts: Sequence[Part]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text as HTML, with the two marks that the parts use as Markdown does: **bold** and `code`."""
+    """Escape text as HTML, and convert the two Markdown marks that parts use: **bold** and `code`."""
     bold = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(text))
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", bold)
 
 
 def as_html(parts: Sequence[Part], name: str) -> str:
-    """The parts as one HTML page, with that name, that needs no other file."""
+    """Render the parts as a self-contained HTML page with the title ``name``."""
     body: list[str] = []
     depth = 1
     for kind, value in parts:
@@ -118,37 +118,39 @@ def as_html(parts: Sequence[Part], name: str) -> str:
 def report_paths(
     target: Path, name: str = "report", data: str = "", *, endings: str = ".html"
 ) -> tuple[Path, Path]:
-    """The page of a report, and the file of its numbers; both are as yet to come or an earlier report's.
+    """Paths of a report's page and of its numbers; either both exist, from an earlier report, or neither.
 
     Args:
-        target: see :func:`write`, which all of these are of.
-        name: of the files in a folder.
-        data: of the JSON there, if it is called otherwise.
-        endings: of the names that the caller takes, for the message.
+        target: see :func:`write`.
+        name: stem of the files in a folder.
+        data: stem of the JSON file there, if different.
+        endings: suffixes that the caller accepts, for the error message.
 
     Raises:
-        OptionError: neither a folder nor a page, or one of the two files is there without the other, so that
-            it is none of a report.
+        OptionError: the target is neither a folder nor a page, or only one of the two files exists, which
+            is then not a report's.
     """
-    alone = target.suffix.lower() in PAGES
-    a_file = target.exists() or _FILE.fullmatch(target.suffix)  # "runs/v0.2" is a folder to come
-    if target.is_dir() if alone else a_file and not target.is_dir():
+    is_page = target.suffix.lower() in PAGES
+    is_file = target.exists() or _FILE.fullmatch(target.suffix)  # "runs/v0.2" is a new folder
+    if target.is_dir() if is_page else is_file and not target.is_dir():
         raise OptionError(f"report {target}: expected a folder or a name that ends in {endings}")
-    page = target if alone else target / f"{name}.html"
-    figures = page.with_suffix(".json") if alone else target / f"{data or name}.json"
+    page = target if is_page else target / f"{name}.html"
+    figures = page.with_suffix(".json") if is_page else target / f"{data or name}.json"
     check_pair(page, figures)
     return page, figures
 
 
 def check_pair(page: Path, figures: Path) -> None:
-    """Refuse to write a report over one of two files that is there without the other.
+    """Refuse to overwrite one of two files if the other does not exist: it is then not a report's.
 
     Raises:
-        OptionError: it is.
+        OptionError: exactly one of them exists.
     """
-    there = [file for file in (page, figures) if file.exists()]
-    if len(there) == 1:
-        raise OptionError(f"{there[0]}: is there already and of no report; give another place for the report")
+    existing = [file for file in (page, figures) if file.exists()]
+    if len(existing) == 1:
+        raise OptionError(
+            f"{existing[0]}: is there already and of no report; give another place for the report"
+        )
 
 
 def write(
@@ -160,19 +162,19 @@ def write(
     name: str = "report",
     data: str = "",
 ) -> list[Path]:
-    """Write a report, and the numbers beside it.
+    """Write a report, and its numbers as JSON.
 
     Args:
-        parts: what to show.
-        numbers: of the JSON.
+        parts: content of the page.
+        numbers: content of the JSON file.
         target: a folder, which gets ``report.html``, ``.json``, ``.md`` and the pictures; or a file
             ``NAME.html``, which gets ``NAME.json`` beside it.
-        title: of the page.
-        name: of the files in a folder.
-        data: of the JSON there, if it is called otherwise.
+        title: title of the page.
+        name: stem of the files in a folder.
+        data: stem of the JSON file there, if different.
 
     Returns:
-        The files, the page first.
+        The written files, the page first.
 
     Raises:
         OptionError: see :func:`report_paths`.

@@ -1,4 +1,4 @@
-"""Intervals by resampling: over sequences, and over subjects with their clips within them."""
+"""Bootstrap intervals: over sequences, and over subjects with their clips."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,32 +15,32 @@ LEVEL: Final = (0.025, 0.975)
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with its 95 % interval over sequences."""
+    """A value with its 95 % bootstrap interval."""
 
     value: float
     low: float
     high: float
 
     def to_dict(self, digits: int = 5) -> dict[str, float | None]:
-        """Plain values; None where nothing can be said."""
-        found = {"value": self.value, "low": self.low, "high": self.high}
-        return {k: round(v, digits) if np.isfinite(v) else None for k, v in found.items()}
+        """JSON values; None where a value is not finite."""
+        values = {"value": self.value, "low": self.low, "high": self.high}
+        return {k: round(v, digits) if np.isfinite(v) else None for k, v in values.items()}
 
 
 def resample(
     sums: Array, statistic: Callable[[Array], Array], *, draws: int = DRAWS, seed: int = 0
 ) -> tuple[Array, Array]:
-    """The 2.5 and 97.5 % points of a statistic of sums, over resampled sequences.
+    """2.5 and 97.5 % quantiles of a statistic over resampled sequences.
 
     Args:
         sums: (N, K) sums of each sequence.
-        statistic: of (draws, K) totals, giving (draws, ...).
-        draws: resamplings.
-        seed: of the resampling.
+        statistic: function of totals (draws, K), giving (draws, ...).
+        draws: number of resamplings.
+        seed: seed of the resampling.
     """
     rng = np.random.default_rng(seed)
     rows = len(sums)
-    # How often each sequence was drawn: one matrix product instead of a gather per draw.
+    # Counts of each sequence per draw: one matrix product instead of a gather per draw.
     counts = rng.multinomial(rows, np.full(rows, 1.0 / rows), size=draws).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = statistic(counts @ sums)
@@ -49,7 +49,7 @@ def resample(
 
 
 def interval_of(sums: Array, statistic: Callable[[Array], Array], *, seed: int = 0) -> Interval:
-    """A statistic of the sums (N, K) of all sequences, with its interval as :func:`resample` draws it."""
+    """A statistic of the sums (N, K) of all sequences, with its interval by :func:`resample`."""
     low, high = resample(sums, statistic, seed=seed)
     return Interval(float(statistic(sums.sum(0))), float(low), float(high))
 
@@ -57,14 +57,14 @@ def interval_of(sums: Array, statistic: Callable[[Array], Array], *, seed: int =
 def resampled_within(
     subjects: Sequence[str] | NDArray[np.str_], *, draws: int, seed: int
 ) -> Iterator[list[NDArray[np.int64]]]:
-    """Subjects drawn anew, and the clips within each: of every draw the clips' numbers, by drawn subject.
+    """Resample subjects, and the clips within each drawn subject; yields the clip indices by drawn subject.
 
-    A subject drawn twice counts twice: its clips are drawn for each.
+    A subject drawn twice counts twice, with its clips drawn separately each time.
 
     Args:
-        subjects: (N,) whose clip each is.
-        draws: resamplings.
-        seed: of the resampling.
+        subjects: (N,) subject of each clip.
+        draws: number of resamplings.
+        seed: seed of the resampling.
     """
     owners = np.array(subjects)
     groups = [np.flatnonzero(owners == name) for name in np.unique(owners)]

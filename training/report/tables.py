@@ -1,4 +1,4 @@
-"""What pages say of several runs: paired differences, tables; and progress bars."""
+"""Paired differences, Markdown tables, number formats and progress bars for reports."""
 
 import math
 import time
@@ -14,27 +14,27 @@ from scipy import stats
 
 
 def paired(differences: Sequence[float]) -> dict[str, Any]:
-    """Mean of the differences of pairs, with the 95 % interval by Student's t.
+    """Mean of paired differences, with the 95 % interval by Student's t.
 
     Returns:
-        ``mean``, ``seeds`` (how many pairs), and ``low`` and ``high``, None with fewer than two.
+        ``mean``, ``seeds`` (number of pairs), and ``low`` and ``high``, None with fewer than two pairs.
     """
-    apart: NDArray[np.float64] = np.array(differences, dtype=np.float64)
+    array: NDArray[np.float64] = np.array(differences, dtype=np.float64)
     low = high = None
-    if len(apart) > 1:
-        half = float(stats.t.ppf(0.975, len(apart) - 1) * apart.std(ddof=1) / math.sqrt(len(apart)))
-        low, high = float(apart.mean()) - half, float(apart.mean()) + half
-    return {"mean": float(apart.mean()), "seeds": len(apart), "low": low, "high": high}
+    if len(array) > 1:
+        half = float(stats.t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / math.sqrt(len(array)))
+        low, high = float(array.mean()) - half, float(array.mean()) + half
+    return {"mean": float(array.mean()), "seeds": len(array), "low": low, "high": high}
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table, the first column to the left and all others to the right."""
+    """A Markdown table, the first column left-aligned and all others right-aligned."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" + "---:|" * (len(head) - 1)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
 def spread(values: Sequence[float], digits: int = 3) -> str:
-    """Mean ± standard deviation, the latter from two values on."""
+    """Format mean ± standard deviation, the latter only for two or more values."""
     array = np.array(values)
     if len(array) < 2:
         return f"{array.mean():.{digits}f}"
@@ -42,19 +42,20 @@ def spread(values: Sequence[float], digits: int = 3) -> str:
 
 
 def interval(low: float | None, high: float | None, digits: int = 4) -> str:
-    """An interval, or a dash where there is none."""
+    """Format an interval, or a dash if there is none."""
     return "-" if low is None or high is None else f"{low:+.{digits}f} to {high:+.{digits}f}"
 
 
-MINUTE: Final = 60.0
+LINE_INTERVAL_S: Final = 60.0
+"""Time between progress lines where the output is not a terminal."""
 
 Say = Callable[[str, int, int], None]
-"""Told what is done, how much of it, and how much there is."""
+"""Progress callback: description of the work, amount done, total."""
 
 
 @contextmanager
 def bars(console: Console) -> Iterator[Say]:
-    """A bar for every part of the work, in a file a line each minute; none where the console is quiet."""
+    """Show a bar for every part of the work; one line per minute if not on a terminal, nothing if quiet."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     progress, tasks = Progress(*columns, console=console, disable=console.quiet), dict[str, TaskID]()
 
@@ -62,7 +63,7 @@ def bars(console: Console) -> Iterator[Say]:
 
     def say(what: str, done: int, total: int) -> None:
         nonlocal last
-        if not console.is_terminal and time.monotonic() >= last + MINUTE:
+        if not console.is_terminal and time.monotonic() >= last + LINE_INTERVAL_S:
             console.print(f"{what}: {done} of {total}", markup=False, highlight=False)
             last = time.monotonic()
         if not tasks:
@@ -74,5 +75,5 @@ def bars(console: Console) -> Iterator[Say]:
     try:
         yield say
     finally:
-        if tasks:  # it leaves an empty line where there is no bar
+        if tasks:  # stopping without a bar would print an empty line
             progress.stop()

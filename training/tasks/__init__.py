@@ -1,4 +1,4 @@
-"""What the trainer trains: tasks with options, data, model, loss and judge of their own."""
+"""Training tasks: each has its own options, data, model, loss and evaluation."""
 
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -15,30 +15,30 @@ TASKS: Final = {
     "forecast": "training.tasks.forecast.task:ForecastTask",
     "algorithmic": "training.tasks.algorithmic.task:AlgorithmicTask",
 }
-"""Where tasks are, by name; more may come from the entry points ``pyanticip.tasks`` of other packages."""
+"""Import path of each built-in task; other packages add theirs as entry points ``pyanticip.tasks``."""
 
 
 def find(name: str) -> "type[Task[Any, Any]]":
-    """The class of a task.
+    """Return the class of a task.
 
     Raises:
-        OptionError: there is none of this name, or another package's cannot be imported or is no task, or two
-            packages have one of this name.
+        OptionError: there is no task of this name, two packages register it, or the class registered by
+            another package cannot be imported or is not a task.
     """
-    others = [(point.name, point.value) for point in entry_points(group="pyanticip.tasks")]
-    known = {**dict(others), **TASKS}
+    plugins = [(point.name, point.value) for point in entry_points(group="pyanticip.tasks")]
+    known = {**dict(plugins), **TASKS}
     if name not in known:
         raise OptionError(f"unknown task {name!r}{suggestion(name, known)} (there are {', '.join(known)})")
-    module, _, kind = known[name].partition(":")
+    module, _, class_name = known[name].partition(":")
     if name in TASKS:
-        found: type[Task[Any, Any]] = getattr(import_module(module), kind)
-        return found
-    if len(claims := [at for claimed, at in others if claimed == name]) > 1:
+        built_in: type[Task[Any, Any]] = getattr(import_module(module), class_name)
+        return built_in
+    if len(claims := [target for plugin, target in plugins if plugin == name]) > 1:
         raise OptionError(f"task {name!r} is claimed more than once: {', '.join(claims)}")
     from training.run import task
 
     with foreign_errors(f"task {name!r}: {known[name]} cannot be used", ours=False):
-        other = getattr(import_module(module), kind)
-        if not (isinstance(other, type) and issubclass(other, task.Task)):
+        plugin_class = getattr(import_module(module), class_name)
+        if not (isinstance(plugin_class, type) and issubclass(plugin_class, task.Task)):
             raise TypeError("it is no subclass of training.run.task.Task")
-    return other
+    return plugin_class

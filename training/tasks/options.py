@@ -1,4 +1,4 @@
-"""What the commands that train can be told."""
+"""Command-line options of the training commands."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from training.tasks.forecast.options import ForecastOptions as ForecastTrainOpti
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.token.options import SYNTHETIC, LanguageOptions, preset
 
+# For each command: names of short command-line options and the dotted option each of them sets.
 RUN = {name: f"run.{name}" for name in ("precision", "accumulate", "device", "threads")}
 SCHEDULE = {"steps": "schedule.steps", "lr": "schedule.peak_lr", "seed": "schedule.seed"}
 MOTION = {
@@ -58,7 +59,7 @@ FORECAST = {
 
 
 class TrainOptions(JsonOption):
-    """Of every command that trains by a table of options."""
+    """Options shared by the commands that train from a table of options."""
 
     out: Path = option("Folder of the run.", written=True)
     over: dict[str, Any] = {}
@@ -69,20 +70,20 @@ class TrainOptions(JsonOption):
     resume: bool = option("Continue the interrupted run in --out.", False)
 
     def overrides(self) -> dict[str, Any]:
-        """What the command line says, by name."""
+        """Options given on the command line, by name."""
         return self.over
 
 
 class MotionOptions(TrainOptions):
-    """Of ``train motion``."""
+    """Options of ``train motion``."""
 
     over: Annotated[dict[str, Any], Overrides(MotionTrainOptions, MOTION)] = {}
 
     def check(self) -> None:
-        """As for all, what the options say, and whether the data are any."""
+        """Also check the training options, and that the data path holds motion."""
         super().check()
         over = MotionTrainOptions.assignments(self.settings, self.over)
-        # What a begun run says has to be read by those that can read it.
+        # A resumed run keeps its own options: only those of the command line can be checked here.
         data = over.get("data", {}) if self.resume else MotionTrainOptions.gather(self.config, over).data
         path = data.get("path") if isinstance(data, dict) else data.path
         if path:
@@ -90,25 +91,25 @@ class MotionOptions(TrainOptions):
 
 
 class LanguageTrainOptions(TrainOptions):
-    """Of ``train language``."""
+    """Options of ``train language``."""
 
     over: Annotated[dict[str, Any], Overrides(LanguageOptions, LANGUAGE)] = {}
     preset: Literal["smoke"] | None = option("Options of the paper's smoke test.", None)
 
     def check(self) -> None:
-        """As for all, what the options say, and whether the texts are there."""
+        """Also check the training options, and that the text files exist."""
         super().check()
         over = LanguageOptions.assignments(self.settings, self.over)
         if not self.resume:
-            under = {} if self.preset is None else preset(self.preset)
-            data = LanguageOptions.gather(self.config, over, under=under).data
+            defaults = {} if self.preset is None else preset(self.preset)
+            data = LanguageOptions.gather(self.config, over, under=defaults).data
             for path in (data.path, data.valid):
                 if path and path != SYNTHETIC:
                     Path(path).stat()
 
 
 class CompletionOptions(JsonOption):
-    """Of ``train completion``."""
+    """Options of ``train completion``."""
 
     data: Path = option("A set, or a folder of takes.")
     out: Path = option("Weights file (safetensors).", written=True)
@@ -118,20 +119,20 @@ class CompletionOptions(JsonOption):
     cache: Path | None = option("Cache folder for data sets.", None)
 
     def check(self) -> None:
-        """As for all, and whether the data are any."""
+        """Also check that the data path holds motion."""
         super().check()
         check_motion(self.data)
 
 
 class GhostOptions(CompletionOptions):
-    """Of ``train ghost``."""
+    """Options of ``train ghost``."""
 
     out: Path = option("Folder of the checkpoint.", written=True)
     steps: int = option("Training steps.", 3_000, ge=1)
 
 
 class TaskTrainOptions(JsonOption):
-    """Of ``tasks train``."""
+    """Options of ``tasks train``."""
 
     out: Path = option("Folder of the runs; finished runs are kept.", written=True)
     task: str = option("Task; `pyanticip tasks list` lists them.")
@@ -147,7 +148,7 @@ class TaskTrainOptions(JsonOption):
 
 
 class ForecastOptions(TrainOptions):
-    """Of ``train forecast``."""
+    """Options of ``train forecast``."""
 
     benchmark: Literal["cmu"] = option("Benchmark.", "cmu")
     folds: int | None = option(
@@ -158,16 +159,16 @@ class ForecastOptions(TrainOptions):
     blocks: int | None = option("Depth of the network.", None, ge=1)
 
     def overrides(self) -> dict[str, Any]:
-        """With the model's sizes."""
+        """Options given on the command line, by name, including the model's sizes."""
         return {**super().overrides(), "model.width": self.width, "model.blocks": self.blocks}
 
     def gathered(self) -> ForecastTrainOptions:
-        """What decides the training of every fold."""
+        """The resolved training options, the same for every fold."""
         over = ForecastTrainOptions.assignments(self.settings, self.overrides())
         return ForecastTrainOptions.gather(self.config, over)
 
     def check(self) -> None:
-        """As for all, what the options say, and whether the files are there."""
+        """Also check the training options, and that the benchmark's files exist."""
         super().check()
         if self.folds and self.resume:
             raise OptionError("--folds: goes on by itself, without --resume")
@@ -177,7 +178,7 @@ class ForecastOptions(TrainOptions):
 
 
 class TaskShowOptions(JsonOption):
-    """Of ``tasks show``."""
+    """Options of ``tasks show``."""
 
     task: str = option("Its name.", argument=True)
     length: int | None = option("Length of the examples; up to the training length by default.", None, ge=1)
@@ -187,14 +188,14 @@ class TaskShowOptions(JsonOption):
 
 
 class TaskCheckOptions(JsonOption):
-    """Of ``tasks check``."""
+    """Options of ``tasks check``."""
 
     task: str = option("Its name.", argument=True)
     texts: tuple[str, ...] = option("Texts to check.", argument=True, metavar="TEXT...")
 
 
 class TaskEvaluateOptions(JsonOption):
-    """Of ``tasks evaluate``."""
+    """Options of ``tasks evaluate``."""
 
     runs: tuple[Path, ...] = option("Run folders.", argument=True, metavar="RUN...", exists=True)
     lengths: str | None = option(

@@ -1,1 +1,1 @@
-"""What the parameters and events are: by hand-made measures of the body, or from sound; and causal twins."""
+"""Teachers, which define parameters and events from movement or sound, and causal twins of the parameters."""

@@ -1,4 +1,4 @@
-"""The teacher's zero-phase smoother and its causal counterpart, and the causal twin of all its parameters."""
+"""The teacher's zero-phase smoother, its causal counterpart, and the causal twin of the parameters."""
 
 from typing import Final
 
@@ -15,10 +15,11 @@ Array = NDArray[np.float64]
 
 
 def gaussian_kernel(cutoff_hz: float) -> Array:
-    """Gaussian taps with sum 1 whose gain falls to -3 dB at ``cutoff_hz``.
+    """Taps of a Gaussian low-pass, sum 1, with a gain of -3 dB at ``cutoff_hz``.
 
     A Gaussian of standard deviation s seconds has the gain exp(-2 (pi s f)^2), hence
-    s = sqrt(ln 2) / (2 pi f). The taps are positive, so that what is bounded stays bounded and nothing rings.
+    s = sqrt(ln 2) / (2 pi f). The taps are positive: the output stays within the input's bounds, without
+    ringing.
     """
     sigma = np.sqrt(np.log(2.0)) / (2.0 * np.pi * cutoff_hz) * RATE
     radius = int(np.ceil(4.0 * sigma))
@@ -29,7 +30,7 @@ def gaussian_kernel(cutoff_hz: float) -> Array:
 def smooth(x: Array, cutoff_hz: float) -> Array:
     """Zero-phase low-pass of (T, ...) along time, -3 dB at ``cutoff_hz``.
 
-    At both ends the kernel is cut and renormalised: no padding is invented.
+    At both ends the kernel is truncated and renormalised; there is no padding.
     """
     taps = gaussian_kernel(cutoff_hz)
     mass = convolve1d(np.ones(len(x)), taps, mode="constant")
@@ -38,18 +39,18 @@ def smooth(x: Array, cutoff_hz: float) -> Array:
 
 
 def derivative(x: Array) -> Array:
-    """Central first difference of (T, ...) per second; one-sided at the two ends, zero for a single frame."""
+    """Central difference of (T, ...) per second; one-sided at the two ends, zero for a single frame."""
     if len(x) < 2:
         return np.zeros_like(x)
     return np.asarray(np.gradient(x, 1.0 / RATE, axis=0), dtype=np.float64)
 
 
 class CausalLowPass:
-    """Equal one-pole low-passes in a row, with an exact group delay at zero frequency.
+    """Identical one-pole low-passes in series, with an exact group delay at zero frequency.
 
     A one-pole ``y += a (x - y)`` delays slow changes by (1 - a)/a frames, so n of them with
-    a = 1/(1 + d/n) delay by d frames. d = 0 passes everything through. The first frame sets the state: there
-    is no start-up from zero.
+    a = 1/(1 + d/n) delay by d frames; d = 0 passes everything through. The state is initialised from the
+    first frame, so there is no transient from zero.
     """
 
     def __init__(self, delay_frames: float, poles: int = 2) -> None:
@@ -73,7 +74,7 @@ class CausalLowPass:
 
 
 MOTION_DELAY_S: Final = 0.04
-"""Delay of the smoother before the differences: four poles of 10 ms have the variance of the Gaussian."""
+"""Delay of the smoother before differentiation: four poles of 10 ms have the variance of the Gaussian."""
 
 MOTION_POLES: Final = 4
 
@@ -81,19 +82,19 @@ MOTION_POLES: Final = 4
 def causal_twin(
     quats: NDArray[np.floating], delay_s: float = 0.08, motion_delay_s: float = MOTION_DELAY_S
 ) -> NDArray[np.float32]:
-    """The twin's parameters (T, 8) over a whole clip (T, 22, 4) of canonical rotations at 50 Hz.
+    """Causal approximation (T, 8) of the teacher's parameters of a clip (T, 22, 4) at 50 Hz.
 
-    It is what an instrument without a model would play, and the rival that the model must beat: backward
-    differences for central ones, low-passes for the Gaussians, the stretch before now for the one around it.
+    It is what an instrument without a model would play, and the baseline that the model must beat: backward
+    instead of central differences, low-passes instead of Gaussians, windows before instead of around now.
 
     Args:
-        quats: the rotations.
-        delay_s: group delay of the smoothing of the measures, seconds; 0 smooths nothing. The slow two
-            (density, pulse) are smoothed with three times that, as their bandwidth is a third.
-        motion_delay_s: delay of the smoother before the differences, seconds.
+        quats: canonical rotations.
+        delay_s: group delay of the smoothing of the measures, seconds; 0 disables it. The two slow ones
+            (density, pulse) use three times this delay, as their bandwidth is a third.
+        motion_delay_s: delay of the smoother before differentiation, seconds.
 
     Raises:
-        ShapeError: another shape, or values that are not finite.
-        OptionError: a delay out of 0 to 10 s.
+        ShapeError: wrong shape, or values that are not finite.
+        OptionError: a delay outside 0 to 10 s.
     """
     return CausalTwins([delay_s], motion_delay_s=motion_delay_s).push(quats)[:, 0]

@@ -1,15 +1,15 @@
-"""The offline teacher: it sees a whole clip, past and future, and says what the parameters and events are.
+"""The offline teacher: computes parameters and events from a whole clip, past and future.
 
-The parameters are the Rust core's, which says them live as well, late. Zero-phase throughout: every filter
-is a symmetric, positive, normalised Gaussian, every difference is central, the periodicity compares equal
-stretches of past and future. A clip played backwards has its parameters played backwards. The formulas stand
-in docs/teacher.md.
+The parameters are computed by the Rust core, which also computes them live, with a delay. Everything is
+zero-phase: every filter is a symmetric, positive, normalised Gaussian, every difference is central, and the
+periodicity compares equal stretches of past and future. A clip played backwards has its parameters played
+backwards. The formulas are in docs/teacher.md.
 
-The teacher was frozen before the first model was trained. A change of any formula or constant is a new
-``TEACHER_VERSION``, and a checkpoint names the version that taught it. The parameters are those of version 1.
-The beats were the lowest frames of troughs of speed in version 1, the middles of these troughs in version 2,
-and are the arrivals of strokes since version 3; what each can be trusted for stands in
-``docs/experiments/beats/page.md``.
+The teacher was frozen before the first model was trained. Any change of a formula or constant needs a new
+``TEACHER_VERSION``, and a checkpoint names the version that it was trained with. The parameters have not
+changed since version 1. Beats were the lowest frames of troughs of speed in version 1, the middles of these
+troughs in version 2, and are the arrivals of strokes since version 3; ``docs/experiments/beats/page.md`` says
+how reliable each is.
 """
 
 from dataclasses import dataclass
@@ -26,21 +26,27 @@ from training.teacher.filters import derivative, smooth
 from training.teacher.kinematics import FAST_HZ, MOTION_HZ, Array, check_quats, positions, speeds
 
 TEACHER_VERSION: Final = 3
-"""Counts the changes of what is taught."""
+"""Version of the targets."""
 
 EDGE: Final = 27
-"""Frames at each end of a clip for which the widest kernel (1 Hz, radius 4 sigma) is cut."""
+"""Frames at each end of a clip for which the widest kernel (1 Hz, radius 4 sigma) is truncated."""
 
 ONSET_FLOOR: Final = 0.1
+"""Added to the speed before its logarithm when looking for onsets, m/s."""
 ONSET_FALL: Final = 0.3
-"""Octaves that a stroke must have lost of its highest speed to have arrived, and that the next must gain."""
+"""Octaves below its peak speed at which a stroke has arrived, and above the minimum at which one begins."""
 ONSET_SPEED: Final = 0.6
-"""m/s that a stroke must have reached: three times what half a degree of noise in every joint amounts to."""
+"""Minimum peak speed of a stroke, m/s: three times what half a degree of noise in every joint causes."""
 ONSET_GAP: Final = 8
+"""Minimum distance of two onsets, frames."""
 PHRASE_HZ: Final = 0.4
+"""-3 dB point of the envelope that phrases are looked for in."""
 PHRASE_FLOOR: Final = 0.05
+"""Added to the envelope before its logarithm, m/s."""
 PHRASE_PROMINENCE: Final = 0.6
+"""Minimum prominence of the trough at a phrase start, octaves."""
 PHRASE_GAP: Final = 50
+"""Minimum distance of two phrases, frames."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +63,12 @@ class Event:
 
 @dataclass(frozen=True)
 class Targets:
-    """What the teacher says about a clip of T frames."""
+    """Parameters and events of a clip of T frames."""
 
     params: NDArray[np.float32]
-    """(T, 8), each 0 to 1, order ``PARAMETERS``."""
+    """(T, 8), each 0 to 1, in the order of ``PARAMETERS``."""
     events: tuple[Event, ...]
-    """In order of time."""
+    """Sorted by time."""
 
     def times(self, kind: str) -> NDArray[np.int64]:
         """Frames of the events of one kind, ascending."""
@@ -70,32 +76,32 @@ class Targets:
 
 
 def octaves(power: Array, cutoff_hz: float, floor: float) -> Array:
-    """Speed (T,) on a scale of octaves, above a floor in m/s, of a squared speed that is smoothed first."""
+    """Smooth a squared speed (T,), and convert it to log2 of the speed plus a floor, m/s."""
     return np.log2(np.sqrt(np.maximum(smooth(power, cutoff_hz), 0.0)) + floor)
 
 
 def arrivals(curve: Array, fall: float, speed: float, gap: int) -> list[tuple[int, float]]:
-    """Frames at which strokes have arrived, and how many octaves each had gained.
+    """Find the frames at which strokes arrive, and how many octaves each stroke rose.
 
-    A stroke begins when the curve has risen ``fall`` octaves above the lowest since the last one; it has
-    arrived in the first frame that lies ``fall`` octaves under its highest. So nothing that comes after an
-    arrival decides about it.
+    A stroke begins when the curve has risen ``fall`` octaves above its minimum since the last stroke, and
+    has arrived in the first frame that lies ``fall`` octaves below its maximum: an arrival does not depend
+    on later frames.
 
     Args:
-        curve: (T,) speed on the scale of :func:`octaves` above ``ONSET_FLOOR``, T >= 1.
+        curve: (T,) result of :func:`octaves` with floor ``ONSET_FLOOR``, T >= 1.
         fall: octaves.
-        speed: m/s that the highest must have reached, or it was no stroke.
-        gap: frames between two, at least.
+        speed: minimum peak speed of a stroke, m/s.
+        gap: minimum distance of two arrivals, frames.
     """
-    least = np.log2(speed + ONSET_FLOOR)
+    threshold = np.log2(speed + ONSET_FLOOR)
     found: list[tuple[int, float]] = []
-    # A clip may begin in the middle of a stroke: its first frame counts as one.
+    # A clip may begin in the middle of a stroke.
     rising, low, high = True, float(curve[0]), float(curve[0])
     for frame, value in enumerate(curve.tolist()):
         if rising:
             high = max(high, value)
             if value < high - fall:
-                if high >= least and (not found or frame - found[-1][0] >= gap):
+                if high >= threshold and (not found or frame - found[-1][0] >= gap):
                     found.append((frame, max(high - low, fall)))
                 rising, low = False, value
         else:
@@ -106,12 +112,12 @@ def arrivals(curve: Array, fall: float, speed: float, gap: int) -> list[tuple[in
 
 
 def _events(speed2: Array, kinetic: Array) -> tuple[Event, ...]:
-    """Kinematic beats (arrivals of the ends' strokes) and phrase starts (minima of the slow envelope)."""
+    """Onsets (arrivals of strokes of the end effectors) and phrase starts (minima of the slow envelope)."""
     speed = octaves(speed2, FAST_HZ, ONSET_FLOOR)
     beats = arrivals(speed, ONSET_FALL, ONSET_SPEED, ONSET_GAP)
     slow = octaves(kinetic, PHRASE_HZ, PHRASE_FLOOR)
-    where, properties = find_peaks(-slow, prominence=PHRASE_PROMINENCE, distance=PHRASE_GAP)
-    phrases = zip(where.tolist(), properties["prominences"].tolist(), strict=True)
+    troughs, properties = find_peaks(-slow, prominence=PHRASE_PROMINENCE, distance=PHRASE_GAP)
+    phrases = zip(troughs.tolist(), properties["prominences"].tolist(), strict=True)
     found = [
         Event(kind, frame, depth / (1.0 + depth))
         for kind, pairs in zip(EVENTS, (beats, phrases), strict=True)
@@ -121,14 +127,14 @@ def _events(speed2: Array, kinetic: Array) -> tuple[Event, ...]:
 
 
 def compute_targets(quats: NDArray[np.floating]) -> Targets:
-    """What the teacher says about a whole clip.
+    """Compute parameters and events of a whole clip.
 
     Args:
-        quats: (T, 22, 4) canonical local rotations w,x,y,z at 50 Hz, T >= 1. The root's place in the room
-            is not looked at: many suits do not know it.
+        quats: (T, 22, 4) canonical local rotations w,x,y,z at 50 Hz, T >= 1. The root position is not
+            used: many suits do not measure it.
 
     Raises:
-        ShapeError: another shape, or values that are not finite.
+        ShapeError: wrong shape, or values that are not finite.
     """
     turns = check_quats(quats)
     if len(turns) == 0:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyanticip.errors import FormatError
-from training.teacher.sound import BRIGHTNESS_HZ, PITCH_HZ, analyse, duration, hear
+from training.teacher.sound import BRIGHTNESS_HZ, PITCH_HZ, analyse, duration, targets_of
 
 pytest.importorskip("librosa")
 soundfile = pytest.importorskip("soundfile")
@@ -49,9 +49,9 @@ for name in ("load_overload", "save_overload"):
         return real(self, *given)
     setattr(Cache, name, told)
 
-from training.teacher.sound import analyse, warm
+from training.teacher.sound import analyse, warm_up
 
-warm()
+warm_up()
 assert used, "nothing is kept"
 used.clear()
 sound = np.random.default_rng(0).normal(0.0, 0.1, (2, 40000)).astype(np.float32)
@@ -203,7 +203,7 @@ def test_a_part_of_a_file_is_what_the_whole_says_of_it(tmp_path):
     soundfile.write(tmp_path / "a.flac", plucks(times, 20.0), RATE)
     assert duration(tmp_path / "a.flac") == pytest.approx(20.0)
     whole = heard(plucks(times, 20.0))
-    part = hear(tmp_path / "a.flac", 8.0, 250)
+    part = targets_of(tmp_path / "a.flac", 8.0, 250)
     np.testing.assert_allclose(part.params[:, :5], whole.params[400:650, :5], atol=0.02)
     inside = whole.onsets[(whole.onsets >= 400) & (whole.onsets < 650)] - 400
     np.testing.assert_array_equal(part.onsets, inside)
@@ -213,7 +213,7 @@ def test_a_start_between_two_frames_is_kept_exactly(tmp_path):
     times = np.arange(1.0, 9.0, 0.5)
     soundfile.write(tmp_path / "a.wav", plucks(times, 10.0), RATE)
     # 0.511 s in: the first onset is 0.489 s later.
-    found = hear(tmp_path / "a.wav", 0.511, 300)
+    found = targets_of(tmp_path / "a.wav", 0.511, 300)
     assert np.abs(found.onsets / 50.0 - (times - 0.511)[: len(found.onsets)]).max() <= 0.02
 
 
@@ -223,7 +223,7 @@ def test_what_is_no_sound_is_said_in_one_line(tmp_path):
     with pytest.raises(FormatError, match=r"a\.wav: is no sound that can be read"):
         duration(path)
     with pytest.raises(FormatError, match="is no sound"):
-        hear(path, 0.0, 100)
+        targets_of(path, 0.0, 100)
     soundfile.write(path, np.zeros(0), RATE)
     with pytest.raises(FormatError, match="0 samples"):
         duration(path)
@@ -231,8 +231,8 @@ def test_what_is_no_sound_is_said_in_one_line(tmp_path):
     broken[100] = np.nan
     soundfile.write(path, broken, RATE, subtype="FLOAT")
     with pytest.raises(FormatError, match="not finite"):
-        hear(path, 0.0, 10)
+        targets_of(path, 0.0, 10)
     broken[100] = 1e30
     soundfile.write(path, broken, RATE, subtype="FLOAT")
     with pytest.raises(FormatError, match=r"a\.wav: has samples of 1e\+30, where full scale is 1"):
-        hear(path, 0.0, 10)
+        targets_of(path, 0.0, 10)

@@ -29,8 +29,8 @@ def test_the_bad_frames_and_the_one_after_are_labelled_and_all_others_are_as_the
     quats, root = clip(400)
     found = glitch(quats, root, ALL, np.random.default_rng(1), only(kind))
     wanted = np.zeros(400, dtype=np.bool_)
-    assert len(found.happened) > 3
-    for name, start, stop in found.happened:
+    assert len(found.glitches) > 3
+    for name, start, stop in found.glitches:
         assert name == kind
         assert start >= 1
         assert 4 <= stop - start <= 12 or stop == 400
@@ -51,18 +51,18 @@ def test_the_bad_frames_and_the_one_after_are_labelled_and_all_others_are_as_the
 def test_each_kind_does_what_it_is_called(clip):
     quats, root = clip(200)
     rng = np.random.default_rng
-    (_, start, stop), *_ = (frozen := glitch(quats, root, ALL, rng(0), only("freeze"))).happened
+    (_, start, stop), *_ = (frozen := glitch(quats, root, ALL, rng(0), only("freeze"))).glitches
     np.testing.assert_array_equal(
         frozen.quats[start:stop], np.broadcast_to(quats[start - 1], (stop - start, 22, 4))
     )
     np.testing.assert_array_equal(
         frozen.root[start:stop], np.broadcast_to(root[start - 1], (stop - start, 3))
     )
-    (_, start, stop), *_ = (lost := glitch(quats, root, ALL, rng(1), only("dropout"))).happened
+    (_, start, stop), *_ = (lost := glitch(quats, root, ALL, rng(1), only("dropout"))).glitches
     gone = {joint for joint in range(22) if (lost.quats[start:stop, joint] == REST).all()}
     assert gone
     assert gone == {joint for limb in LIMBS if limb[0] in gone for joint in limb}
-    (_, start, stop), *_ = (swapped := glitch(quats, root, ALL, rng(2), only("swap"))).happened
+    (_, start, stop), *_ = (swapped := glitch(quats, root, ALL, rng(2), only("swap"))).glitches
     other = [
         joint for joint in range(22) if (swapped.quats[start:stop, joint] != quats[start:stop, joint]).any()
     ]
@@ -98,13 +98,13 @@ def test_they_come_as_often_as_asked():
     quats = np.tile(REST, (50 * 60 * 20, 22, 1))
     how = Glitches(share=1.0, per_minute=(20.0, 20.0), frames=(2, 2))
     found = glitch(quats, np.zeros((len(quats), 3)), ALL, np.random.default_rng(0), how)
-    assert len(found.happened) == pytest.approx(400, rel=0.15)
-    assert {kind for kind, _, _ in found.happened} == set(KINDS)
+    assert len(found.glitches) == pytest.approx(400, rel=0.15)
+    assert {kind for kind, _, _ in found.glitches} == set(KINDS)
     never = glitch(
         quats[:300], np.zeros((300, 3)), ALL, np.random.default_rng(0), how.model_copy(update={"share": 0.0})
     )
     assert not never.bad.any()
-    assert never.happened == ()
+    assert never.glitches == ()
 
 
 def test_a_set_keeps_the_labels_and_teaches_the_clean_movement(takes, tmp_path):

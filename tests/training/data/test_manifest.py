@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyanticip.errors import FormatError
-from training.data.manifest import Described, Manifests, takes_folder
+from training.data.manifest import Manifests, TakeDescription, takes_folder
 from training.data.sets import MotionSet, build
 from training.data.sets.discover import discover
 
@@ -21,12 +21,12 @@ def table(folder, *lines, heading="file,person,kind,description"):
 
 
 def test_people_have_one_name_and_a_suffix_does_not_count(tmp_path):
-    assert Manifests(tmp_path).of("a.bvh") == Described()
+    assert Manifests(tmp_path).of("a.bvh") == TakeDescription()
     table(tmp_path, "in/14_02.amc,cmu14,other,", "a/M_1.bvh,Mike,karate,Move1", "05.asf,5,,skeleton", "b.bvh")
     said = Manifests(tmp_path)
-    assert said.of("in/14_02.bvh") == Described("14", "other")
-    assert said.of("a/M_1.bvh") == Described("Mike", "karate Move1")
-    assert said.of("05.bvh") == said.of("M_1.bvh") == Described()
+    assert said.of("in/14_02.bvh") == TakeDescription("14", "other")
+    assert said.of("a/M_1.bvh") == TakeDescription("Mike", "karate Move1")
+    assert said.of("05.bvh") == said.of("M_1.bvh") == TakeDescription()
     assert said.of("b.bvh").person == ""
     one = tmp_path / "other.csv"
     (tmp_path / "MANIFEST.csv").rename(one)

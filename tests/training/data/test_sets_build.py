@@ -415,7 +415,7 @@ def test_what_readers_decide_is_said_once_for_all_alike(takes, tmp_path):
     report = build(takes, tmp_path / "set")
     (line,) = [line for line in report.warnings if "199" in line]
     assert line.startswith("anna/a.bvh: ")
-    assert line.endswith("; the like of 1 more")
+    assert line.endswith("; and 1 more like it")
 
 
 @given(where=st.floats(0.0, 1.0, exclude_max=True), junk=st.binary(min_size=1, max_size=8))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from training.data.sets import MotionSet, build, page
-from training.data.sets.overview import chosen, overview, sample
+from training.data.sets.overview import overview, pick_clips, sample
 
 
 @pytest.fixture(scope="module")
@@ -178,9 +178,9 @@ def test_the_numbers_are_those_of_the_set(base):
 
 def test_everybody_is_drawn_before_anybody_twice(base):
     found = MotionSet.open(base)
-    first = chosen(found, 3)
+    first = pick_clips(found, 3)
     assert len({found.clips[number].subject for number in first}) == 3
-    assert sorted(chosen(found, 99)) == found.indices()
+    assert sorted(pick_clips(found, 99)) == found.indices()
 
 
 @pytest.mark.slow

@@ -186,7 +186,7 @@ def test_manifests_say_what_is_wrong_with_them(folder, tmp_path):
         ("file,offset\na/one.bvh,later\n", "m.csv", "line 2: offset: expected seconds, given 'later'"),
         ("take,offset\na/one.bvh,1\n", "m.csv", "no column or key 'take'"),
         ("file,offset\na/one.bvh,1,5\n", "m.csv", "line 2: more cells than columns"),
-        ("file,offset\na/one.bvh,1\n./a/one.bvh,2\n", "m.csv", "of which line 2 speaks as well"),
+        ("file,offset\na/one.bvh,1\n./a/one.bvh,2\n", "m.csv", "that line 2 names as well"),
     ):
         with pytest.raises(FormatError, match=match):
             reading(text, name)
@@ -202,7 +202,7 @@ def test_sounds_that_lie_there_for_nothing_are_told(folder, tmp_path):
     found = discover(folder, tmp_path / "set")
     assert pair(folder, found) == {"a/one.bvh": Sound("a/one.flac")}
     assert found.warnings == [
-        "b/two.mp3: lies beside a take but is neither WAV nor FLAC: the teacher teaches that take",
+        "b/two.mp3: lies beside a take but is neither WAV nor FLAC: the teacher provides the targets",
         "a/one.wav: another sound beside the same take is used",
     ]
     # Who says what is meant is not warned.

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from pyanticip.errors import FormatError, OptionError
 from training.data.sets.discover import discover
 from training.data.sets.splits import (
+    absent_subjects,
     default_split,
     hashed_split,
     known_people,
     read_split_file,
     sides_of,
     split_warnings,
-    strangers,
     subject_of,
 )
 
@@ -165,10 +165,10 @@ def test_a_subject_that_is_left_out_is_an_error(tmp_path):
 
 def test_names_of_nobody_are_told_and_kept_in_the_set(tmp_path):
     (tmp_path / "a.toml").write_text('train = ["*"]\nvalidation = ["07", "7"]\n')
-    (line,) = strangers({"07": True, "16": True}, tmp_path / "a.toml")
+    (line,) = absent_subjects({"07": True, "16": True}, tmp_path / "a.toml")
     assert line == "the split names 7, of whom there is no take; the subjects here are 07, 16"
-    assert strangers({"07": True, "7": True}, tmp_path / "a.toml") == []
-    assert strangers({"07": True}, None) == []
+    assert absent_subjects({"07": True, "7": True}, tmp_path / "a.toml") == []
+    assert absent_subjects({"07": True}, None) == []
 
 
 def test_what_a_split_lacks_is_said():
@@ -272,7 +272,7 @@ def test_long_lists_of_names_are_cut(tmp_path: Path) -> None:
     ):
         file.write_text("subject,split\n" + "".join(f"s{n},train\n" for n in range(told)))
         here = {f"p{n:02}": False for n in range(there)}
-        (line,) = strangers(here, file)
+        (line,) = absent_subjects(here, file)
         assert named in line
         assert line.endswith(ends)
         with pytest.raises(FormatError, match=nothing):

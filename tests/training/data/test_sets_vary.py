@@ -12,7 +12,7 @@ from pyanticip.errors import FormatError, OptionError
 from training.data.corrupt import Corruption
 from training.data.examples import Piece, plain, vary
 from training.data.sets import MotionSet, Recipe, augment, build, read_recipe
-from training.data.sets.vary import _in_time, _moved, finer
+from training.data.sets.vary import _vary_movement, _vary_with_sound, finer
 from training.data.sets.writer import WORK
 from training.teacher.kinematic_targets import compute_targets
 
@@ -226,7 +226,7 @@ def test_a_suit_lacks_the_other_side_however_it_was_mirrored(clip):
     piece = Piece("a", "b", quats, root, mask, 50.0)
     base = SimpleNamespace(piece=lambda number: piece, example=lambda number: plain(piece))
     recipe, rng = Recipe(movement="simple", warp=0.0, mirror=1.0, yaw=0.0), np.random.default_rng(0)
-    for made in (_moved(base, 0, 0, recipe, rng), _in_time(base, 0, recipe, rng)[0]):
+    for made in (_vary_movement(base, 0, 0, recipe, rng), _vary_with_sound(base, 0, recipe, rng)[0]):
         assert np.flatnonzero(~made.mask).tolist() == [13]
 
 

@@ -117,12 +117,12 @@ def test_each_kind_of_movement_has_its_row(example_of):
     clips = [example_of(200, seed=n, subject=f"0{n}") for n in range(4)]
     reports = [Announcements(c.onsets - 5.0, c.onsets + 1.0) for c in clips]
     kinds = ["idle", "walking"] * 2
-    rows = by_kind(clips, kinds, reports, who="x", event=0, lead_ms=100)
+    rows = by_kind(clips, kinds, reports, system="x", event=0, lead_ms=100)
     assert [row["kind"] for row in rows] == ["walking", "idle"]
     true = [len(c.onsets[(c.onsets >= EDGE) & (c.onsets < 200 - EDGE)]) for c in clips]
     assert [row["true"] for row in rows] == [true[1] + true[3], true[0] + true[2]]
     assert all(row["f1"] == 1.0 and row["median_lead_ms"] == 100.0 for row in rows)
-    late = by_kind(clips, kinds, reports, who="x", event=0, lead_ms=120)
+    late = by_kind(clips, kinds, reports, system="x", event=0, lead_ms=120)
     assert [row["f1"] for row in late] == [0.0, 0.0]
 
 

@@ -1,4 +1,4 @@
-"""How following is judged: performances whose place is known, alignments, and what counts as on time."""
+"""Evaluation of following: performances with a known place, alignments, and scoring of cues."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from support.clips import LEFT_ARM, RIGHT_ARM, turning
 pytest.importorskip("scipy")  # of the tables
 
 from training.evaluate.following import Tally, crossed
-from training.evaluate.following_baselines import SPEED, align, described, warp_online
+from training.evaluate.following_baselines import SPEED_WEIGHT, align, descriptors, warp_online
 from training.evaluate.following_takes import SUITS, as_suit_sees, names, perform
 from training.teacher.kinematics import multiply
 
@@ -20,14 +20,14 @@ def take():
     return turning({arm: 1.2 * np.sin(time * each) + 0.04 * time for arm, each in pace.items()})
 
 
-def test_what_is_compared_are_places_seen_from_the_hips_and_how_fast_they_move():
+def test_descriptors_are_positions_relative_to_the_hips_and_speeds():
     # A forearm that turns evenly, in front of a body that turns as well: the hand moves on a circle.
     half = 0.5 * np.arange(100) / 50.0
     quats = np.zeros((100, 22, 4), np.float32)
     quats[..., 0] = 1.0
     quats[:, 12, 0], quats[:, 12, 3] = np.cos(half), np.sin(half)
-    seen = described(quats, 5)
-    places, speeds = seen[:, :63].reshape(100, 21, 3), seen[:, 63:] / SPEED
+    seen = descriptors(quats, 5)
+    places, speeds = seen[:, :63].reshape(100, 21, 3), seen[:, 63:] / SPEED_WEIGHT
     hand = np.linalg.norm(np.diff(places[:, 12], axis=0), axis=-1).mean() * 50.0
     assert hand > 0.1
     # The same at both ends, where only one side of a frame is there.
@@ -35,10 +35,10 @@ def test_what_is_compared_are_places_seen_from_the_hips_and_how_fast_they_move()
     assert np.abs(speeds[:, :12]).max() < 1e-6
     turned = quats.copy()
     turned[:, 0, 0], turned[:, 0, 2] = np.cos(half), np.sin(half)
-    np.testing.assert_allclose(described(turned, 5), seen, atol=1e-5)
+    np.testing.assert_allclose(descriptors(turned, 5), seen, atol=1e-5)
 
 
-def test_both_alignments_find_where_a_faster_performance_is(take):
+def test_both_alignments_follow_a_faster_performance(take):
     played = take[100:500:2]
     truth = np.arange(100, 500, 2) / 50.0
     assert np.abs(align(take, played) - truth).max() < 0.05
@@ -110,10 +110,10 @@ def test_jumps_are_no_crossings():
     assert crossed(place, (2.0,), 3.0) == []
 
 
-def test_what_is_said_is_counted_once():
+def test_each_announced_cue_is_counted_once():
     tally = Tally([])
-    said = [(0, 0.8, 1.02), (0, 0.9, 1.3), (1, 5.0, 5.2), (1, 9.0, 9.2)]
-    tally.add(said, {0: [(1.0, "under way")], 1: [(5.1, "under way")], 2: [(7.0, "under way")]})
+    announced = [(0, 0.8, 1.02), (0, 0.9, 1.3), (1, 5.0, 5.2), (1, 9.0, 9.2)]
+    tally.add(announced, {0: [(1.0, "under way")], 1: [(5.1, "under way")], 2: [(7.0, "under way")]})
     row = tally.row()
     assert (row["cues"], tally.wrong, row["twice"]) == (3, 1, 1)
     assert row["within_60_ms"] == pytest.approx(1 / 3)
@@ -122,7 +122,7 @@ def test_what_is_said_is_counted_once():
     assert row["sent_150_ms_before"] == 1.0
 
 
-def test_of_a_motion_that_stands_there_twice_one_is_named(tmp_path):
+def test_of_a_motion_in_two_formats_one_is_listed(tmp_path):
     for folder, text in (
         ("cmu", "file,subject\n02_01.amc,02\n02_01.bvh,02\n02_02.amc,02\n02.asf,02\n"),
         ("more", "file,person\na/x.bvh,her\n"),

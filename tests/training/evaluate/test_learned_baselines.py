@@ -59,7 +59,7 @@ def test_inputs_are_places_speeds_and_the_turn_of_a_body_as_if_it_faced_ahead():
 
 def test_means_are_those_of_the_last_seconds(example_of):
     twins = Twins(example_of(200).quats)
-    rows = twins.at(baselines.CALM_MS)
+    rows = twins.at(baselines.MEAN_DELAY_MS)
     np.testing.assert_allclose(twins.mean(1)[120], rows[71:121].mean(axis=0))
     np.testing.assert_allclose(twins.mean(8)[10], rows[:11].mean(axis=0))
     np.testing.assert_allclose(twins.half(2), 0.5 * (rows + twins.mean(2)))
@@ -108,7 +108,7 @@ def test_the_recurrent_rival_starts_as_half_hold_half_mean_and_learns(example_of
 
 
 def test_a_training_that_was_interrupted_ends_as_if_it_had_not_been(example_of, monkeypatch, tmp_path):
-    for name, value in (("STEPS", 5), ("WINDOWS", 2), ("WINDOW", 60), ("KEEP", 2)):
+    for name, value in (("STEPS", 5), ("WINDOWS", 2), ("WINDOW", 60), ("SAVE_EVERY", 2)):
         monkeypatch.setattr(learned, name, value)
     clips = [example_of(150, seed=s) for s in range(2)]
     given = [inputs(Twins(one.quats)) for one in clips], [one.params for one in clips], 0
@@ -131,7 +131,7 @@ def test_a_training_that_was_interrupted_ends_as_if_it_had_not_been(example_of, 
 
 
 def test_rivals_are_fitted_once(piece_of, monkeypatch, tmp_path):
-    for name, value in (("STEPS", 2), ("WINDOWS", 2), ("WINDOW", 60), ("KEEP", 1)):
+    for name, value in (("STEPS", 2), ("WINDOWS", 2), ("WINDOW", 60), ("SAVE_EVERY", 1)):
         monkeypatch.setattr(learned, name, value)
     pieces = [piece_of(150, seed=s, subject=f"0{s}") for s in range(2)]
     examples = [plain(piece) for piece in pieces]

@@ -167,6 +167,6 @@ def test_a_clip_cut_in_two_adds_up_to_no_more_frames(frames, seed):
     params = drawn(frames, seed)
     one = tally("a", params, [late(params, 0), knows(params)])
     assert one.frames == frames - 2 * 27 - 20
-    assert one.wrong.shape == (2, 8, 3)
+    assert one.errors.shape == (2, 8, 3)
     assert np.isfinite(lag_profile([one], 1)).all()
     assert ((beyond([one], 1, (0,)) >= 0.0) & (beyond([one], 1, (0,)) <= 1.0)).all()

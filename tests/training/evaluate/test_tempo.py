@@ -71,7 +71,7 @@ def test_a_steady_walk_is_judged_right_and_a_wrong_tempo_wrong(monkeypatch: pyte
     assert tracker[3.0]["frames"] > 300
     assert tracker[3.0]["within"] > 0.95
     assert tracker[3.0]["trusted"] > 0.95
-    assert {line["who"] for line in lines} == set(tempo.WHO)
+    assert {line["who"] for line in lines} == set(tempo.SYSTEMS)
     true = tempo.by_tracker
 
     def doubled(clip: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Sets of prepared motion: built once from a folder of takes, opened at no cost, the same for everybody."""
+"""Sets of prepared motion: built once from a folder of takes, then memory-mapped."""
 
 from training.data.sets.builder import BuildReport, build, merge
 from training.data.sets.format import ClipEntry, MotionSet, is_set

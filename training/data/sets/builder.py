@@ -1,4 +1,4 @@
-"""``pyanticip train data build``: a folder of takes becomes a set."""
+"""``pyanticip train data build``: make a set of a folder of takes."""
 
 import hashlib
 import json
@@ -21,33 +21,33 @@ from pyanticip.vocabulary import RATE
 from pyanticip.workers import spread
 from training.data.examples import SHORTEST, Split
 from training.data.manifest import SHARD
-from training.data.sets.discover import Found, Source, discover, printable
+from training.data.sets.discover import Discovery, Source, discover, printable
 from training.data.sets.format import SPLITS, ClipEntry, MotionSet, is_set
 from training.data.sets.prepare import Options, Part, Result, Task, prepare, read_parts, work_file
-from training.data.sets.shards import Whole, check_place, numbers, read_shards, write_shard
+from training.data.sets.shards import BuildPlan, check_shard_folder, parse_shard, read_shards, write_shard
 from training.data.sets.sounds import Sound, pair
-from training.data.sets.splits import sides_of, split_warnings, strangers
+from training.data.sets.splits import absent_subjects, sides_of, split_warnings
 from training.data.sets.writer import Lock, SetWriter, prepare_folder
-from training.teacher.sound import available, warm
+from training.teacher.sound import check_available, warm_up
 
 SCALAR_WINDOW: Final = 256
-"""Frames that the scalars look back on."""
+"""Window of the scalars, frames."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What happens during a build."""
+    """Progress of a build after one take."""
 
     done: int
     total: int
     path: str
     error: str = ""
-    """Why a file of the take cannot be used."""
+    """Why a file of the take cannot be used; empty if all is well."""
 
 
 @dataclass(frozen=True)
 class BuildReport:
-    """What a build did."""
+    """Outcome of a build."""
 
     out: str
     digest: str
@@ -56,44 +56,44 @@ class BuildReport:
     takes: int
     subjects: dict[Split, list[str]]
     made: int
-    """Takes that were computed now."""
+    """Takes that were computed in this build."""
     found: int
-    """Takes that an interrupted build had finished."""
+    """Takes that an interrupted build had already finished."""
     kept: int
-    """Takes that were in the set before and have not changed."""
+    """Takes copied unchanged from the existing set."""
     refused: list[dict[str, str]]
     warnings: list[str]
     seconds: float
 
     def plain(self) -> dict[str, Any]:
-        """As values for JSON."""
+        """The report as JSON values."""
         return asdict(self)
 
 
 @dataclass
-class _Kept:
-    """The clips of an earlier set by source and by key."""
+class _PreviousSet:
+    """The existing set in the target folder, if any, with its takes by path."""
 
     old: MotionSet | None
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     clips: dict[str, list[int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, out: Path) -> "_Kept":
+    def of(cls, out: Path) -> "_PreviousSet":
         if not is_set(out):
             return cls(None)
         try:
-            kept = cls(MotionSet.open(out))
-        except FormatError:  # of another version or damaged: made anew
+            previous = cls(MotionSet.open(out))
+        except FormatError:  # another version, or damaged: built anew
             return cls(None)
-        assert kept.old is not None
-        kept.records = {str(record["path"]): record for record in kept.old.index["sources"]}
-        for number, clip in enumerate(kept.old.clips):
-            kept.clips.setdefault(clip.source, []).append(number)
-        return kept
+        assert previous.old is not None
+        previous.records = {str(record["path"]): record for record in previous.old.index["sources"]}
+        for number, clip in enumerate(previous.old.clips):
+            previous.clips.setdefault(clip.source, []).append(number)
+        return previous
 
     def key(self, paths: tuple[str, ...]) -> str:
-        """Key of what was made of a take, wherever it was read from."""
+        """Key of a take in the set, whichever of its files it was read from; empty if it is not there."""
         return next((str(self.records[path].get("key", "")) for path in paths if path in self.records), "")
 
     def parts(self, source: str) -> Iterator[Part]:
@@ -123,36 +123,35 @@ def build(
     shard: str | None = None,
     on_progress: Callable[[Step], None] | None = None,
 ) -> BuildReport:
-    """Make a set of all takes in a folder, or bring the set that is there up to date.
+    """Build a set of all takes in a folder, or bring an existing set up to date.
 
     The same folder and options give the same bytes, whatever the number of workers. An interrupted build
-    goes on where it was: finished takes wait inside ``out``. Takes that a complete set there was made
-    of, and that have not changed, are copied from it.
+    resumes: finished takes are stored inside ``out``. Unchanged takes are copied from an existing complete
+    set.
 
     Args:
-        folder: of the takes.
-        out: folder of the set: new, empty, or one of an earlier build.
-        workers: processes.
+        folder: folder of the takes.
+        out: folder of the set: new, empty, or from an earlier build.
+        workers: number of processes.
         subject_from: rule that finds the subject of a take (:func:`training.data.sets.splits.subject_of`).
-        split_file: TOML or CSV of subjects and their sides
+        split_file: TOML or CSV of subjects and their splits
             (:func:`training.data.sets.splits.read_split_file`).
         min_seconds: shorter stretches of motion are left out.
-        rate: frames a second of all files, instead of what they say.
-        units: unit of length of all files, instead of what their size says.
-        up, rest, joints: how all files are to be read, instead of what their motion and their names say
-            (:func:`pyanticip.load_motion`).
+        rate: frames per second of all files, overriding the files.
+        units: unit of length of all files, overriding the guess from the body's size.
+        up, rest, joints: overrides for reading all files, as in :func:`pyanticip.load_motion`.
         skeleton: ASF of all AMC files.
-        sound: ``auto``: takes with a sound beside them, or in the manifest, are taught by it; ``none``: the
-            teacher teaches all.
+        sound: ``auto``: a sound beside a take, or in the manifest, provides its targets; ``none``: the
+            teacher provides all targets.
         manifest: TOML or CSV of takes, their sounds and offsets (:func:`training.data.sets.sounds.pair`).
-        shard: ``i/n``: prepare the i-th of n shares of the takes alone, for :func:`merge`.
+        shard: ``i/n``: prepare only the i-th of n shares of the takes, for :func:`merge`.
         on_progress: called after each take.
 
     Raises:
-        FormatError: no motion in the folder, none that can be read, or a bad split file.
-        OptionError: options that make no sense or help no take, or a folder that holds something else.
+        FormatError: the folder has no readable motion, or the split file is invalid.
+        OptionError: an option is invalid or applies to no take, or ``out`` holds something else.
     """
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     source_dir, target = Path(folder), Path(out)
     if not 0.1 <= min_seconds < float("inf"):
         raise OptionError(f"min_seconds is at least 0.1, given {min_seconds}")
@@ -173,68 +172,72 @@ def build(
     )
     found = discover(source_dir, target, subject_from)
     reading = {"rate": rate, "units": units, "up": up, "rest": rest, "joints": joints, "skeleton": skeleton}
-    given = [name for name, value in reading.items() if value is not None]
+    overrides = [name for name, value in reading.items() if value is not None]
     files = [source_dir / path for source in found.sources for path in source.paths]
-    check_reading(files, given, rated=True, folder=source_dir)
-    subjects, who = _subjects(found), None if split_file is None else Path(split_file)
-    sides = sides_of(subjects, who)
+    check_reading(files, overrides, rated=True, folder=source_dir)
+    subjects, split_path = _subjects(found), None if split_file is None else Path(split_file)
+    sides = sides_of(subjects, split_path)
     sounds = {}
     if sound == "auto":
         sounds = pair(source_dir, found, None if manifest is None else Path(manifest))
     if sounds:
-        available()
+        check_available()
         if workers > 1:
-            warm()
+            warm_up()
     made_by = {"command": "build", **vars(options), "subject_from": subject_from, "sound": sound}
-    whole = Whole(made_by, found.sources, sides, [*strangers(subjects, who), *found.warnings])
+    plan = BuildPlan(made_by, found.sources, sides, [*absent_subjects(subjects, split_path), *found.warnings])
     if shard is not None:
-        return _build_shard(source_dir, target, shard, whole, options, sounds, workers, on_progress)
+        return _build_shard(source_dir, target, shard, plan, options, sounds, workers, on_progress)
     if (target / SHARD).exists():
         raise OptionError(f"{target}: holds a shard; expected another folder, or --shard")
     work = prepare_folder(target)
     with Lock(work):
-        kept = _Kept.of(target)
-        results = _prepare_all(source_dir, work, found.sources, options, sounds, kept, workers, on_progress)
-        made, plan = _finish(target, work, whole, results, kept)
-    return _report(out, made, plan, began)
+        previous = _PreviousSet.of(target)
+        results = _prepare_all(
+            source_dir, work, found.sources, options, sounds, previous, workers, on_progress
+        )
+        motion_set, content = _finish(target, work, plan, results, previous)
+    return _report(out, motion_set, content, start_time)
 
 
 def _build_shard(
     folder: Path,
     out: Path,
     shard: str,
-    whole: Whole,
+    plan: BuildPlan,
     options: Options,
     sounds: Mapping[str, Sound],
     workers: int,
     on_progress: Callable[[Step], None] | None,
 ) -> BuildReport:
-    began = time.perf_counter()
-    number, count = numbers(shard)
+    start_time = time.perf_counter()
+    index, count = parse_shard(shard)
     if is_set(out):
         raise OptionError(f"{out}: holds a set; expected another folder for a shard")
-    check_place(out, (number, count))
-    mine = whole.sources[number - 1 :: count]
+    check_shard_folder(out, (index, count))
+    sources = plan.sources[index - 1 :: count]
     work = prepare_folder(out)
     with Lock(work):
         (out / SHARD).unlink(missing_ok=True)
-        results = _prepare_all(folder, work, mine, options, sounds, _Kept(None), workers, on_progress)
-        digest = write_shard(out, (number, count), whole, results)
+        results = _prepare_all(
+            folder, work, sources, options, sounds, _PreviousSet(None), workers, on_progress
+        )
+        digest = write_shard(out, (index, count), plan, results)
     states = Counter(result.state for result in results.values())
-    frames = [_counted(work_file(work, each.key)) for each in results.values() if each.key]
+    frames = [_frame_counts(work_file(work, each.key)) for each in results.values() if each.key]
     return BuildReport(
         out=str(out),
         digest=digest,
-        clips=sum(len(each) for each in frames),
+        clips=sum(map(len, frames)),
         frames=sum(map(sum, frames)),
         takes=len(frames),
-        subjects={s: sorted({x.subject for x in mine if whole.sides[x.subject] == s}) for s in SPLITS},
+        subjects={s: sorted({x.subject for x in sources if plan.sides[x.subject] == s}) for s in SPLITS},
         made=states["made"],
         found=states["found"],
         kept=0,
         refused=[_refusal(each) for each in results.values() if each.state == "refused"],
         warnings=[],
-        seconds=time.perf_counter() - began,
+        seconds=time.perf_counter() - start_time,
     )
 
 
@@ -242,74 +245,74 @@ def _refusal(result: Result) -> dict[str, str]:
     return {"path": printable(result.paths[0]), "reason": result.error}
 
 
-def _counted(path: Path) -> list[int]:
+def _frame_counts(path: Path) -> list[int]:
     parts, _ = read_parts(path)
     return [len(part.example) for part in parts]
 
 
 def merge(shards: Sequence[Path | str], out: Path | str) -> BuildReport:
-    """Put the shards of a build together: the bytes of a build on one machine.
+    """Merge the shards of a build; gives the same bytes as a build on one machine.
 
     Args:
-        shards: folders that ``build(..., shard="i/n")`` made, in any order; they stay as they are.
+        shards: folders made by ``build(..., shard="i/n")``, in any order; they are not changed.
         out: folder of the set: new, or empty.
 
     Raises:
         FormatError: a folder holds no finished shard or a damaged one, or no take can be used.
-        OptionError: a shard is missing, or they are of different builds.
+        OptionError: a shard is missing, or the shards are from different builds.
     """
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     target = Path(out)
     if (target / SHARD).exists():
         raise OptionError(f"{target}: holds a shard; expected another folder for the set")
-    whole, results, works = read_shards([Path(shard) for shard in shards])
+    plan, results, works = read_shards([Path(shard) for shard in shards])
     work = prepare_folder(target)
     with Lock(work):
-        made, plan = _finish(target, work, whole, results, _Kept(None), works)
-    return _report(out, made, plan, began)
+        motion_set, content = _finish(target, work, plan, results, _PreviousSet(None), works)
+    return _report(out, motion_set, content, start_time)
 
 
 def _finish(
     target: Path,
     work: Path,
-    whole: Whole,
+    plan: BuildPlan,
     results: dict[str, Result],
-    kept: _Kept,
+    previous: _PreviousSet,
     works: Mapping[str, Path] | None = None,
-) -> "tuple[MotionSet, _Plan]":
-    """The set of takes that are prepared, which wait in ``work`` or, each in its own, in ``works``."""
+) -> "tuple[MotionSet, _Content]":
+    """Assemble the set from prepared takes, stored in ``work`` or in the folders of ``works``."""
     try:
-        plan = _Plan.of(whole, results, kept)
+        content = _Content.of(plan, results, previous)
     except FormatError:
-        # Nothing was finished that another build could go on from.
+        # No finished take that a later build could reuse.
         shutil.rmtree(work)
-        with suppress(OSError):  # of an earlier set: that stays
+        with suppress(OSError):  # not empty: an earlier set stays
             target.rmdir()
         raise
-    made = _assemble(target, works or {}, work, plan, whole, kept)
+    motion_set = _assemble(target, works or {}, work, content, plan, previous)
     shutil.rmtree(work)
-    return made, plan
+    return motion_set, content
 
 
-def _report(out: Path | str, made: MotionSet, plan: "_Plan", began: float) -> BuildReport:
+def _report(out: Path | str, motion_set: MotionSet, content: "_Content", start_time: float) -> BuildReport:
     return BuildReport(
         out=str(out),
-        digest=made.digest,
-        clips=len(made),
-        frames=made.frames,
-        takes=len(plan.takes),
-        subjects={split: made.subjects(split) for split in SPLITS},
-        made=plan.states["made"],
-        found=plan.states["found"],
-        kept=plan.states["kept"],
-        refused=plan.refused,
-        warnings=list(made.warnings),
-        seconds=time.perf_counter() - began,
+        digest=motion_set.digest,
+        clips=len(motion_set),
+        frames=motion_set.frames,
+        takes=len(content.takes),
+        subjects={split: motion_set.subjects(split) for split in SPLITS},
+        made=content.states["made"],
+        found=content.states["found"],
+        kept=content.states["kept"],
+        refused=content.refused,
+        warnings=list(motion_set.warnings),
+        seconds=time.perf_counter() - start_time,
     )
 
 
-def _subjects(found: Found) -> dict[str, bool]:
-    """Every subject, and whether all its takes have CMU names."""
+def _subjects(found: Discovery) -> dict[str, bool]:
+    """Every subject, and whether all of its takes have CMU names."""
     subjects: dict[str, bool] = {}
     for source in found.sources:
         subjects[source.subject] = subjects.get(source.subject, True) and source.cmu
@@ -322,12 +325,12 @@ def _prepare_all(
     sources: Sequence[Source],
     options: Options,
     sounds: Mapping[str, Sound],
-    kept: _Kept,
+    previous: _PreviousSet,
     workers: int,
     on_progress: Callable[[Step], None] | None,
 ) -> dict[str, Result]:
     tasks = (
-        Task(folder, work, source.paths, options, sounds.get(source.paths[0]), kept.key(source.paths))
+        Task(folder, work, source.paths, options, sounds.get(source.paths[0]), previous.key(source.paths))
         for source in sources
     )
     results: dict[str, Result] = {}
@@ -339,8 +342,8 @@ def _prepare_all(
 
 
 @dataclass
-class _Plan:
-    """Which takes go into the set, in order, and what there is to say about the others."""
+class _Content:
+    """The takes that go into the set, in order, and what is reported about the others."""
 
     takes: list[tuple[Source, Result]] = field(default_factory=list)
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -349,42 +352,42 @@ class _Plan:
     states: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("made", "found", "kept"), 0))
 
     @classmethod
-    def of(cls, whole: Whole, results: dict[str, Result], kept: _Kept) -> "_Plan":
-        plan = cls(warnings=[*whole.warnings])
+    def of(cls, plan: BuildPlan, results: dict[str, Result], previous: _PreviousSet) -> "_Content":
+        content = cls(warnings=[*plan.warnings])
         first_of: dict[str, str] = {}
         stems: dict[str, str] = {}
-        # Of the same bytes under two names the second is found finished: that was no earlier build.
+        # The same bytes under two names: the second counts as "found", though no earlier build made it.
         new = {result.key for result in results.values() if result.state == "made"}
-        for source in whole.sources:
+        for source in plan.sources:
             result = results[source.paths[0]]
             if result.state == "refused":
-                plan.refused.append(_refusal(result))
+                content.refused.append(_refusal(result))
                 continue
             path = printable(str(result.record["path"]))
             if result.error:
-                plan.warnings.append(f"{path}: read instead of another file of the take: {result.error}")
+                content.warnings.append(f"{path}: read instead of another file of the take: {result.error}")
             if result.key in first_of:
-                same = first_of[result.key]
-                plan.warnings.append(f"{path}: the same motion as {same}; it is in the set once")
+                first = first_of[result.key]
+                content.warnings.append(f"{path}: the same motion as {first}; it is in the set once")
                 continue
             first_of[result.key] = path
-            plan.states["made" if result.state == "found" and result.key in new else result.state] += 1
+            content.states["made" if result.state == "found" and result.key in new else result.state] += 1
             stem = str(PurePosixPath(path).with_suffix(""))
             if stems.setdefault(stem, path) != path:
-                plan.warnings.append(f"{path}: there is another take of that name; both are in the set")
-            plan.takes.append((source, result))
-            plan.records.append(
-                kept.records[str(result.record["path"])] if result.state == "kept" else result.record
+                content.warnings.append(f"{path}: there is another take of that name; both are in the set")
+            content.takes.append((source, result))
+            content.records.append(
+                previous.records[str(result.record["path"])] if result.state == "kept" else result.record
             )
-        if not plan.takes:
-            why = f"; the first: {plan.refused[0]['reason']}" if plan.refused else ""
-            raise FormatError(f"none of the {len(whole.sources)} takes can be used{why}")
-        plan.warnings += [line for record in plan.records for line in record.get("warnings", [])]
-        plan.warnings += _notes(plan.records)
-        return plan
+        if not content.takes:
+            why = f"; the first: {content.refused[0]['reason']}" if content.refused else ""
+            raise FormatError(f"none of the {len(plan.sources)} takes can be used{why}")
+        content.warnings += [line for record in content.records for line in record.get("warnings", [])]
+        content.warnings += _notes(content.records)
+        return content
 
     def fingerprint(self, sides: Mapping[str, Split]) -> str:
-        """sha256 of all that decides what will be written."""
+        """sha256 of everything that determines the bytes of the set."""
         takes = [
             [source.name, source.subject, sides[source.subject], *filter(None, [source.words])]
             for source, _ in self.takes
@@ -394,39 +397,46 @@ class _Plan:
 
 
 def _assemble(
-    out: Path, works: Mapping[str, Path], work: Path, plan: _Plan, whole: Whole, kept: _Kept
+    out: Path,
+    works: Mapping[str, Path],
+    work: Path,
+    content: _Content,
+    plan: BuildPlan,
+    previous: _PreviousSet,
 ) -> MotionSet:
-    """Write the set, or leave the one that is there where it would be the same."""
-    sides = whole.sides
-    made_by = whole.made_by | {"from": plan.fingerprint(sides)}
-    if kept.old is not None and kept.old.index["made_by"] == made_by:
-        return kept.old
-    used: set[str] = {source.name for source, _ in plan.takes}
+    """Write the set, or keep the existing one if it would be the same."""
+    sides = plan.sides
+    made_by = plan.made_by | {"from": content.fingerprint(sides)}
+    if previous.old is not None and previous.old.index["made_by"] == made_by:
+        return previous.old
+    used_names: set[str] = {source.name for source, _ in content.takes}
     with SetWriter(out) as writer:
-        for source, result in plan.takes:
+        for source, result in content.takes:
             path = str(result.record["path"])
             if result.state == "kept":
-                parts = kept.parts(path)
+                parts = previous.parts(path)
             else:
                 parts, _ = read_parts(work_file(works.get(source.paths[0], work), result.key))
             for part in parts:
-                _append(writer, source, sides[source.subject], path, part, used)
+                _append(writer, source, sides[source.subject], path, part, used_names)
         writer.finish(
             made_by=made_by,
-            sources=plan.records,
-            refused=plan.refused,
-            warnings=plan.warnings + _warnings(writer.clips, plan.refused),
+            sources=content.records,
+            refused=content.refused,
+            warnings=content.warnings + _warnings(writer.clips, content.refused),
         )
     return MotionSet.open(out)
 
 
-def _append(writer: SetWriter, source: Source, split: Split, path: str, part: Part, used: set[str]) -> None:
+def _append(
+    writer: SetWriter, source: Source, split: Split, path: str, part: Part, used_names: set[str]
+) -> None:
     name = source.name
     if part.number is not None:
         name = f"{source.name}/{part.number}"
-        while name in used:  # there is a take of that very name
+        while name in used_names:  # another take has this name
             name += "'"
-        used.add(name)
+        used_names.add(name)
     entry = ClipEntry(
         name=name,
         subject=source.subject,
@@ -445,7 +455,7 @@ def _append(writer: SetWriter, source: Source, split: Split, path: str, part: Pa
 
 
 def _notes(records: list[dict[str, Any]]) -> list[str]:
-    """What the readers had to mend or decide, one line for takes of which the same is said."""
+    """Notes of the readers, one line for all takes with the same note; numbers in it may differ."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for record in records:
         for note in record.get("notes", []):
@@ -453,23 +463,23 @@ def _notes(records: list[dict[str, Any]]) -> list[str]:
                 (printable(str(record["path"])), str(note))
             )
     lines = []
-    for said in groups.values():
-        (path, note), more = said[0], len(said) - 1
-        lines.append(f"{path}: {note}" + (f"; the like of {more} more" if more else ""))
+    for group in groups.values():
+        (path, note), more = group[0], len(group) - 1
+        lines.append(f"{path}: {note}" + (f"; and {more} more like it" if more else ""))
     return lines
 
 
 def _warnings(clips: list[ClipEntry], refused: list[dict[str, str]]) -> list[str]:
-    found = split_warnings({clip.subject: clip.split for clip in clips})
+    lines = split_warnings({clip.subject: clip.split for clip in clips})
     if refused:
-        found.append(f"{len(refused)} takes could not be used")
+        lines.append(f"{len(refused)} takes could not be used")
     short = sum(clip.frames < SCALAR_WINDOW for clip in clips)
     if short:
-        found.append(
+        lines.append(
             f"{short} of {len(clips)} clips are shorter than {SCALAR_WINDOW / RATE:.2f} s, the window of the "
             "scalars, which then rest on fewer frames throughout"
         )
-    return found
+    return lines
 
 
 __all__ = ["BuildReport", "Step", "build", "merge"]

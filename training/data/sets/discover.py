@@ -1,4 +1,4 @@
-"""Which takes lie in a folder, each once."""
+"""Find the takes in a folder, each once."""
 
 import os
 from collections import Counter
@@ -9,104 +9,102 @@ from typing import Final
 from pyanticip.errors import FormatError, reason
 from pyanticip.motion.load import SUFFIXES
 from training.data.manifest import Manifests, no_motion, take_folders
-from training.data.sets.splits import CMU_NAME, composed, subject_of
+from training.data.sets.splits import CMU_NAME, nfc, subject_of
 
 SOUND: Final = (".flac", ".wav")
 OTHER_SOUND: Final = (".aac", ".aif", ".aiff", ".m4a", ".mp3", ".ogg", ".opus", ".wma")
-"""Sounds that do not teach by lying beside a take."""
+"""Sound files that are not used as targets."""
 _BODIES: Final = ("shape.npz", "_stagei.npz")
-# What lies beside the takes of AMASS: the body's shape, no motion.
+# Files of AMASS that hold the body's shape and no motion.
 
 
 @dataclass(frozen=True)
 class Source:
-    """One take, and the files it can be read from, the best first."""
+    """One take, and the files it can be read from, in order of preference."""
 
     name: str
     """Relative path without suffix; unique in the set."""
     subject: str
     cmu: bool
-    """Whether it has a CMU name."""
+    """Whether it has a CMU name and its subject is the one in the name."""
     paths: tuple[str, ...]
-    """Relative to the folder, / between the parts."""
+    """Relative to the folder, with / as separator."""
     words: str = ""
-    """What it shows, as a manifest says."""
+    """Description from a manifest."""
 
 
 @dataclass
-class Found:
-    """What :func:`discover` found."""
+class Discovery:
+    """Result of :func:`discover`."""
 
     sources: list[Source]
     sounds: dict[str, str] = field(default_factory=dict)
-    """Relative path of a sound by the relative path, without suffix, of what it lies beside."""
+    """Path of the usable sound by the path it shares with a take, without suffix; all relative."""
     left_out: dict[str, list[str]] = field(default_factory=dict)
-    """Sounds that are not taken, by the same: of another kind, or beside a FLAC of that name."""
+    """Sounds that are not used, by the same key: of another format, or beside a FLAC of that name."""
     ignored: Counter[str] = field(default_factory=Counter)
-    """Files that are no motion, by suffix."""
+    """Number of files that are no motion, by suffix."""
     warnings: list[str] = field(default_factory=list)
 
 
 def printable(path: str) -> str:
-    """A path whose bytes need not be UTF-8 (old archives), as text that can be written anywhere."""
+    """A path as encodable text; bytes that are not UTF-8 (old archives) are escaped."""
     return path.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _files(folder: Path, leave_out: Path, warnings: list[str]) -> list[str]:
-    """Relative paths of all files, hidden ones and a set inside the folder left out; sorted.
+def _files(folder: Path, excluded: Path, warnings: list[str]) -> list[str]:
+    """Sorted relative paths of all files but hidden ones and those of a set inside the folder.
 
-    Links to folders are followed, each folder once and by its own name if it has one in here.
+    Links to folders are followed, each folder once, and by its own name if it lies in this folder.
     """
-    found: list[str] = []
+    files: list[str] = []
     tops = take_folders(folder)
-    skip, seen = leave_out.resolve(), {folder.resolve(), *(top.resolve() for top in tops)}
+    skip, seen = excluded.resolve(), {folder.resolve(), *(top.resolve() for top in tops)}
 
-    def unreadable(error: OSError) -> None:
-        where = printable(Path(error.filename or folder).relative_to(folder).as_posix())
-        warnings.append(f"{where}: cannot be read: {reason(error)}; what is in it is left out")
+    def on_error(error: OSError) -> None:
+        relative = printable(Path(error.filename or folder).relative_to(folder).as_posix())
+        warnings.append(f"{relative}: cannot be read: {reason(error)}; what is in it is left out")
 
     while tops:
         links: list[Path] = []
         for top in tops:
-            for where, folders, names in os.walk(top, onerror=unreadable):
-                here = Path(where)
+            for root, folders, names in os.walk(top, onerror=on_error):
+                here = Path(root)
                 inside = sorted(here / n for n in folders if not n.startswith("."))
                 links += [path for path in inside if path.is_symlink()]
                 own = {path: path.resolve() for path in inside if not path.is_symlink()}
-                folders[:] = [path.name for path, real in own.items() if real not in (skip, *seen)]
+                folders[:] = [relative.name for relative, real in own.items() if real not in (skip, *seen)]
                 seen.update(own.values())
-                found += [(here / n).relative_to(folder).as_posix() for n in names if not n.startswith(".")]
+                files += [(here / n).relative_to(folder).as_posix() for n in names if not n.startswith(".")]
         tops = []
         for link in links:
             real = link.resolve()
             if real != skip and real not in seen:
                 seen.add(real)
                 tops.append(link)
-    return sorted(found)
+    return sorted(files)
 
 
-def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
-    """All takes in a folder and its folders: BVH, AMC, C3D, MVNX, npz and recordings.
+def discover(folder: Path, out: Path, subject_from: str = "auto") -> Discovery:
+    """Find all takes in a folder and its subfolders: BVH, AMC, C3D, MVNX, npz and recordings.
 
-    Of a folder whose ``cmu`` and ``more`` have a manifest these two alone; see
-    :func:`training.data.manifest.take_folders`.
-    Of an AMC and a BVH of the same take (same folder and name, or the same CMU name anywhere) the AMC is
-    read, and the BVH only where that fails.
+    Only the folders of :func:`training.data.manifest.take_folders` are searched. Of an AMC and a BVH of one
+    take (same folder and name, or the same CMU name anywhere), the BVH is read only if the AMC fails.
 
     Args:
-        folder: of the takes.
-        out: where the set goes, which may be inside.
-        subject_from: rule of :func:`training.data.sets.splits.subject_of`; whom a ``MANIFEST.csv`` above a
-            take names goes before ``auto``.
+        folder: folder of the takes.
+        out: folder of the set, which may be inside.
+        subject_from: rule of :func:`training.data.sets.splits.subject_of`; with ``auto``, the person in a
+            ``MANIFEST.csv`` above the take takes precedence.
 
     Raises:
-        FormatError: no such folder, no take in it, or a manifest that is none.
+        FormatError: the folder does not exist, has no take in it, or a manifest is invalid.
         OptionError: the rule does not fit.
     """
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "no such folder"
         raise FormatError(f"{folder}: {what}; expected motion files (BVH, AMC, C3D, MVNX, npz, .anticip)")
-    found = Found([])
+    found = Discovery([])
     takes: dict[tuple[str, str], list[str]] = {}
     for path in _files(folder, out, found.warnings):
         file = PurePosixPath(path)
@@ -129,7 +127,7 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
     for paths in takes.values():
         amc = [path for path in paths if path.lower().endswith(".amc")]
         bvh = [path for path in paths if path not in amc]
-        # Two AMC of one CMU name in two folders are two takes; a BVH stands in for the first AMC.
+        # Two AMC files with one CMU name in two folders are two takes; a BVH is the fallback of the first.
         groups += [[path, *bvh] if n == 0 else [path] for n, path in enumerate(amc)] or [[p] for p in bvh]
     groups.sort()
     if not groups:
@@ -141,12 +139,12 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Found:
         name = first.with_suffix("").as_posix()
         if names[name] > 1:
             name = first.as_posix()
-        said = (manifests.of(path).person for path in group if subject_from == "auto")
+        people = (manifests.of(path).person for path in group if subject_from == "auto")
         words = next(filter(None, map(manifests.words, group)), "")
-        subject = next(filter(None, said), "") or composed(
+        subject = next(filter(None, people), "") or nfc(
             printable(subject_of(group[0], folder.resolve().name, subject_from))
         )
         cmu = CMU_NAME.fullmatch(first.stem)
-        known = cmu is not None and subject == cmu[1]
-        found.sources.append(Source(printable(name), subject, known, tuple(group), words))
+        is_cmu = cmu is not None and subject == cmu[1]
+        found.sources.append(Source(printable(name), subject, is_cmu, tuple(group), words))
     return found

@@ -1,4 +1,4 @@
-"""The pictures of a set, as PNG bytes."""
+"""Pictures of a set, as PNG bytes."""
 
 from typing import Final
 
@@ -18,29 +18,31 @@ RIGHT: Final = "#3b6ea5"
 MIDDLE: Final = "#444444"
 DPI: Final = 110
 POSES: Final = 12
+"""Poses per clip."""
 SECONDS: Final = 12.0
-"""How much of a clip is drawn."""
-MOST_SUBJECTS: Final = 40
+"""Seconds of a clip that are drawn."""
+MAX_SUBJECT_BARS: Final = 40
+"""Up to this many subjects each get a bar; beyond, a histogram is drawn."""
 
 Array = NDArray[np.float64]
 
 
-def amounts(found: MotionSet) -> bytes:
-    """Minutes of each subject, and how long the clips are."""
+def amounts(motion_set: MotionSet) -> bytes:
+    """Plot the minutes of each subject, and the lengths of the clips."""
     plt = pyplot()
     minutes: dict[str, float] = {}
     side: dict[str, Split] = {}
-    for clip in found.clips:
+    for clip in motion_set.clips:
         minutes[clip.subject] = minutes.get(clip.subject, 0.0) + clip.frames / RATE / 60.0
         side[clip.subject] = clip.split
     order = sorted(minutes, key=lambda subject: (SPLITS.index(side[subject]), -minutes[subject], subject))
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.2), width_ratios=(3, 2), layout="constrained")
-    if len(order) <= MOST_SUBJECTS:
+    if len(order) <= MAX_SUBJECT_BARS:
         labels = [name if len(name) <= 14 else f"...{name[-11:]}" for name in order]
         left.bar(range(len(order)), [minutes[s] for s in order], color=[COLOURS[side[s]] for s in order])
         turned = 0 if max(map(len, labels)) <= 3 and len(order) <= 24 else 60
         left.set_xticks(range(len(order)), labels, rotation=turned, ha="center" if turned == 0 else "right")
-        # A few subjects do not become a few walls.
+        # Keeps the bars narrow when there are few subjects.
         left.set_xlim(-0.7, max(len(order), 12) - 0.3)
         left.set_xlabel("subject", fontsize=9)
         left.set_ylabel("minutes", fontsize=9)
@@ -53,7 +55,7 @@ def amounts(found: MotionSet) -> bytes:
         left.set_xlabel(f"minutes of a subject ({len(order)} subjects)", fontsize=9)
         left.set_ylabel("subjects", fontsize=9)
         figure.legend(loc="outside upper left", ncols=3, fontsize=8, frameon=False)
-    lengths = [[clip.frames / RATE for clip in found.clips if clip.split == split] for split in SPLITS]
+    lengths = [[clip.frames / RATE for clip in motion_set.clips if clip.split == split] for split in SPLITS]
     everything = [value for values in lengths for value in values]
     low, high = min(everything) * 0.999, max(everything) * 1.001
     if high < 2.0 * low:
@@ -72,11 +74,11 @@ def amounts(found: MotionSet) -> bytes:
     return png(figure, DPI)
 
 
-def spreads(found: MotionSet) -> bytes:
-    """How scalars and parameters are spread, side by side."""
+def spreads(motion_set: MotionSet) -> bytes:
+    """Plot the distributions of scalars and parameters."""
     plt = pyplot()
     figure, axes = plt.subplots(3, 5, figsize=(10.0, 5.2), layout="constrained")
-    samples = {split: sample(found, split) for split in SPLITS}
+    samples = {split: sample(motion_set, split) for split in SPLITS}
     names = [*SCALARS, *PARAMETERS]
     for number, (axis, name) in enumerate(zip(axes.ravel(), names, strict=True)):
         scalar = number < len(SCALARS)
@@ -102,8 +104,8 @@ def _colour(joint: int) -> str:
     return MIDDLE if joint < 6 else LEFT if joint in left else RIGHT
 
 
-def poses(found: MotionSet, numbers: list[int]) -> bytes:
-    """A row of poses for each clip, seen from its front and a little from the side."""
+def poses(motion_set: MotionSet, numbers: list[int]) -> bytes:
+    """Draw a row of poses for each clip, seen from the front and a little from the side."""
     plt = pyplot()
     from matplotlib.collections import LineCollection
 
@@ -111,33 +113,33 @@ def poses(found: MotionSet, numbers: list[int]) -> bytes:
         len(numbers), 1, figsize=(10.0, 1.75 * len(numbers)), layout="constrained", squeeze=False
     )
     for axis, number in zip(axes[:, 0], numbers, strict=True):
-        clip = found.clips[number]
+        clip = motion_set.clips[number]
         last = min(clip.frames, round(SECONDS * RATE)) - 1
         frames = np.linspace(0, last, POSES).round().astype(int)
-        quats = found.quats[clip.start + frames].astype(np.float64)
+        quats = motion_set.quats[clip.start + frames].astype(np.float64)
         place = _turned(positions(quats, upright=True), quats)
-        # Feet on one line: what matters here is the pose, not the way through the room.
+        # Feet on one line: only the pose is shown, not the path through the room.
         height = place[..., 1] - place[..., 1].min(axis=1, keepdims=True)
-        apart = 1.35 * np.arange(POSES)
-        joints = np.stack([place[..., 0] + apart[:, None], height], axis=-1)
+        spacing = 1.35 * np.arange(POSES)
+        joints = np.stack([place[..., 0] + spacing[:, None], height], axis=-1)
         ends = [(parent, joint) for joint, parent in enumerate(PARENTS) if parent >= 0]
-        # All limbs at once: an artist for each would take seconds.
+        # One collection for all limbs: an artist for each would take seconds.
         limbs, colours = joints[:, ends].reshape(-1, 2, 2), [_colour(joint) for _, joint in ends] * POSES
         axis.add_collection(LineCollection(list(limbs), colors=colours, linewidths=1.6, capstyle="round"))
         axis.plot(joints[:, 5, 0], joints[:, 5, 1] + 0.08, "o", color=MIDDLE, ms=4.5)
-        for at, frame in zip(apart, frames, strict=True):
-            axis.text(at, -0.14, f"{frame / RATE:.1f} s", ha="center", va="top", fontsize=7)
+        for x, frame in zip(spacing, frames, strict=True):
+            axis.text(x, -0.14, f"{frame / RATE:.1f} s", ha="center", va="top", fontsize=7)
         axis.set_aspect("equal")
         axis.set_xlim(-0.9, 1.35 * (POSES - 1) + 0.9)
         axis.set_ylim(-0.35, 2.05)
         axis.axis("off")
-        lacking = f", {len(clip.missing)} joints missing" if clip.missing else ""
-        axis.set_title(f"{_name(clip)}{lacking}", fontsize=9, loc="left", pad=2)
+        missing = f", {len(clip.missing)} joints missing" if clip.missing else ""
+        axis.set_title(f"{_name(clip)}{missing}", fontsize=9, loc="left", pad=2)
     return png(figure, DPI)
 
 
 def _turned(place: Array, quats: Array) -> Array:
-    """Positions (T, 22, 3) seen from a quarter to the left of where the hips of the first pose look."""
+    """Turn positions (T, 22, 3) about the vertical, so that the first pose faces 25 degrees aside."""
     w, x, y, z = quats[0, 0]
     forward = np.array([2.0 * (x * z + w * y), 1.0 - 2.0 * (x * x + y * y)])
     angle = -np.arctan2(forward[0], forward[1]) - np.radians(25.0)
@@ -145,19 +147,19 @@ def _turned(place: Array, quats: Array) -> Array:
     turned = place.copy()
     turned[..., 0] = c * place[..., 0] + s * place[..., 2]
     turned[..., 2] = c * place[..., 2] - s * place[..., 0]
-    # The viewer stands in front: the performer's left is on the right of the picture.
+    # Seen from the front: the performer's left is on the right of the picture.
     return turned
 
 
 def _name(clip: ClipEntry) -> str:
-    who = "sound" if clip.targets == "audio" else "teacher"
-    return f"{clip.name}   ({clip.split}, subject {clip.subject}, {clip.frames / RATE:.1f} s, {who})"
+    targets = "sound" if clip.targets == "audio" else "teacher"
+    return f"{clip.name}   ({clip.split}, subject {clip.subject}, {clip.frames / RATE:.1f} s, {targets})"
 
 
-def course(found: MotionSet, number: int) -> bytes:
-    """Scalars, parameters and events of a clip over time."""
+def course(motion_set: MotionSet, number: int) -> bytes:
+    """Plot scalars, parameters and events of a clip over time."""
     plt = pyplot()
-    clip, example = found.clips[number], found.example(number)
+    clip, example = motion_set.clips[number], motion_set.example(number)
     frames = min(clip.frames, round(SECONDS * RATE))
     t = np.arange(frames) / RATE
     low, high = SCALAR_COLUMNS
@@ -172,12 +174,14 @@ def course(found: MotionSet, number: int) -> bytes:
     figure, axes = plt.subplots(8, 2, figsize=(10.0, 5.4), sharex=True, layout="constrained")
     for side, (names, values, heading) in enumerate(columns):
         for row, axis in enumerate(axes[:, side]):
-            least, most = (-2.0, 2.0) if names[row] == "transition_pressure" else (0.0, 1.0)
+            low_limit, high_limit = (-2.0, 2.0) if names[row] == "transition_pressure" else (0.0, 1.0)
             if row == len(SCALARS) and side == 0:
-                most = max(1.0, float(np.ceil(values[:, row].max())))
+                high_limit = max(1.0, float(np.ceil(values[:, row].max())))
             axis.plot(t, values[:, row], color="#222", lw=1.1)
-            axis.set_ylim(least - 0.05 * (most - least), most + 0.05 * (most - least))
-            axis.set_yticks([least, most])
+            axis.set_ylim(
+                low_limit - 0.05 * (high_limit - low_limit), high_limit + 0.05 * (high_limit - low_limit)
+            )
+            axis.set_yticks([low_limit, high_limit])
             axis.set_ylabel(
                 names[row].replace("_", "\n").replace(" ", "\n", 1),
                 rotation=0,

@@ -1,4 +1,4 @@
-"""A set of prepared motion on disk: memory-mapped arrays and one JSON file that names what is in them."""
+"""On-disk format of a set of prepared motion: memory-mapped arrays and a JSON index."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from training.teacher.kinematic_targets import TEACHER_VERSION
 
 FORMAT: Final = "pyanticip-set"
 VERSION: Final = 1
-"""Counts the changes of the layout below."""
+"""Version of the layout below."""
 
 
 ARRAYS: Final[dict[str, tuple[str, tuple[int, ...]]]] = {
@@ -30,12 +30,12 @@ ARRAYS: Final[dict[str, tuple[str, tuple[int, ...]]]] = {
     "root.f32": ("<f4", (3,)),
     "events.i32": ("<i4", ()),
 }
-"""File, type and shape of one row. All but the last have a row per frame."""
+"""Type and shape of one row of each array. All but the last have one row per frame."""
 
 LABELS: Final = "bad.u8"
-"""Array that only sets with bad stretches have: 1 for frames that are known to be wrong."""
+"""Array that only sets with glitches have: 1 for frames that are known to be wrong."""
 
-KINDS: Final[dict[str, tuple[str, tuple[int, ...]]]] = {**ARRAYS, LABELS: ("<u1", ())}
+ALL_ARRAYS: Final[dict[str, tuple[str, tuple[int, ...]]]] = {**ARRAYS, LABELS: ("<u1", ())}
 """Type and shape of one row of every array that a set may have."""
 
 SPLITS: Final[tuple[Split, ...]] = ("train", "validation", "test")
@@ -54,52 +54,52 @@ class ClipEntry:
     missing: tuple[str, ...]
     """Canonical joints that the source lacks."""
     source: str
-    """File it was read from, relative to the folder of the takes; / between its parts."""
+    """Source file, relative to the folder of the takes, with / as separator."""
     part: int | None
-    """Which stretch of the source between tracking jumps; None where there was no jump."""
+    """Index of the stretch of the source between tracking jumps; None if there was no jump."""
     seconds: float
-    """Where in the source it begins."""
+    """Start in the source, seconds."""
     targets: Literal["teacher", "audio"]
-    """Who says what the parameters are."""
+    """Where the targets come from: the teacher or a sound."""
     events: tuple[int, int, int]
-    """First row in ``events.i32``; how many onsets are there, and how many phrases after them."""
+    """First row in ``events.i32``, number of onsets there, and number of phrases after them."""
     of: str = ""
-    """The clip of which this is a variation."""
+    """Name of the clip that this is a variation of; empty for an original."""
     words: str = ""
-    """What it shows, as a manifest of the takes said when the set was built."""
+    """Description from the manifest of the takes, as of the build."""
 
     def __len__(self) -> int:
         return self.frames
 
     def record(self) -> dict[str, Any]:
-        """As it stands in the JSON file."""
-        found = dict(vars(self))
-        found["missing"], found["events"] = list(self.missing), list(self.events)
-        return {name: value for name, value in found.items() if name not in ("of", "words") or value}
+        """The entry as it is stored in the index."""
+        values = dict(vars(self))
+        values["missing"], values["events"] = list(self.missing), list(self.events)
+        return {name: value for name, value in values.items() if name not in ("of", "words") or value}
 
 
 def digest_of(index: Mapping[str, Any]) -> str:
-    """sha256 of everything in the JSON file but the digest itself; that includes the arrays' own sums."""
+    """sha256 of the index without the digest itself; it includes the checksums of the arrays."""
     content = {key: value for key, value in index.items() if key != "digest"}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class MotionSet:
-    """An open set. Its arrays are read-only memory maps: opening costs no memory, and many may share it.
+    """An open set. Its arrays are read-only memory maps, which processes share.
 
     Made by :meth:`open`.
 
     Attributes:
-        folder: where it is.
-        index: the content of ``set.json``.
-        clips: what is in it, in the order of the rows.
-        features: (N, 279) float32, features, the seven scalars among them.
+        folder: folder of the set.
+        index: content of ``set.json``.
+        clips: entries of the clips, in the order of the rows.
+        features: (N, 279) float32, features, including the seven scalars.
         params: (N, 8) float32, 0 to 1.
         quats: (N, 22, 4) float32, canonical local rotations w x y z.
         root: (N, 3) float32, metres.
         events: (E,) int32, frames of events relative to their clip.
-        bad: (N,) uint8, 1 for frames that are known to be wrong; None where nobody knows.
+        bad: (N,) uint8, 1 for frames that are known to be wrong; None if not labelled.
     """
 
     def __init__(self, folder: Path, index: dict[str, Any], clips: tuple[ClipEntry, ...]) -> None:
@@ -119,16 +119,16 @@ class MotionSet:
 
         Args:
             path: the folder, or its ``set.json``.
-            verify: also read all arrays and compare their sha256.
 
         Raises:
-            FormatError: no set, an incomplete or damaged one, or one for other features or another teacher.
+            FormatError: there is no set, it is incomplete or damaged, or it has other features or another
+                teacher.
         """
         folder = Path(path)
         folder = folder.parent if folder.name == INDEX else folder
         index = read_index(folder)
         try:
-            clips = tuple(_entry(found) for found in index["clips"])
+            clips = tuple(_entry(record) for record in index["clips"])
             frames = int(index["frames"])
             names = [*ARRAYS, *(name for name in (LABELS,) if name in index["arrays"])]
             arrays = {name: int(index["arrays"][name]["rows"]) for name in names}
@@ -149,18 +149,18 @@ class MotionSet:
         return cls(folder, index, clips)
 
     def __reduce__(self) -> tuple[Any, tuple[Path]]:
-        # To another process goes the folder, not the arrays.
+        # Pickled as the folder: another process maps the arrays itself.
         return MotionSet.open, (self.folder,)
 
     def _map(self, name: str) -> NDArray[Any]:
-        kind, row = KINDS[name]
+        kind, row = ALL_ARRAYS[name]
         rows = int(self.index["arrays"][name]["rows"])
         if rows == 0:  # an empty file cannot be mapped
             return np.zeros((0, *row), dtype=kind)
         return np.memmap(self.folder / name, dtype=kind, mode="r", shape=(rows, *row))
 
     def __len__(self) -> int:
-        """The number of clips."""
+        """Number of clips."""
         return len(self.clips)
 
     def __repr__(self) -> str:
@@ -168,30 +168,30 @@ class MotionSet:
 
     @property
     def digest(self) -> str:
-        """sha256 over everything in the set: the same digest, the same numbers."""
+        """sha256 over everything in the set."""
         return str(self.index["digest"])
 
     @property
     def frames(self) -> int:
-        """N: frames of all clips together."""
+        """N: total number of frames."""
         return int(self.index["frames"])
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What there was to say when it was built."""
+        """Warnings of the build."""
         return tuple(self.index["warnings"])
 
     def indices(self, split: Split | None = None) -> list[int]:
-        """Numbers of the clips of one side of the split; of all clips if not given."""
+        """Indices of the clips of one split, or of all clips."""
         if split is not None and split not in SPLITS:
             raise OptionError(f"split is one of {', '.join(SPLITS)}, given {split!r}")
         return [number for number, clip in enumerate(self.clips) if split in (None, clip.split)]
 
     def training(self, without: Sequence[str] = ()) -> list[int]:
-        """Numbers of the training clips but those of some subjects.
+        """Indices of the training clips, without those of some subjects.
 
         Raises:
-            OptionError: one of them is no training subject, or nobody is left.
+            OptionError: one of them is not a training subject, or no subject is left.
         """
         known = self.subjects("train")
         if unknown := sorted({*without} - {*known}):
@@ -199,13 +199,13 @@ class MotionSet:
                 f"{self.folder}: no training motion of subject {', '.join(unknown)}; "
                 f"its training subjects are {', '.join(known) or 'nobody'}"
             )
-        found = [number for number in self.indices("train") if self.clips[number].subject not in without]
-        if without and not found:
+        indices = [number for number in self.indices("train") if self.clips[number].subject not in without]
+        if without and not indices:
             raise OptionError(f"{self.folder}: nobody is left to learn from without {', '.join(without)}")
-        return found
+        return indices
 
     def subjects(self, split: Split | None = None) -> list[str]:
-        """Who is in it, or on one side of its split."""
+        """Sorted subjects of the set, or of one split."""
         return sorted({self.clips[number].subject for number in self.indices(split)})
 
     def mask(self, number: int) -> NDArray[np.bool_]:
@@ -214,7 +214,7 @@ class MotionSet:
         return np.array([joint not in missing for joint in self.index["joints"]], dtype=np.bool_)
 
     def example(self, number: int) -> Example:
-        """A clip as the training code takes it; its arrays are views into the maps."""
+        """A clip as an example; its arrays are views of the memory maps."""
         clip = self.clips[number]
         rows = slice(clip.start, clip.start + clip.frames)
         first, onsets, phrases = clip.events
@@ -231,29 +231,29 @@ class MotionSet:
         )
 
     def examples(self, split: Split | None = None) -> list[Example]:
-        """The clips of one side of the split, or all.
+        """The clips of one split, or all, as examples.
 
         Raises:
-            FormatError: there is none on that side.
+            FormatError: there is none.
         """
-        found = [self.example(number) for number in self.indices(split)]
-        if not found:
-            raise FormatError(self.nobody(split))
-        return found
+        examples = [self.example(number) for number in self.indices(split)]
+        if not examples:
+            raise FormatError(self.empty_message(split))
+        return examples
 
-    def nobody(self, split: Split | None) -> str:
-        """What to say where a side of the split is asked for and empty."""
+    def empty_message(self, split: Split | None) -> str:
+        """Error message for a split without clips."""
         if split is None:
             return f"{self.folder}: the set holds no clip"
-        everybody = self.subjects()
-        who = f"its only subject is {everybody[0]}" if len(everybody) == 1 else f"{len(everybody)} subjects"
+        subjects = self.subjects()
+        have = f"its only subject is {subjects[0]}" if len(subjects) == 1 else f"{len(subjects)} subjects"
         return (
-            f"{self.folder}: no {split} clip ({who}); the split goes by subject: "
+            f"{self.folder}: no {split} clip ({have}); the split goes by subject: "
             "build with takes of more subjects, or with --split-file"
         )
 
     def piece(self, number: int) -> Piece:
-        """The motion of a clip alone, at 50 Hz."""
+        """The motion of a clip, at 50 Hz."""
         clip = self.clips[number]
         rows = slice(clip.start, clip.start + clip.frames)
         return Piece(
@@ -272,8 +272,8 @@ def is_set(path: Path | str) -> bool:
 
 
 def row_bytes(name: str) -> int:
-    """Bytes of a row of one of ``KINDS``."""
-    kind, row = KINDS[name]
+    """Bytes per row of one of ``ALL_ARRAYS``."""
+    kind, row = ALL_ARRAYS[name]
     return int(np.dtype(kind).itemsize * np.prod(row, dtype=np.int64))
 
 
@@ -284,7 +284,11 @@ def sha256_of(path: Path) -> str:
 
 
 def read_index(folder: Path) -> dict[str, Any]:
-    """The checked content of a set's JSON file."""
+    """Read and check the index of a set.
+
+    Raises:
+        FormatError: there is none, it is damaged, or of another version.
+    """
     from pyanticip._core import FEATURES_VERSION
 
     path = folder / INDEX
@@ -299,43 +303,43 @@ def read_index(folder: Path) -> dict[str, Any]:
         raise FormatError(f"{error}; build the set again") from None
     if not isinstance(index, dict) or index.get("format") != FORMAT:
         raise FormatError(f"{path}: is not the index of a set of motion")
-    for what, ours, given in (
+    for what, expected, actual in (
         ("the layout of version", VERSION, index.get("version")),
         ("features of version", FEATURES_VERSION, index.get("features_version")),
         ("targets of teacher", TEACHER_VERSION, index.get("teacher_version")),
         ("a rate of", RATE, index.get("rate")),
         ("joints", list(CANONICAL_JOINTS), index.get("joints")),
     ):
-        if given != ours:
+        if actual != expected:
             raise FormatError(
-                f"{path}: has {what} {given}, expected {ours}; build the set again: "
+                f"{path}: has {what} {actual}, expected {expected}; build the set again: "
                 f"pyanticip train data build TAKES --out {quote(str(folder))}"
             )
     try:
-        untouched = index.get("digest") == digest_of(index)
-    except (ValueError, RecursionError):  # NaN, lone surrogates, endless nesting: never ours
-        untouched = False
-    if not untouched:
+        is_intact = index.get("digest") == digest_of(index)
+    except (ValueError, RecursionError):  # NaN, lone surrogates, deep nesting: never written by a build
+        is_intact = False
+    if not is_intact:
         raise FormatError(f"{path}: was changed by hand or damaged; build the set again")
     return index
 
 
-def _entry(found: Mapping[str, Any]) -> ClipEntry:
-    first, onsets, phrases = (int(value) for value in found["events"])
-    if found["split"] not in SPLITS or found["targets"] not in ("teacher", "audio"):
-        raise ValueError(f"a split and targets that exist in clip {found['name']!r}")
+def _entry(record: Mapping[str, Any]) -> ClipEntry:
+    first, onsets, phrases = (int(value) for value in record["events"])
+    if record["split"] not in SPLITS or record["targets"] not in ("teacher", "audio"):
+        raise ValueError(f"a split and targets that exist in clip {record['name']!r}")
     return ClipEntry(
-        name=str(found["name"]),
-        subject=str(found["subject"]),
-        split=found["split"],
-        start=int(found["start"]),
-        frames=int(found["frames"]),
-        missing=tuple(found["missing"]),
-        source=str(found["source"]),
-        part=None if found["part"] is None else int(found["part"]),
-        seconds=float(found["seconds"]),
-        targets=found["targets"],
+        name=str(record["name"]),
+        subject=str(record["subject"]),
+        split=record["split"],
+        start=int(record["start"]),
+        frames=int(record["frames"]),
+        missing=tuple(record["missing"]),
+        source=str(record["source"]),
+        part=None if record["part"] is None else int(record["part"]),
+        seconds=float(record["seconds"]),
+        targets=record["targets"],
         events=(first, onsets, phrases),
-        of=str(found.get("of", "")),
-        words=str(found.get("words", "")),
+        of=str(record.get("of", "")),
+        words=str(record.get("words", "")),
     )

@@ -1,4 +1,4 @@
-"""What is in a set, in numbers: totals by side and subject, lengths, spread of scalars and parameters."""
+"""Statistics of a set: totals by split and subject, clip lengths, quantiles of scalars and parameters."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from pyanticip.vocabulary import EVENTS, PARAMETERS, RATE, SCALAR_COLUMNS, SCALA
 from training.data.examples import Split
 from training.data.sets.format import SPLITS, ClipEntry, MotionSet
 
-SAMPLED: Final = 100_000
-"""Rows that are looked at for the spread, evenly over the set: a large set is not read whole."""
+MAX_SAMPLE_ROWS: Final = 100_000
+"""Rows sampled evenly over the set for the quantiles, so that a large set is not read whole."""
 
 _QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Evenly spread rows of one side of a set."""
+    """Evenly spaced rows of one split of a set."""
 
     scalars: NDArray[np.float32]
     """(n, 7)."""
@@ -27,25 +27,25 @@ class Sample:
     """(n, 8)."""
 
 
-def sample(found: MotionSet, split: Split | None = None, rows: int = SAMPLED) -> Sample:
-    """At most about ``rows`` rows of one side, or of all, at equal distances."""
-    clips = [found.clips[number] for number in found.indices(split)]
+def sample(motion_set: MotionSet, split: Split | None = None, rows: int = MAX_SAMPLE_ROWS) -> Sample:
+    """Take about ``rows`` rows at most, evenly spaced, of one split or of the whole set."""
+    clips = [motion_set.clips[number] for number in motion_set.indices(split)]
     total = sum(clip.frames for clip in clips)
     step = max(total // rows, 1)
     index: list[NDArray[np.int64]] = []
-    past = 0
+    passed = 0
     for clip in clips:
-        first = -past % step
+        first = -passed % step
         index.append(np.arange(clip.start + first, clip.start + clip.frames, step))
-        past += clip.frames
-    where = np.concatenate(index) if index else np.zeros(0, dtype=np.int64)
+        passed += clip.frames
+    selected = np.concatenate(index) if index else np.zeros(0, dtype=np.int64)
     low, high = SCALAR_COLUMNS
-    scalars = np.empty((len(where), high - low), dtype=np.float32)
-    params = np.empty((len(where), len(PARAMETERS)), dtype=np.float32)
-    for first in range(0, len(where), 4096):  # rows lie far apart: not all pages at once
-        block = where[first : first + 4096]
-        scalars[first : first + 4096] = found.features[block][:, low:high]
-        params[first : first + 4096] = found.params[block]
+    scalars = np.empty((len(selected), high - low), dtype=np.float32)
+    params = np.empty((len(selected), len(PARAMETERS)), dtype=np.float32)
+    for first in range(0, len(selected), 4096):  # in blocks: the rows lie on many different pages
+        block = selected[first : first + 4096]
+        scalars[first : first + 4096] = motion_set.features[block][:, low:high]
+        params[first : first + 4096] = motion_set.params[block]
     return Sample(scalars, params)
 
 
@@ -79,20 +79,20 @@ def _spread(values: NDArray[np.float32], names: Iterable[str]) -> dict[str, dict
     }
 
 
-def overview(found: MotionSet) -> dict[str, Any]:
-    """Everything the page says in words, as plain values."""
-    sides = {split: [clip for clip in found.clips if clip.split == split] for split in SPLITS}
+def overview(motion_set: MotionSet) -> dict[str, Any]:
+    """The statistics of a set as JSON values."""
+    by_split = {split: [clip for clip in motion_set.clips if clip.split == split] for split in SPLITS}
     by_subject: dict[str, list[ClipEntry]] = {}
-    for clip in found.clips:
+    for clip in motion_set.clips:
         by_subject.setdefault(clip.subject, []).append(clip)
-    rows = sample(found)
-    lengths = np.array([clip.frames for clip in found.clips]) / RATE
+    rows = sample(motion_set)
+    lengths = np.array([clip.frames for clip in motion_set.clips]) / RATE
     return {
-        "set": str(found.folder),
-        "digest": found.digest,
-        "made_by": found.index["made_by"],
-        "total": _totals(found.clips),
-        "splits": {split: _totals(clips) for split, clips in sides.items()},
+        "set": str(motion_set.folder),
+        "digest": motion_set.digest,
+        "made_by": motion_set.index["made_by"],
+        "total": _totals(motion_set.clips),
+        "splits": {split: _totals(clips) for split, clips in by_split.items()},
         "subjects": {
             subject: {"split": clips[0].split, **_totals(clips)}
             for subject, clips in sorted(by_subject.items())
@@ -104,24 +104,24 @@ def overview(found: MotionSet) -> dict[str, Any]:
         },
         "scalars": _spread(rows.scalars, SCALARS),
         "params": _spread(rows.params, PARAMETERS),
-        "refused": found.index["refused"],
-        "warnings": list(found.warnings),
+        "refused": motion_set.index["refused"],
+        "warnings": list(motion_set.warnings),
     }
 
 
-def chosen(found: MotionSet, most: int = 6) -> list[int]:
-    """Clips worth drawing: of each side in turn, the longest of a subject that has not been shown."""
-    order = sorted(found.indices(), key=lambda n: (-min(found.clips[n].frames, 600), n))
-    queues = {split: [n for n in order if found.clips[n].split == split] for split in SPLITS}
+def pick_clips(motion_set: MotionSet, most: int = 6) -> list[int]:
+    """Pick clips to draw: from each split in turn, the longest clip of a subject not yet picked."""
+    order = sorted(motion_set.indices(), key=lambda n: (-min(motion_set.clips[n].frames, 600), n))
+    queues = {split: [n for n in order if motion_set.clips[n].split == split] for split in SPLITS}
     picked: list[int] = []
     seen: set[str] = set()
     while len(picked) < most and any(queues.values()):
         for queue in queues.values():
-            fresh = next(
-                (n for n in queue if found.clips[n].subject not in seen), queue[0] if queue else None
+            pick = next(
+                (n for n in queue if motion_set.clips[n].subject not in seen), queue[0] if queue else None
             )
-            if fresh is not None and len(picked) < most:
-                queue.remove(fresh)
-                seen.add(found.clips[fresh].subject)
-                picked.append(fresh)
+            if pick is not None and len(picked) < most:
+                queue.remove(pick)
+                seen.add(motion_set.clips[pick].subject)
+                picked.append(pick)
     return picked

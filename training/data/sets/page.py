@@ -1,4 +1,4 @@
-"""``pyanticip train data inspect``: a page that shows what is in a set."""
+"""``pyanticip train data inspect``: statistics of a set and a page about it."""
 
 import json
 from collections.abc import Sequence
@@ -7,27 +7,27 @@ from typing import Any, Final
 
 from training.data.sets import draw
 from training.data.sets.format import MotionSet
-from training.data.sets.overview import chosen, overview
+from training.data.sets.overview import overview, pick_clips
 from training.report.pages import Part, write
 
-MOST_LINES: Final = 60
-"""Subjects and unusable files that are listed; the JSON has all."""
+MAX_LINES: Final = 60
+"""Subjects, warnings and unusable files listed on the page; the JSON has all."""
 
 
 def totals_rows(report: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Heading and rows of the table of the sides."""
+    """Heading and rows of the table of the splits."""
     head = ["", "subjects", "takes", "clips", "minutes", "onsets a second", "phrases a second", "by sound"]
     rows = []
-    for name, found in [*report["splits"].items(), ("all", report["total"])]:
-        events = found["events_per_second"]
+    for name, totals in [*report["splits"].items(), ("all", report["total"])]:
+        events = totals["events_per_second"]
         rows.append(
             [
                 name,
-                *(str(found[key]) for key in ("subjects", "takes", "clips")),
-                f"{found['minutes']:.1f}",
+                *(str(totals[key]) for key in ("subjects", "takes", "clips")),
+                f"{totals['minutes']:.1f}",
                 f"{events['onset']:.2f}",
                 f"{events['phrase']:.2f}",
-                str(found["taught_by_sound"]),
+                str(totals["taught_by_sound"]),
             ]
         )
     return head, rows
@@ -37,52 +37,52 @@ def _subjects(report: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     rows = [
         [
             name,
-            found["split"],
-            str(found["takes"]),
-            str(found["clips"]),
-            f"{found['minutes']:.2f}",
-            f"{found['events_per_second']['onset']:.2f}",
-            str(found["taught_by_sound"]),
-            str(found["with_missing_joints"]),
+            totals["split"],
+            str(totals["takes"]),
+            str(totals["clips"]),
+            f"{totals['minutes']:.2f}",
+            f"{totals['events_per_second']['onset']:.2f}",
+            str(totals["taught_by_sound"]),
+            str(totals["with_missing_joints"]),
         ]
-        for name, found in report["subjects"].items()
+        for name, totals in report["subjects"].items()
     ]
     head = ["subject", "split", "takes", "clips", "minutes", "onsets a second", "by sound", "joints missing"]
     return head, rows
 
 
-def pictures(found: MotionSet) -> list[tuple[str, str, bytes]]:
-    """Name, caption and PNG of every picture."""
-    numbers = chosen(found)
-    drawn = [
-        ("amounts", "How much there is of whom, and how long the clips are.", draw.amounts(found)),
+def pictures(motion_set: MotionSet) -> list[tuple[str, str, bytes]]:
+    """Draw the pictures; returns name, caption and PNG of each."""
+    numbers = pick_clips(motion_set)
+    images = [
+        ("amounts", "How much there is of whom, and how long the clips are.", draw.amounts(motion_set)),
         (
             "poses",
             "Some clips, up to 12 s of each, on the canonical body and on one ground; the performer's left "
             "is red, the right blue. Joints that are missing are drawn at rest.",
-            draw.poses(found, numbers),
+            draw.poses(motion_set, numbers),
         ),
         (
             "spreads",
             "How the scalars (black titles) and parameters (grey) are spread over their ranges.",
-            draw.spreads(found),
+            draw.spreads(motion_set),
         ),
     ]
     for number in numbers[:3]:
         caption = "The same clips over time; red lines are onsets, thick blue ones phrases."
-        drawn.append((f"clip-{number}", caption, draw.course(found, number)))
-    return drawn
+        images.append((f"clip-{number}", caption, draw.course(motion_set, number)))
+    return images
 
 
-def parts_of(report: dict[str, Any], drawn: Sequence[tuple[str, str, bytes]]) -> list[Part]:
-    """What the page shows."""
+def parts_of(report: dict[str, Any], images: Sequence[tuple[str, str, bytes]]) -> list[Part]:
+    """The parts of the page, from a report of :func:`overview` and its pictures."""
     made_by = json.dumps(report["made_by"], sort_keys=True)
     head, rows = totals_rows(report)
     seconds = report["clip_seconds"]
     parts: list[Part] = [
         ("title", f"The set {Path(report['set']).resolve().name}"),
         ("text", f"Digest `{report['digest']}`, made by `{made_by}`."),
-        *(("text", f"**Warning:** {line}") for line in report["warnings"][:MOST_LINES]),
+        *(("text", f"**Warning:** {line}") for line in report["warnings"][:MAX_LINES]),
         ("table", [head, *rows]),
         (
             "text",
@@ -91,44 +91,44 @@ def parts_of(report: dict[str, Any], drawn: Sequence[tuple[str, str, bytes]]) ->
         ),
     ]
     titles = dict(
-        zip([name for name, _, _ in drawn], ("Amounts", "Poses", "Spread", "Over time"), strict=False)
+        zip([name for name, _, _ in images], ("Amounts", "Poses", "Spread", "Over time"), strict=False)
     )
-    for picture in drawn:
-        if picture[0] in titles:
-            parts.append(("title", titles[picture[0]]))
-        parts.append(("image", picture))
+    for image in images:
+        if image[0] in titles:
+            parts.append(("title", titles[image[0]]))
+        parts.append(("image", image))
     head, rows = _subjects(report)
-    parts += [("title", "Subjects"), ("table", [head, *rows[:MOST_LINES]])]
-    if len(rows) > MOST_LINES:
-        parts.append(("text", f"and {len(rows) - MOST_LINES} more: see the JSON"))
+    parts += [("title", "Subjects"), ("table", [head, *rows[:MAX_LINES]])]
+    if len(rows) > MAX_LINES:
+        parts.append(("text", f"and {len(rows) - MAX_LINES} more: see the JSON"))
     refused = report["refused"]
     if refused:
         parts.append(("title", f"{len(refused)} takes that could not be used"))
-        rows = [[found["path"], found["reason"]] for found in refused[:MOST_LINES]]
+        rows = [[entry["path"], entry["reason"]] for entry in refused[:MAX_LINES]]
         parts.append(("table", [["file", "why"], *rows]))
     return parts
 
 
 def inspect(path: Path | str, out: Path | str | None = None, *, verify: bool = False) -> dict[str, Any]:
-    """What is in a set, and a page about it.
+    """Summarise a set, and optionally write a page about it.
 
     Args:
         path: the set.
-        out: an .html file, or a folder for index.html, overview.json and the pictures; nothing if not given.
+        out: an .html file, or a folder for index.html, overview.json and the pictures; None writes nothing.
         verify: read all arrays and compare their sha256.
 
     Returns:
-        What :func:`training.data.sets.overview.overview` says, and ``files``, what was written.
+        The values of :func:`training.data.sets.overview.overview`, and ``files``, the written files.
 
     Raises:
-        FormatError: no set, or a damaged one.
+        FormatError: there is no set, or it is damaged.
         OptionError: ``out`` is a file of another kind.
     """
-    found = MotionSet.open(path, verify=verify)
-    report = overview(found)
+    motion_set = MotionSet.open(path, verify=verify)
+    report = overview(motion_set)
     files: list[Path] = []
     if out is not None:
-        parts = parts_of(report, pictures(found))
+        parts = parts_of(report, pictures(motion_set))
         files = write(
             parts, report, Path(out), Path(report["set"]).resolve().name, name="index", data="overview"
         )

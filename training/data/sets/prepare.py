@@ -1,4 +1,4 @@
-"""One take, from its file to rows of a set. Runs in worker processes; the result waits in a file."""
+"""Prepares one take: from its file to rows of a set. Runs in worker processes; the result is a work file."""
 
 import hashlib
 import io
@@ -24,72 +24,72 @@ from training.data.sets.discover import printable
 from training.data.sets.format import sha256_of
 from training.data.sets.sounds import Sound
 from training.teacher.kinematic_targets import TEACHER_VERSION
-from training.teacher.sound import AUDIO_VERSION, duration, hear
+from training.teacher.sound import AUDIO_VERSION, duration, targets_of
 
-UNNOTICED: Final = 0.1
-"""Seconds by which sound and movement may differ before it is said."""
+MAX_LENGTH_DIFFERENCE_S: Final = 0.1
+"""Sound and movement may differ in length by this much without a warning."""
 
 
 class TakeSound:
-    """The sound of a take, on the clock of its movement."""
+    """The sound of a take, aligned to its movement."""
 
     def __init__(self, path: Path, offset: float) -> None:
         self.path, self.offset = path, offset
         self.seconds = duration(path)
 
     def overlap(self, seconds: float, frames: int) -> tuple[int, int]:
-        """First frame that has sound, and one past the last, of frames that begin ``seconds`` in."""
+        """First and end (exclusive) of the frames with sound, of ``frames`` frames from ``seconds`` on."""
         begin = seconds + self.offset
-        # A hair of room: 2.0 s of sound hold 100 frames, whatever the rounding.
+        # Tolerance for rounding: 2.0 s of sound hold 100 frames.
         first = max(int(np.ceil(-begin * RATE - 1e-6)), 0)
         last = min(int(np.floor((self.seconds - begin) * RATE + 1e-6)), frames)
         return first, max(last, first)
 
-    def taught(self, example: Example, seconds: float, notes: list[str]) -> Example:
-        """The example with the sound's parameters and events; what it does not tell stays the teacher's."""
-        found = hear(self.path, max(seconds + self.offset, 0.0), len(example.params))
+    def apply_targets(self, example: Example, seconds: float, notes: list[str]) -> Example:
+        """Replace the example's targets by the sound's; parameters it does not provide stay the teacher's."""
+        found = targets_of(self.path, max(seconds + self.offset, 0.0), len(example.params))
         notes += [note for note in found.notes if note not in notes]
         params = np.where(np.isnan(found.params), example.params, found.params)
         return replace(example, params=params, onsets=found.onsets, phrases=found.phrases)
 
     def compare(self, movement: float) -> list[str]:
-        """What there is to say where sound and movement are not of one length.
+        """Warn if sound and movement differ in length.
 
         Args:
-            movement: how long it is, seconds.
+            movement: length of the movement, seconds.
         """
-        at = f", offset {self.offset:g} s" if self.offset else ""
+        offset = f", offset {self.offset:g} s" if self.offset else ""
         begin, end = max(-self.offset, 0.0), min(self.seconds - self.offset, movement)
-        lengths = f"sound of {self.seconds:.2f} s, movement of {movement:.2f} s{at}"
-        if begin > UNNOTICED or movement - end > UNNOTICED:
+        lengths = f"sound of {self.seconds:.2f} s, movement of {movement:.2f} s{offset}"
+        if begin > MAX_LENGTH_DIFFERENCE_S or movement - end > MAX_LENGTH_DIFFERENCE_S:
             return [f"{lengths}: only the {max(end - begin, 0.0):.2f} s in common are used"]
-        if self.seconds - self.offset - movement > UNNOTICED:
+        if self.seconds - self.offset - movement > MAX_LENGTH_DIFFERENCE_S:
             return [f"{lengths}: the sound goes on after the movement; is the offset right?"]
         return []
 
 
 PREPARE_VERSION: Final = 3
-"""Counts the changes of what is made of a file; results of another version are made anew."""
+"""Version of the preparation; results of another version are computed anew."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is the same for all takes."""
+    """Options that are the same for all takes."""
 
     min_frames: int = SHORTEST
-    """Frames at 50 Hz that a clip must have."""
+    """Minimum length of a clip, frames at 50 Hz."""
     rate: float | None = None
-    """Frames a second of all files, instead of what they say."""
+    """Frames per second of all files, overriding the files."""
     units: str | float | None = None
-    """Unit of length of all files, instead of what their size says."""
+    """Unit of length of all files, overriding the guess from the body's size."""
     up: str | None = None
-    """Axis that is up in all files, instead of what their motion says."""
+    """Up axis of all files, overriding the guess from the motion."""
     rest: int | None = None
-    """Frame of all files whose pose is the rest pose, instead of what is found."""
+    """Frame whose pose is the rest pose in all files, overriding the detection."""
     joints: Joints | None = None
-    """Which joint of all files is which, instead of what their names say."""
+    """Mapping of joint names in all files, overriding the built-in one."""
     skeleton: str | None = None
-    """ASF of all AMC files, instead of the one beside them."""
+    """ASF of all AMC files, overriding the one beside them."""
 
 
 @dataclass(frozen=True)
@@ -99,25 +99,25 @@ class Task:
     folder: Path
     work: Path
     paths: tuple[str, ...]
-    """Files it can be read from, relative to ``folder``, the best first."""
+    """Files it can be read from, relative to ``folder``, in order of preference."""
     options: Options
     sound: Sound | None = None
-    known: str = ""
-    """Key of what an earlier set made of it."""
+    previous_key: str = ""
+    """Key of the take in the existing set; empty if it is not there."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a take: a key, or an error."""
+    """Outcome of a take: a key, or an error."""
 
     paths: tuple[str, ...]
     key: str = ""
     state: Literal["made", "found", "kept", "refused"] = "refused"
-    """Made now, found in the work of an interrupted build, kept from the set that was there, or unusable."""
+    """Made now, found in the work folder of an interrupted build, kept from the existing set, or unusable."""
     record: dict[str, Any] = field(default_factory=dict)
     """Its entry among the sources of the set."""
     error: str = ""
-    """Why it was refused, or why not the first of its files was read."""
+    """Why it was refused, or why the first of its files was not used."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Part:
     """A clip of a take."""
 
     number: int | None
-    """Which stretch between tracking jumps, None where there was no jump; or which copy."""
+    """Index of the stretch between tracking jumps, None if there was no jump; or index of the copy."""
     seconds: float
     missing: tuple[str, ...]
     targets: Literal["teacher", "audio"]
@@ -135,12 +135,12 @@ class Part:
 
 
 def work_file(work: Path, key: str) -> Path:
-    """Where a finished take waits."""
+    """Path of the work file of a finished take."""
     return work / f"{key}.npz"
 
 
 def save_parts(path: Path, parts: list[Part], record: dict[str, Any]) -> None:
-    """Keep the clips of a take in a file that is whole or not there."""
+    """Write the clips of a take to a work file, atomically."""
     meta = {
         "record": record,
         "parts": [
@@ -166,7 +166,7 @@ def save_parts(path: Path, parts: list[Part], record: dict[str, Any]) -> None:
         quats=_joined([each.quats for each in examples]),
         root=_joined([part.root for part in parts]),
         events=_joined([times for each in examples for times in (each.onsets, each.phrases)]),
-        # Sets whose clips have no labels have no array of them.
+        # Without labels on every clip, the array is empty.
         bad=_joined(bad) if len(bad) == len(parts) else np.zeros(0, dtype=np.bool_),
     )
     write_atomic(path, buffer.getvalue())
@@ -177,17 +177,17 @@ def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def read_parts(path: Path) -> tuple[Iterator[Part], dict[str, Any]]:
-    """The clips of a take, whose examples have no names, and its entry among the sources.
+    """Read a work file: the clips of a take, whose examples have no names, and its source record.
 
     Raises:
-        FormatError: damaged.
+        FormatError: the file is damaged.
     """
     try:
         with open_file(path) as file, np.load(file) as saved:
             arrays = {name: saved[name] for name in saved.files}
         meta = json.loads(arrays["meta"].tobytes())
         return _parts(arrays, meta["parts"]), meta["record"]
-    except Exception as error:  # zip, zlib, JSON, KeyError: whatever damage does
+    except Exception as error:  # damage shows as zip, zlib, JSON, KeyError and others
         raise FormatError(f"{path}: is damaged: {error}") from None
 
 
@@ -206,12 +206,12 @@ def _parts(arrays: dict[str, NDArray[Any]], metas: list[dict[str, Any]]) -> Iter
 
 
 def prepare(task: Task) -> Result:
-    """Read a take and keep what it gives in the work folder.
+    """Read a take and store its clips in the work folder.
 
     Never raises for a bad file.
 
     Raises:
-        OSError: the result cannot be kept; a full disk is not the fault of a file.
+        OSError: the result cannot be stored; a full disk is not the fault of a take.
     """
     error = ""
     for path in task.paths:
@@ -221,7 +221,7 @@ def prepare(task: Task) -> Result:
             reason = str(failure)
         except OSError as failure:
             reason = f"{task.folder / path}: cannot be read: {failure.strerror or failure}"
-        except Exception as failure:  # one odd file among thousands must not end the build
+        except Exception as failure:  # one bad file among thousands must not end the build
             reason = f"{task.folder / path}: {type(failure).__name__}: {failure}"
         else:
             if parts:
@@ -232,21 +232,21 @@ def prepare(task: Task) -> Result:
 
 
 def _relative(line: str, folder: Path) -> str:
-    """The line without the folder in front of its paths: sets do not say where they were built."""
+    """Strip the folder from the paths in a line: a set does not store where it was built."""
     return " ".join(printable(line.replace(f"{folder}/", "")).split())
 
 
 def _prepare(task: Task, path: str) -> tuple[Result, list[Part]]:
-    """What became of a file, and the clips that have to be kept."""
+    """Prepare one file; returns its result, and the clips to store if they are new."""
     file = task.folder / path
     record: dict[str, Any] = {"path": path, "sha256": sha256_of(file)}
     skeleton: Path | None = None
     if PurePosixPath(path).suffix.lower() == ".amc":
-        given = task.options.skeleton
-        skeleton = find_asf(file) if given is None else Path(given)
-        inside = skeleton.is_relative_to(task.folder)
+        override = task.options.skeleton
+        skeleton = find_asf(file) if override is None else Path(override)
+        is_inside = skeleton.is_relative_to(task.folder)
         record["skeleton"] = {
-            "path": skeleton.relative_to(task.folder).as_posix() if inside else skeleton.name,
+            "path": skeleton.relative_to(task.folder).as_posix() if is_inside else skeleton.name,
             "sha256": sha256_of(skeleton),
         }
     if task.sound is not None:
@@ -258,7 +258,7 @@ def _prepare(task: Task, path: str) -> tuple[Result, list[Part]]:
     key = _key(task.options, record)
     record["key"] = key
     target = work_file(task.work, key)
-    if key == task.known:
+    if key == task.previous_key:
         return Result(task.paths, key, "kept", record), []
     if target.is_file():
         try:
@@ -266,7 +266,7 @@ def _prepare(task: Task, path: str) -> tuple[Result, list[Part]]:
         except FormatError:
             target.unlink()
         else:
-            # The same motion may lie there under another name.
+            # The work file may have been made from the same bytes under another name.
             return Result(task.paths, key, "found", {**saved, **record}), []
     parts, notes, warnings = _make(task, file, skeleton)
     record["warnings"] = [f"{printable(path)}: {_relative(line, task.folder)}" for line in warnings]
@@ -275,8 +275,8 @@ def _prepare(task: Task, path: str) -> tuple[Result, list[Part]]:
 
 
 def _key(options: Options, record: dict[str, Any]) -> str:
-    """Names what is made of a take: of the same bytes in the same way."""
-    what = [
+    """Key of a prepared take: a hash of its bytes and of everything that determines the result."""
+    content = [
         PREPARE_VERSION,
         FEATURES_VERSION,
         TEACHER_VERSION,
@@ -285,13 +285,13 @@ def _key(options: Options, record: dict[str, Any]) -> str:
         record.get("skeleton", {}).get("sha256"),
         [AUDIO_VERSION, record["sound"]["sha256"], record["sound"]["offset"]] if "sound" in record else None,
     ]
-    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def never_upright(hips: NDArray[np.floating]) -> bool:
-    """Whether hips with rotations (T, 4) point up, within 60 degrees, in less than a tenth of the frames.
+    """Whether hips with rotations (T, 4) are within 60 degrees of upright in less than a tenth of the frames.
 
-    Nobody stands, walks or turns cartwheels so.
+    Not even cartwheels look like this: the file's up axis is probably another.
     """
     up = 1.0 - 2.0 * (hips[:, 1].astype(np.float64) ** 2 + hips[:, 3].astype(np.float64) ** 2)
     return float((up > 0.5).mean()) < 0.1
@@ -313,38 +313,40 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
     if never_upright(clip.quats[:, 0]):
         notes.append("the body lies down throughout, or hangs: is up in this file another axis?")
     mask = np.asarray(clip.mask, dtype=np.bool_)
-    missing = tuple(joint for joint, there in zip(CANONICAL_JOINTS, mask, strict=True) if not there)
+    missing = tuple(joint for joint, present in zip(CANONICAL_JOINTS, mask, strict=True) if not present)
     runs = steady_runs(clip.quats, clip.root, rate)
-    kept = [(n, run) for n, run in enumerate(runs) if (run[1] - run[0]) * RATE / rate >= options.min_frames]
+    long_runs = [
+        (n, run) for n, run in enumerate(runs) if (run[1] - run[0]) * RATE / rate >= options.min_frames
+    ]
     cut = f"cut at {len(runs) - 1} tracking jump{'s' * (len(runs) > 2)}"
-    if not kept:
+    if not long_runs:
         longest = max((stop - start for start, stop in runs), default=0) / rate
-        told = f"{longest:.2f} s of motion" + (f", {cut}" if len(runs) > 1 else "")
-        raise FormatError(f"{file}: {told}, expected at least {options.min_frames / RATE:.2f} s")
+        length = f"{longest:.2f} s of motion" + (f", {cut}" if len(runs) > 1 else "")
+        raise FormatError(f"{file}: {length}, expected at least {options.min_frames / RATE:.2f} s")
     if len(runs) > 1:
-        lost = (len(clip) - sum(stop - start for _, (start, stop) in kept)) / rate
+        lost = (len(clip) - sum(stop - start for _, (start, stop) in long_runs)) / rate
         notes.append(f"{cut}; {lost:.2f} s left out")
-    heard = None if task.sound is None else TakeSound(task.folder / task.sound.path, task.sound.offset)
+    sound = None if task.sound is None else TakeSound(task.folder / task.sound.path, task.sound.offset)
     parts = []
-    for number, (start, stop) in kept:
+    for number, (start, stop) in long_runs:
         piece = at_rate(Piece(clip.name, "", clip.quats[start:stop], clip.root[start:stop], mask, rate))
         seconds = start / rate
-        if heard is not None:
-            first, last = heard.overlap(seconds, len(piece.quats))
+        if sound is not None:
+            first, last = sound.overlap(seconds, len(piece.quats))
             if last - first < options.min_frames:
                 continue
             piece = replace(piece, quats=piece.quats[first:last], root=piece.root[first:last])
             seconds += first / RATE
         example = plain(piece)
-        if heard is not None:
-            example = heard.taught(example, seconds, notes)
+        if sound is not None:
+            example = sound.apply_targets(example, seconds, notes)
         if not (np.isfinite(example.features).all() and np.isfinite(example.params).all()):
             raise FormatError(f"{file}: gives features or targets that are not finite")
         stretch = number if len(runs) > 1 else None
-        targets: Literal["teacher", "audio"] = "teacher" if heard is None else "audio"
+        targets: Literal["teacher", "audio"] = "teacher" if sound is None else "audio"
         parts.append(Part(stretch, round(seconds, 6), missing, targets, example, piece.root))
-    if heard is not None:
-        warnings = heard.compare(len(clip) / rate)
+    if sound is not None:
+        warnings = sound.compare(len(clip) / rate)
         if not parts:
             raise FormatError(f"{file}: {warnings[0]}; expected at least {options.min_frames / RATE:.2f} s")
         return parts, notes, warnings

@@ -1,4 +1,4 @@
-"""How builds of sets and copies are shown: a bar on a terminal, a line for every file that cannot be used."""
+"""Progress display of builds: a bar on a terminal, and a line for every file that cannot be used."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,12 +11,12 @@ from training.data.sets.builder import Step
 
 @contextmanager
 def shown(what: str, console: Console, *, bar: bool = True) -> Iterator[Callable[[Step], None]]:
-    """Yields what is to be called after every step.
+    """Show the progress of a build; yields the callback for every step.
 
     Args:
-        what: is built.
-        console: a quiet one shows nothing.
-        bar: whether there is a bar, beside the lines.
+        what: label of the bar.
+        console: where to print; a quiet one shows nothing.
+        bar: whether to show a bar, beside the lines.
     """
     text = TextColumn("{task.description}", markup=False)
     columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -24,13 +24,13 @@ def shown(what: str, console: Console, *, bar: bool = True) -> Iterator[Callable
         task = progress.add_task(what, total=None)
         steps = 0
 
-        def say(found: Step) -> None:
+        def on_step(step: Step) -> None:
             nonlocal steps
             steps += 1
-            if found.error:
-                console.print(found.error, markup=False, highlight=False, soft_wrap=True)
-            progress.update(task, completed=found.done, total=found.total)
+            if step.error:
+                console.print(step.error, markup=False, highlight=False, soft_wrap=True)
+            progress.update(task, completed=step.done, total=step.total)
 
-        yield say
-        if not steps:  # all was there
+        yield on_step
+        if not steps:  # nothing had to be built
             progress.remove_task(task)

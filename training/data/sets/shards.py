@@ -1,8 +1,8 @@
-"""A build in shards: on any number of machines at once, each of its own takes, and then put together.
+"""Sharded builds: machines prepare shares of the takes in parallel, and the shards are merged into a set.
 
-Every machine sees the same folder of takes. Shard ``i`` of ``n`` prepares every ``n``-th of them and writes
-down what the whole set is to be: all takes, whose they are, on which side each subject is. Put together,
-shards of one such plan give the bytes of a build on one machine; the takes are not needed any more.
+Every machine sees the same folder of takes. Shard ``i`` of ``n`` prepares every ``n``-th take and stores the
+plan of the whole set: all takes, their subjects, and the split of each subject. Merged, shards of one plan
+give the same bytes as a build on one machine; the takes are not needed for that.
 """
 
 import json
@@ -23,36 +23,36 @@ from training.data.sets.prepare import PREPARE_VERSION, Result
 from training.data.sets.writer import WORK
 from training.teacher.kinematic_targets import TEACHER_VERSION
 
-MADE: Final = [VERSION, FEATURES_VERSION, TEACHER_VERSION, PREPARE_VERSION]
+VERSIONS: Final = [VERSION, FEATURES_VERSION, TEACHER_VERSION, PREPARE_VERSION]
 
 
 @dataclass(frozen=True)
-class Whole:
-    """What a set is to be, before any take is read."""
+class BuildPlan:
+    """Plan of a set, made before any take is read."""
 
     made_by: dict[str, Any]
-    """The options that decide what is in it."""
+    """The options that determine its content."""
     sources: list[Source]
     sides: Mapping[str, Split]
     warnings: list[str]
 
     def plain(self) -> dict[str, Any]:
-        """As values for JSON."""
-        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return found
+        """The plan as JSON values."""
+        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return values
 
     @classmethod
-    def read(cls, plain: Mapping[str, Any]) -> "Whole":
-        """Of :meth:`plain`."""
+    def read(cls, plain: Mapping[str, Any]) -> "BuildPlan":
+        """Inverse of :meth:`plain`."""
         sources = [Source(**{**source, "paths": tuple(source["paths"])}) for source in plain["sources"]]
         return cls(plain["made_by"], sources, plain["sides"], plain["warnings"])
 
 
-def numbers(shard: str) -> tuple[int, int]:
-    """``2/3`` as (2, 3).
+def parse_shard(shard: str) -> tuple[int, int]:
+    """Parse ``2/3`` to (2, 3).
 
     Raises:
-        OptionError: no such share of a whole.
+        OptionError: not of the form i/n with i from 1 to n.
     """
     number, _, count = shard.partition("/")
     if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
@@ -60,13 +60,13 @@ def numbers(shard: str) -> tuple[int, int]:
     raise OptionError(f"option shard: expected i/n with i from 1 to n, given {shard!r}")
 
 
-def write_shard(out: Path, shard: tuple[int, int], whole: Whole, results: Mapping[str, Result]) -> str:
-    """Say that a shard is finished, whose takes wait in its work folder; returns the digest of that."""
+def write_shard(out: Path, shard: tuple[int, int], plan: BuildPlan, results: Mapping[str, Result]) -> str:
+    """Write the index of a finished shard, whose takes are in its work folder; returns its digest."""
     index: dict[str, Any] = {
         "format": "pyanticip-shard",
-        "made": MADE,
+        "made": VERSIONS,
         "shard": list(shard),
-        "whole": whole.plain(),
+        "whole": plan.plain(),
         "results": [asdict(result) for result in results.values()],
     }
     index["digest"] = digest_of(index)
@@ -74,27 +74,27 @@ def write_shard(out: Path, shard: tuple[int, int], whole: Whole, results: Mappin
     return str(index["digest"])
 
 
-def check_place(out: Path, shard: tuple[int, int]) -> None:
-    """Refuse a folder that holds another finished shard; one that is damaged is none.
+def check_shard_folder(out: Path, shard: tuple[int, int]) -> None:
+    """Refuse a folder that holds another finished shard; a damaged one may be overwritten.
 
     Raises:
-        OptionError: it does.
+        OptionError: it holds another shard.
     """
     try:
-        there = tuple(_read(out)["shard"])
+        present = tuple(_read(out)["shard"])
     except FormatError:
         return
-    if there != shard:
-        (i, n), (number, count) = there, shard
+    if present != shard:
+        (i, n), (number, count) = present, shard
         raise OptionError(f"{out}: holds shard {i}/{n}; expected another folder for shard {number}/{count}")
 
 
-def read_shards(folders: Sequence[Path]) -> tuple[Whole, dict[str, Result], dict[str, Path]]:
-    """What shards were to become, what became of every take, and in which work folder each waits.
+def read_shards(folders: Sequence[Path]) -> tuple[BuildPlan, dict[str, Result], dict[str, Path]]:
+    """Read all shards of a build: the plan, the result of every take, and the work folder it is in.
 
     Raises:
         FormatError: a folder holds no finished shard, or a damaged one.
-        OptionError: one is missing or there twice, or they are of different builds.
+        OptionError: a shard is missing or given twice, or the shards are from different builds.
     """
     if not folders:
         raise OptionError("expected the folders of all shards, given none")
@@ -116,7 +116,7 @@ def read_shards(folders: Sequence[Path]) -> tuple[Whole, dict[str, Result], dict
             first_path = result["paths"][0]
             results[first_path] = Result(**{**result, "paths": tuple(result["paths"])})
             works[first_path] = folder / WORK
-    return Whole.read(first["whole"]), results, works
+    return BuildPlan.read(first["whole"]), results, works
 
 
 def _read(folder: Path) -> dict[str, Any]:
@@ -126,13 +126,13 @@ def _read(folder: Path) -> dict[str, Any]:
     index = read_json(path)
     if not isinstance(index, dict) or index.get("digest") != digest_of(index):
         raise FormatError(f"{path}: was changed by hand or damaged; build the shard again")
-    if index["made"] != MADE:
+    if index["made"] != VERSIONS:
         raise FormatError(f"{path}: was made by another version of pyanticip; build the shard again")
     return index
 
 
 def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """What keeps two shards apart, in words."""
+    """Describe how the builds of two shards differ."""
     if one["shard"][1] != other["shard"][1]:
         return f"{other['shard'][1]} shards, not {one['shard'][1]}"
     mine, theirs = one["whole"]["made_by"], other["whole"]["made_by"]

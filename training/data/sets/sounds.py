@@ -1,4 +1,4 @@
-"""Which sound belongs to which take, and where in it the movement begins."""
+"""Assigns sounds to takes, with the offset between sound and movement."""
 
 import csv
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from pyanticip.errors import FormatError
 from pyanticip.untrusted import read_text, read_toml
-from training.data.sets.discover import Found, printable
-from training.data.sets.splits import composed
+from training.data.sets.discover import Discovery, printable
+from training.data.sets.splits import nfc
 
 NO_SOUND: Final = "none"
 _KEYS: Final = ("file", "sound", "offset")
@@ -21,73 +21,76 @@ class Sound:
     """The sound of a take."""
 
     path: str
-    """Relative to the folder of the takes, / between the parts."""
+    """Relative to the folder of the takes, with / as separator."""
     offset: float = 0.0
-    """Seconds into the sound at which the movement begins; below 0 the movement begins first."""
+    """Time in the sound at which the movement begins, seconds; negative if the movement begins first."""
 
 
-def pair(folder: Path, found: Found, manifest: Path | None = None) -> dict[str, Sound]:
-    """The sound of each take that has one, by the path of the take's first file.
+def pair(folder: Path, found: Discovery, manifest: Path | None = None) -> dict[str, Sound]:
+    """Return the sound of each take that has one, by the path of the take's first file.
 
-    A WAV or FLAC of the same name beside one of a take's files belongs to it. A manifest overrules that:
-    its ``sound`` may be elsewhere in the folder, or ``none``; left empty it is the one beside the take.
+    A WAV or FLAC of the same name beside one of a take's files belongs to it. A manifest overrides that:
+    its ``sound`` may be anywhere in the folder, or ``none``; if empty, it is the one beside the take.
 
     TOML: ``[[take]]`` tables with ``file``, ``sound``, ``offset``. CSV: these three columns under a heading.
     Paths are relative to the folder of the takes.
 
     Raises:
-        FormatError: a manifest that cannot be read, or that names files that are not there.
+        FormatError: the manifest cannot be read, or names files that do not exist.
     """
     sounds: dict[str, Sound] = {}
     owner: dict[str, str] = {}
     for source in found.sources:
         for path in source.paths:
-            owner[composed(path)] = source.paths[0]
+            owner[nfc(path)] = source.paths[0]
             beside = found.sounds.get(PurePosixPath(path).with_suffix("").as_posix())
             if beside is not None:
                 sounds.setdefault(source.paths[0], Sound(beside))
-    told: dict[str, str] = {}
-    lying = [*found.sounds.values(), *chain.from_iterable(found.left_out.values())]
-    heard = {composed(path): path for path in lying}
+    rows: dict[str, str] = {}
+    all_sounds = [*found.sounds.values(), *chain.from_iterable(found.left_out.values())]
+    by_nfc = {nfc(path): path for path in all_sounds}
     for where, row in [] if manifest is None else _read(manifest):
-        take = owner.get(composed(_posix(row["file"])))
+        take = owner.get(nfc(_posix(row["file"])))
         if take is None:
             raise FormatError(f"{where}: file {row['file']!r} is no take in {folder}")
-        if take in told:
-            raise FormatError(f"{where}: {row['file']!r} is a take of which {told[take]} speaks as well")
-        told[take] = where.removeprefix(f"{manifest}: ")
-        given = row.get("sound", "")
-        if given == NO_SOUND:
+        if take in rows:
+            raise FormatError(f"{where}: {row['file']!r} is a take that {rows[take]} names as well")
+        rows[take] = where.removeprefix(f"{manifest}: ")
+        sound = row.get("sound", "")
+        if sound == NO_SOUND:
             sounds.pop(take, None)
             continue
-        if not given and take not in sounds:
+        if not sound and take not in sounds:
             raise FormatError(f"{where}: no sound is given, and there is none beside {row['file']!r}")
-        path = _posix(given) if given else sounds[take].path
-        path = heard.get(composed(path), path)
+        path = _posix(sound) if sound else sounds[take].path
+        path = by_nfc.get(nfc(path), path)
         if not (folder / path).is_file():
             raise FormatError(f"{where}: there is no sound {path!r} in {folder}")
         sounds[take] = Sound(path, row.get("offset", 0.0))
-    found.warnings += _left_out(found, sounds, told)
+    found.warnings += _left_out(found, sounds, rows)
     return sounds
 
 
-def _left_out(found: Found, sounds: Mapping[str, Sound], told: Mapping[str, str]) -> list[str]:
-    """Sounds that lie beside takes and teach nothing: a line for each kind of reason."""
-    unread: list[str] = []
-    second: list[str] = []
+def _left_out(found: Discovery, sounds: Mapping[str, Sound], rows: Mapping[str, str]) -> list[str]:
+    """Warnings about sounds beside takes that are not used, a line for each reason."""
+    other_format: list[str] = []
+    unused: list[str] = []
     for source in found.sources:
         take = source.paths[0]
         stems = dict.fromkeys(PurePosixPath(path).with_suffix("").as_posix() for path in source.paths)
         beside = [path for stem in stems for path in found.left_out.get(stem, ())]
-        if take in told or not beside:
+        if take in rows or not beside:
             continue
-        (second if take in sounds else unread).append(beside[0])
+        (unused if take in sounds else other_format).append(beside[0])
     lines = []
     for paths, why in (
-        (unread, "lies beside a take but is neither WAV nor FLAC: the teacher teaches that take"),
-        (second, "another sound beside the same take is used"),
+        (
+            other_format,
+            "lies beside a take but is neither WAV nor FLAC: the teacher provides the targets",
+        ),
+        (unused, "another sound beside the same take is used"),
     ):
-        more = f"; the like of {len(paths) - 1} more" if len(paths) > 1 else ""
+        more = f"; and {len(paths) - 1} more like it" if len(paths) > 1 else ""
         lines += [f"{printable(paths[0])}: {why}{more}"] if paths else []
     return lines
 
@@ -97,15 +100,15 @@ def _posix(path: str) -> str:
 
 
 def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Where each row stands, and the row."""
+    """The rows of a manifest, each with its place in the file for error messages."""
     rows: list[tuple[str, dict[str, Any]]] = []
     if path.suffix.lower() == ".csv":
         table = csv.DictReader(read_text(path).splitlines())
         try:
-            given = [(table.line_num, raw) for raw in table]
+            raw_rows = [(table.line_num, raw) for raw in table]
         except csv.Error as error:
             raise FormatError(f"{path}: line {table.line_num}: {error}") from None
-        for number, raw in given:
+        for number, raw in raw_rows:
             where = f"{path}: line {number}"
             if None in raw:
                 raise FormatError(f"{where}: more cells than columns (a decimal comma?)")

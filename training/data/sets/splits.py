@@ -1,4 +1,4 @@
-"""Who is trained on, who chooses and who is held out: always whole subjects."""
+"""Splits into training, validation and test, always by whole subjects."""
 
 import csv
 import hashlib
@@ -15,10 +15,10 @@ from training.data.examples import Split
 from training.data.sets.format import SPLITS
 
 CMU_NAME: Final = re.compile(r"(\d{2,3})_(\d{2,3})(?:_poses|_stageii)?")
-"""Stem of a CMU take, SUBJECT_TRIAL, also as AMASS calls it."""
+"""File stem of a CMU take, SUBJECT_TRIAL, with the suffixes of AMASS."""
 
 SHARE: Final = 0.15
-"""Share of the subjects that go to validation, and to test, where nobody says who."""
+"""Default share of the subjects for validation, and for test."""
 
 EVERYBODY_ELSE: Final = "*"
 
@@ -27,17 +27,17 @@ PEOPLE: Final = Path(__file__).parents[1] / "people.csv"
 
 
 def subject_of(path: str, folder_name: str, rule: str = "auto") -> str:
-    """Who performs in a file.
+    """The subject of a file.
 
     Args:
-        path: relative to the folder of the takes, / between its parts.
-        folder_name: what that folder is called; the subject of a file that lies in it directly.
-        rule: ``auto`` (the first part of a CMU name, else the folder), ``folder`` (the whole path of it),
-            ``top`` (the first folder of the path), ``file`` (each file is somebody else), or a regular
-            expression that is searched in the path; its first group, or the whole match, is the subject.
+        path: relative to the folder of the takes, with / as separator.
+        folder_name: name of that folder; the subject of a file directly in it.
+        rule: ``auto`` (the first part of a CMU name, else the folder), ``folder`` (the folder's whole path),
+            ``top`` (the first folder of the path), ``file`` (each file is a subject), or a regular expression
+            that is searched in the path; its first group, or the whole match, is the subject.
 
     Raises:
-        OptionError: the expression is none, or is not found in the path.
+        OptionError: the expression is invalid, or is not found in the path.
     """
     file = PurePosixPath(path)
     if rule == "auto":
@@ -62,23 +62,23 @@ def subject_of(path: str, folder_name: str, rule: str = "auto") -> str:
     return str(subject)
 
 
-def composed(text: str) -> str:
-    """The same text with accents on their letters: names of files from macOS may have them apart."""
+def nfc(text: str) -> str:
+    """Text in Unicode form NFC: macOS stores accents in file names as separate code points (NFD)."""
     return unicodedata.normalize("NFC", text)
 
 
-def _where(subject: str) -> bytes:
+def _hash(subject: str) -> bytes:
     return hashlib.sha256(f"subject {subject}".encode()).digest()
 
 
 def hashed_split(subjects: Iterable[str]) -> dict[str, Split]:
-    """A side for each subject by the hash of its name: the same everywhere, whatever else is in the set.
+    """Assign a split to each subject by the hash of its name, so that it is the same in every set.
 
-    15 % are for validation and 15 % for test. Of two subjects or more one is for validation in any case, of
-    three or more one for test; then a few more takes may move a subject to another side.
+    15 % go to validation and 15 % to test. With two or more subjects at least one is for validation, with
+    three or more at least one for test; in such small sets a new subject may change the split of another.
     """
-    order = sorted(set(subjects), key=_where)
-    share = [int.from_bytes(_where(subject)[:8]) / 2**64 for subject in order]
+    order = sorted(set(subjects), key=_hash)
+    share = [int.from_bytes(_hash(subject)[:8]) / 2**64 for subject in order]
     validation = sum(value < SHARE for value in share)
     test = sum(SHARE <= value < 2 * SHARE for value in share)
     if len(order) >= 2:
@@ -99,40 +99,42 @@ def hashed_split(subjects: Iterable[str]) -> dict[str, Split]:
 
 @cache
 def known_people() -> Mapping[str, Split]:
-    """The sides of those whom the packaged model is trained, chosen or tested on, by a table.
+    """Splits of the people that the packaged model is trained, validated or tested on, from ``PEOPLE``.
 
-    Subjects of CMU whom it does not name are trained on.
+    Subjects of CMU that are not in the table are for training.
     """
     return read_split_file(PEOPLE)
 
 
 def default_split(subjects: Mapping[str, bool]) -> dict[str, Split]:
-    """A side for each subject where nobody says who.
+    """Assign a split to each subject when there is no split file.
 
     Args:
-        subjects: of each, whether its takes have CMU names. These and the people of
-            :func:`known_people` are on their sides of docs/held_out.md as soon as one is there to train on
-            and one to validate on; everybody else follows :func:`hashed_split`.
+        subjects: whether all takes of a subject have CMU names, by subject. These subjects and those of
+            :func:`known_people` follow docs/held_out.md if that leaves one to train and one to validate
+            on; all others follow :func:`hashed_split`.
     """
-    # A folder called 07 is not CMU's.
+    # A folder named 07 is not necessarily CMU's subject 07.
     table = known_people()
-    known = {who: table[who] for who, cmu in subjects.items() if who in table and (cmu or not who.isdigit())}
-    sides: dict[str, Split] = {who: "train" for who, cmu in subjects.items() if cmu}
+    known = {
+        name: table[name] for name, cmu in subjects.items() if name in table and (cmu or not name.isdigit())
+    }
+    sides: dict[str, Split] = {name: "train" for name, cmu in subjects.items() if cmu}
     sides |= known
     if not {"train", "validation"} <= {*sides.values()}:
-        # Whom the shipped model is chosen or tested on is never trained on.
-        sides = {who: side for who, side in known.items() if side != "train"}
-    return sides | hashed_split(who for who in subjects if who not in sides)
+        # Validation and test subjects of the packaged model are never used for training.
+        sides = {name: side for name, side in known.items() if side != "train"}
+    return sides | hashed_split(name for name in subjects if name not in sides)
 
 
 def read_split_file(path: Path) -> dict[str, Split]:
-    """Sides of subjects from a file; ``*`` stands for everybody else.
+    """Read the splits of subjects from a file; ``*`` stands for all others.
 
-    TOML: ``train = ["anna", "*"]``, ``validation = ["ben"]``, ``test = [...]``, or ``anna = "train"``; both
-    may stand in a table ``[split]``. CSV: a line ``subject,split`` each, with or without that heading.
+    TOML: ``train = ["anna", "*"]``, ``validation = ["ben"]``, ``test = [...]``, or ``anna = "train"``, either
+    optionally in a table ``[split]``. CSV: lines ``subject,split``, with or without that heading.
 
     Raises:
-        FormatError: not such a file: file, line or key, and what was expected.
+        FormatError: the file is missing or invalid; the message has the line or key and what was expected.
     """
     if not path.exists():
         raise FormatError(f"{path}: no such file; expected subjects and their sides (TOML or CSV)")
@@ -143,7 +145,7 @@ def read_split_file(path: Path) -> dict[str, Split]:
 
 
 def _side(path: Path, where: str, subject: str, side: object, sides: dict[str, Split]) -> None:
-    subject = composed(subject)
+    subject = nfc(subject)
     known = next((split for split in SPLITS if split == side), None)
     if known is None:
         raise FormatError(f"{path}: {where}: expected {', '.join(SPLITS)}, given {side!r}")
@@ -183,25 +185,25 @@ def _from_csv(path: Path) -> dict[str, Split]:
 
 
 def sides_of(subjects: Mapping[str, bool], split_file: Path | None = None) -> dict[str, Split]:
-    """The side of every subject, by a file or by default.
+    """The split of every subject, from a file or by default.
 
     Raises:
-        FormatError: a bad file, or one that leaves a subject out.
+        FormatError: the file is invalid, or leaves a subject out.
     """
     if split_file is None:
         return default_split(subjects)
-    given = read_split_file(split_file)
-    left = sorted(subject for subject in subjects if subject not in given)
-    if left and EVERYBODY_ELSE not in given:
-        more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+    sides = read_split_file(split_file)
+    omitted = sorted(subject for subject in subjects if subject not in sides)
+    if omitted and EVERYBODY_ELSE not in sides:
+        more = f" and {len(omitted) - 5} more" if len(omitted) > 5 else ""
         raise FormatError(
-            f"{split_file}: says nothing of {', '.join(left[:5])}{more}; expected every subject, or '*'"
+            f"{split_file}: says nothing of {', '.join(omitted[:5])}{more}; expected every subject, or '*'"
         )
-    return {subject: given.get(subject, given.get(EVERYBODY_ELSE, "train")) for subject in subjects}
+    return {subject: sides.get(subject, sides.get(EVERYBODY_ELSE, "train")) for subject in subjects}
 
 
-def strangers(subjects: Mapping[str, bool], split_file: Path | None) -> list[str]:
-    """A warning about subjects of a file of whom there is no take: names that may be misspelt."""
+def absent_subjects(subjects: Mapping[str, bool], split_file: Path | None) -> list[str]:
+    """Warn about subjects in the split file without any take: their names may be misspelt."""
     if split_file is None:
         return []
     absent = sorted(set(read_split_file(split_file)) - {*subjects, EVERYBODY_ELSE})
@@ -217,7 +219,7 @@ def strangers(subjects: Mapping[str, bool], split_file: Path | None) -> list[str
 
 
 def split_warnings(sides: Mapping[str, Split]) -> list[str]:
-    """What training or judging will lack."""
+    """Warn about splits that training or evaluation will lack."""
     if len(sides) == 1:
         return [
             f"one subject only ({next(iter(sides))}, {next(iter(sides.values()))}): nobody is held out, "
@@ -229,11 +231,11 @@ def split_warnings(sides: Mapping[str, Split]) -> list[str]:
         "test": "no last test",
     }
     lines = [f"no {side} subject: {what}" for side, what in needs.items() if side not in sides.values()]
-    alike: dict[str, list[str]] = {}
+    by_case: dict[str, list[str]] = {}
     for name in sorted(sides):
-        alike.setdefault(name.casefold(), []).append(name)
-    for names in alike.values():
+        by_case.setdefault(name.casefold(), []).append(name)
+    for names in by_case.values():
         if len({sides[name] for name in names}) > 1:
-            who = ", ".join(f"{name} ({sides[name]})" for name in names)
-            lines.append(f"subjects that differ in case alone are on different sides: {who}; one person?")
+            which = ", ".join(f"{name} ({sides[name]})" for name in names)
+            lines.append(f"subjects that differ in case alone are on different sides: {which}; one person?")
     return lines

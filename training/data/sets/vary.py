@@ -1,4 +1,4 @@
-"""A set of varied copies of the training clips of another, as a recipe says; one clip at a time in memory."""
+"""Makes a set of augmented and corrupted copies of a set's training clips, as a recipe describes."""
 
 import hashlib
 import json
@@ -30,12 +30,12 @@ from training.data.sets.writer import Lock, SetWriter, prepare_folder
 from training.teacher.kinematics import MIRROR
 
 VARY_VERSION: Final = 3
-"""Counts the changes of what the same recipe makes."""
+"""Version of the result of a recipe."""
 
 PAN: Final = PARAMETERS.index("pan")
 
-FINER: Final = 3
-"""Times the rate of a set at which movements are changed."""
+UPSAMPLING: Final = 3
+"""Factor over the rate of a set at which movements are warped."""
 
 
 class Recipe(Table):
@@ -43,33 +43,32 @@ class Recipe(Table):
 
     movement: Literal["varied", "simple", "none"] = "varied"
     """``varied``: everything that :func:`training.data.examples.vary` does; ``simple``: the three below;
-    ``none``: the movement stays."""
+    ``none``: the movement is not changed."""
     warp: Share = 1.0
-    """Share that is warped in time (simple)."""
+    """Share of copies warped in time (simple)."""
     mirror: Share = 0.5
-    """Share with left and right exchanged (simple)."""
+    """Share of copies with left and right exchanged (simple)."""
     yaw: Share = 1.0
-    """Share that is turned about the vertical (simple)."""
+    """Share of copies turned about the vertical (simple)."""
     slowly: Share = 0.0
-    """Share that is done at 0.4 to 0.8 of its speed (varied)."""
+    """Share of copies slowed to 0.4 to 0.8 of their speed (varied)."""
     corruption: Corruption = Corruption()
-    # Without any, copies lie in the cache where they did before there were glitches.
+    # Not in the repr if None, so that cache paths of recipes without glitches do not change.
     glitches: Glitches | None = Field(default=None, repr=False)
-    """Bad stretches, and a set that says which frames they are."""
+    """Glitches; the set then has labels of the bad frames."""
 
     def record(self) -> dict[str, Any]:
-        """As plain values; numbers as they were given, which pydantic's own JSON has as floats."""
-        told = self.model_dump(exclude={"glitches"} if self.glitches is None else None)
-        found: dict[str, Any] = json.loads(json.dumps(told))
-        return found
+        """The recipe as JSON values; integers stay integers, unlike in pydantic's own JSON."""
+        dumped = self.model_dump(exclude={"glitches"} if self.glitches is None else None)
+        values: dict[str, Any] = json.loads(json.dumps(dumped))
+        return values
 
 
 def read_recipe(path: Path) -> Recipe:
-    """A recipe from TOML: the fields of :class:`Recipe`, a table ``[corruption]``, and ``[glitches]`` for bad
-    stretches.
+    """Read a recipe from TOML: the fields of :class:`Recipe`, and tables ``[corruption]`` and ``[glitches]``.
 
     Raises:
-        FormatError: no such file, not TOML, a key that does not exist, or a value that makes no sense.
+        FormatError: the file is missing or not TOML, or a key or value is invalid.
     """
     tree = read_toml(path)
     try:
@@ -79,7 +78,7 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def finer(piece: Piece) -> Piece:
-    """The piece at 150 Hz by cubic splines, so that a change of speed does not cut corners at 50 Hz.
+    """Upsample the piece to 150 Hz by cubic splines, so that warping its time loses no high frequencies.
 
     Slerp between frames at 50 Hz loses up to 1 - cos(pi f / 50) of a frequency f: 2 % at 3 Hz, 19 % at 10 Hz.
     """
@@ -91,11 +90,13 @@ def finer(piece: Piece) -> Piece:
         np.concatenate([np.ones((1, quats.shape[1])), np.where(dots < 0.0, -1.0, 1.0)]), axis=0
     )
     frames = np.arange(len(quats))
-    where = np.arange(FINER * (len(quats) - 1) + 1) / FINER
-    turns = CubicSpline(frames, quats * signs[..., None])(where)
+    times = np.arange(UPSAMPLING * (len(quats) - 1) + 1) / UPSAMPLING
+    turns = CubicSpline(frames, quats * signs[..., None])(times)
     turns /= np.linalg.norm(turns, axis=-1, keepdims=True)
-    places = CubicSpline(frames, piece.root.astype(np.float64))(where)
-    return replace(piece, quats=turns.astype(np.float32), root=places.astype(np.float32), rate=FINER * RATE)
+    places = CubicSpline(frames, piece.root.astype(np.float64))(times)
+    return replace(
+        piece, quats=turns.astype(np.float32), root=places.astype(np.float32), rate=UPSAMPLING * RATE
+    )
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,9 @@ class _Task:
 
 @lru_cache(maxsize=1)
 def _opened(folder: Path, digest: str, without: tuple[str, ...]) -> tuple[MotionSet, list[int]]:
-    """The set in a worker, once; the digest is there so that a set built anew is opened anew."""
-    found = MotionSet.open(folder)
-    return found, found.training(without)
+    """Open the set once per worker; the digest is a key, so that a rebuilt set is opened anew."""
+    motion_set = MotionSet.open(folder)
+    return motion_set, motion_set.training(without)
 
 
 def _make(task: _Task) -> Result:
@@ -133,32 +134,36 @@ def _make(task: _Task) -> Result:
 
 
 def _copy(task: _Task, copy: int) -> Part | None:
-    """One variation, or None where it became too short to teach anything."""
+    """Make one copy of a clip; None if it is too short to train on."""
     base, training = _opened(task.folder, task.digest, task.without)
     clip = base.clips[task.number]
     rng = np.random.default_rng((task.seed, task.number, copy))
     partner = training[int(rng.integers(len(training)))]
     if clip.targets == "audio":
-        piece, example = _in_time(base, task.number, task.recipe, rng)
+        piece, example = _vary_with_sound(base, task.number, task.recipe, rng)
     else:
-        piece = _moved(base, task.number, partner, task.recipe, rng)
+        piece = _vary_movement(base, task.number, partner, task.recipe, rng)
         example = plain(piece)
     if len(piece.quats) < SHORTEST:
         return None
-    seen = corrupt(piece.quats, piece.root, piece.mask, rng, task.recipe.corruption)
+    corrupted = corrupt(piece.quats, piece.root, piece.mask, rng, task.recipe.corruption)
     features, bad = example.features, None
     if task.recipe.glitches is not None:
-        found = glitch(seen.quats, seen.root, seen.mask, rng, task.recipe.glitches)
-        seen, bad = replace(seen, quats=found.quats, root=found.root), found.bad
-    if seen.troubles or clip.targets == "audio" or (bad is not None and bad.any()):
-        features = motion_features(seen.quats, seen.root, seen.mask)
-    missing = tuple(joint for joint, there in zip(CANONICAL_JOINTS, seen.mask, strict=True) if not there)
-    example = replace(example, quats=seen.quats, features=features, bad=bad)
-    return Part(copy, clip.seconds, missing, clip.targets, example, seen.root)
+        glitched = glitch(corrupted.quats, corrupted.root, corrupted.mask, rng, task.recipe.glitches)
+        corrupted, bad = replace(corrupted, quats=glitched.quats, root=glitched.root), glitched.bad
+    if corrupted.troubles or clip.targets == "audio" or (bad is not None and bad.any()):
+        features = motion_features(corrupted.quats, corrupted.root, corrupted.mask)
+    missing = tuple(
+        joint for joint, present in zip(CANONICAL_JOINTS, corrupted.mask, strict=True) if not present
+    )
+    example = replace(example, quats=corrupted.quats, features=features, bad=bad)
+    return Part(copy, clip.seconds, missing, clip.targets, example, corrupted.root)
 
 
-def _moved(base: MotionSet, number: int, partner: int, recipe: Recipe, rng: np.random.Generator) -> Piece:
-    """Another movement, of which the teacher is asked."""
+def _vary_movement(
+    base: MotionSet, number: int, partner: int, recipe: Recipe, rng: np.random.Generator
+) -> Piece:
+    """Make a new movement, whose targets come from the teacher."""
     piece = base.piece(number)
     if recipe.movement == "none":
         return piece
@@ -177,10 +182,12 @@ def _moved(base: MotionSet, number: int, partner: int, recipe: Recipe, rng: np.r
     return replace(piece, quats=quats.astype(np.float32), root=root.astype(np.float32), mask=mask)
 
 
-def _in_time(base: MotionSet, number: int, recipe: Recipe, rng: np.random.Generator) -> tuple[Piece, Example]:
-    """What may be done where the targets come from a sound: its time and its strength stay.
+def _vary_with_sound(
+    base: MotionSet, number: int, recipe: Recipe, rng: np.random.Generator
+) -> tuple[Piece, Example]:
+    """Vary a clip whose targets come from a sound: only mirrored and turned, so that time and strength stay.
 
-    A mirrored movement has its sound on the other side.
+    The pan of a mirrored movement is mirrored, too.
     """
     piece, example = base.piece(number), base.example(number)
     if recipe.movement == "none":
@@ -210,60 +217,62 @@ def augment(
     workers: int = 1,
     on_progress: Callable[[Step], None] | None = None,
 ) -> MotionSet:
-    """Make a set of variations of the training clips of a set; resumable, the same for any ``workers``.
+    """Make a set of copies of the training clips of a set; resumable, the same for any ``workers``.
 
-    The teacher is asked about each new movement. Corruption comes after that: it changes what the model
-    sees (rotations, and features with the scalars, computed anew by the live code), not what is taught. Clips
-    whose targets come from a sound are only mirrored, turned and corrupted.
+    The teacher computes the targets of each new movement. Corruption comes after that and changes only the
+    model's input (rotations, and features with the scalars, computed by the live code). Clips whose targets
+    come from a sound are only mirrored, turned and corrupted.
 
     Args:
         base: the set.
-        out: folder of the new one; a set that is there and was made in this very way is opened.
-        copies: variations of each clip.
-        seed: of every random choice.
-        recipe: what is done; everything by default.
-        without: training subjects of whom nothing is used.
-        workers: processes.
+        out: folder of the new set; if it holds a set made in exactly this way, that is opened.
+        copies: copies of each clip.
+        seed: seed of all random choices.
+        recipe: augmentations; all by default.
+        without: training subjects that are left out.
+        workers: number of processes.
         on_progress: called after each clip.
 
     Raises:
-        FormatError: no set, or no training clip in it.
-        OptionError: options that make no sense, or a folder that holds something else.
+        FormatError: ``base`` is not a set, or has no training clip.
+        OptionError: an option is invalid, or ``out`` holds something else.
     """
     source = base if isinstance(base, MotionSet) else MotionSet.open(base)
     if copies < 1:
         raise OptionError(f"copies must be at least 1, given {copies}")
-    target, how = Path(out), recipe or Recipe()
+    target, used_recipe = Path(out), recipe or Recipe()
     if target.resolve() == source.folder.resolve():
         raise OptionError(f"{target}: is the set itself; expected another folder for its variations")
     numbers = source.training(without)
     if not numbers:
-        raise FormatError(source.nobody("train"))
+        raise FormatError(source.empty_message("train"))
     made_by = {
         "command": "augment",
         "version": VARY_VERSION,
         "of": source.digest,
         "copies": copies,
         "seed": seed,
-        "recipe": how.record(),
+        "recipe": used_recipe.record(),
         **({"without": sorted(without)} if without else {}),
     }
     if is_set(target):
         with suppress(FormatError):
-            there = MotionSet.open(target)
-            if there.index["made_by"] == made_by:
-                return there
+            existing = MotionSet.open(target)
+            if existing.index["made_by"] == made_by:
+                return existing
     work = prepare_folder(target)
     with Lock(work):
         keys = {number: _key(made_by, number) for number in numbers}
         tasks = (
-            _Task(source.folder, work, n, copies, seed, how, key, source.digest, tuple(sorted(without)))
+            _Task(
+                source.folder, work, n, copies, seed, used_recipe, key, source.digest, tuple(sorted(without))
+            )
             for n, key in keys.items()
         )
         for done, result in enumerate(spread(_make, tasks, workers), start=1):
             if on_progress is not None:
                 on_progress(Step(done, len(numbers), source.clips[int(result.paths[0])].name))
-        with SetWriter(target, labels=how.glitches is not None) as writer:
+        with SetWriter(target, labels=used_recipe.glitches is not None) as writer:
             for number, key in keys.items():
                 _append(writer, source.clips[number], read_parts(work_file(work, key))[0])
             if not writer.clips:
@@ -271,16 +280,18 @@ def augment(
                     f"{source.folder.name}: every variation is shorter than {SHORTEST / RATE} s; record"
                     " longer takes, or train without copies"
                 )
-            again = source.index["made_by"].get("command") == "augment"
-            warnings = [f"made of {source.folder.name}, which holds variations already"] if again else []
+            base_is_augmented = source.index["made_by"].get("command") == "augment"
+            warnings = (
+                [f"made of {source.folder.name}, which holds variations already"] if base_is_augmented else []
+            )
             writer.finish(made_by=made_by, sources=source.index["sources"], refused=[], warnings=warnings)
     shutil.rmtree(work)
     return MotionSet.open(target)
 
 
 def _key(made_by: dict[str, Any], number: int) -> str:
-    what = json.dumps([PREPARE_VERSION, made_by, number], sort_keys=True)
-    return hashlib.sha256(what.encode()).hexdigest()[:32]
+    content = json.dumps([PREPARE_VERSION, made_by, number], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
 def _append(writer: SetWriter, clip: ClipEntry, parts: Iterator[Part]) -> None:

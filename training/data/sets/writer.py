@@ -1,4 +1,4 @@
-"""Writes a set: arrays first, the index last, so that what opens is whole."""
+"""Writes a set: arrays first, the index last, so that a set that opens is complete."""
 
 import hashlib
 import json
@@ -21,9 +21,9 @@ from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.examples import Example
 from training.data.manifest import INDEX
 from training.data.sets.format import (
+    ALL_ARRAYS,
     ARRAYS,
     FORMAT,
-    KINDS,
     LABELS,
     VERSION,
     ClipEntry,
@@ -33,22 +33,22 @@ from training.data.sets.format import (
 from training.teacher.kinematic_targets import TEACHER_VERSION
 
 WORK: Final = ".work"
-"""Folder inside the set for finished pieces and unfinished arrays; gone once the set is complete."""
+"""Work folder inside the set for finished takes and unfinished arrays; removed when the set is complete."""
 
 
 def prepare_folder(out: Path) -> Path:
-    """Make the folder of a set and of the work on it; returns the latter.
+    """Make the folder of a set and its work folder; returns the work folder.
 
     Raises:
-        OptionError: there is something else in the folder.
+        OptionError: the folder holds something else.
     """
-    ours = {*KINDS, INDEX, WORK}
+    ours = {*ALL_ARRAYS, INDEX, WORK}
     if out.exists() and not out.is_dir():
         raise OptionError(f"{out}: is a file, expected a new folder or one that holds a set")
     if out.is_dir():
         others = sorted(entry.name for entry in out.iterdir() if entry.name not in ours)
-        known = (out / INDEX).is_file() or (out / WORK).is_dir()
-        if others and not known:
+        is_ours = (out / INDEX).is_file() or (out / WORK).is_dir()
+        if others and not is_ours:
             raise OptionError(f"{out}: holds {others[0]} and no set; expected a new or empty folder")
     work = out / WORK
     work.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def prepare_folder(out: Path) -> Path:
 
 
 class Lock:
-    """Only one process builds a set: the lock goes with the process that holds it."""
+    """Lets only one process build a set; released when the process exits."""
 
     def __init__(self, work: Path) -> None:
         self._path = work / "lock"
@@ -75,13 +75,13 @@ class Lock:
 
 
 class SetWriter:
-    """Appends clips to new arrays beside the old ones; :meth:`finish` puts them into place.
+    """Appends clips to new arrays beside the old ones; :meth:`finish` moves them into place.
 
-    Only one clip is in memory at a time. Left without ``finish`` (an error, Ctrl-C) nothing has changed.
+    Only one clip is in memory at a time. Without ``finish`` (an error, Ctrl-C) the set is unchanged.
 
     Args:
         out: folder of the set.
-        labels: whether every clip says which of its frames are wrong.
+        labels: whether every clip has labels of wrong frames.
     """
 
     def __init__(self, out: Path, *, labels: bool = False) -> None:
@@ -107,7 +107,7 @@ class SetWriter:
                 (self._work / f"{name}.new").unlink()
 
     def _append(self, name: str, rows: NDArray[Any]) -> None:
-        kind, row = KINDS[name]
+        kind, row = ALL_ARRAYS[name]
         if rows.shape[1:] != row:
             raise FormatError(f"{name}: expected rows of shape {row}, given {rows.shape[1:]}")
         data = np.ascontiguousarray(rows, dtype=kind).tobytes()
@@ -116,7 +116,7 @@ class SetWriter:
         self._rows[name] += len(rows)
 
     def append(self, entry: ClipEntry, example: Example, root: NDArray[np.float32]) -> None:
-        """Add a clip, its root (T, 3) m; where its rows and events lie is filled in here."""
+        """Append a clip and its root (T, 3), metres; the entry's row and event positions are filled in."""
         first = self._rows["events.i32"]
         start = self._rows["features.f32"]
         frames, onsets, phrases, bad = len(example.features), example.onsets, example.phrases, example.bad
@@ -132,10 +132,10 @@ class SetWriter:
         self._append("events.i32", np.concatenate([onsets, phrases]))
         if LABELS in self.names:
             if bad is None or len(bad) != frames:
-                raise FormatError(f"{entry.name}: does not say of every frame whether it is wrong")
+                raise FormatError(f"{entry.name}: has no label of wrong frames for every frame")
             self._append(LABELS, bad)
-        found = (first, len(onsets), len(phrases))
-        self.clips.append(replace(entry, start=start, frames=frames, events=found))
+        events = (first, len(onsets), len(phrases))
+        self.clips.append(replace(entry, start=start, frames=frames, events=events))
 
     def finish(
         self,
@@ -145,7 +145,7 @@ class SetWriter:
         refused: Sequence[Mapping[str, str]],
         warnings: Sequence[str],
     ) -> dict[str, Any]:
-        """Put the arrays into place and write the index; returns it."""
+        """Move the arrays into place and write the index; returns the index."""
         for file in self._files.values():
             file.flush()
             os.fsync(file.fileno())
@@ -172,7 +172,7 @@ class SetWriter:
             "warnings": list(warnings),
         }
         index["digest"] = digest_of(index)
-        # Without an index nothing opens: arrays of one set and the index of another never meet.
+        # The old index goes first: arrays of one set are never opened with the index of another.
         with suppress(FileNotFoundError):
             (self.out / INDEX).unlink()
         for name in self.names:

@@ -1,4 +1,4 @@
-"""Algorithmic tasks that ask for length extrapolation (paper 001, section 6): data, training, evaluation."""
+"""Algorithmic tasks that test length extrapolation (paper 001, section 6): data, training, evaluation."""
 
 from typing import Final
 
@@ -15,10 +15,10 @@ TASKS: Final[dict[str, Task]] = {
 
 
 def find(name: str) -> Task:
-    """A task.
+    """Return the task of this name.
 
     Raises:
-        OptionError: there is none of this name.
+        OptionError: there is none.
     """
     if name not in TASKS:
         raise OptionError(f"unknown task {name!r}{suggestion(name, TASKS)} (there are {', '.join(TASKS)})")

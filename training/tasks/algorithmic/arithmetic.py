@@ -1,4 +1,4 @@
-"""Addition with its chain of thought, and the rewriting of a multiplication."""
+"""Addition with a chain of thought, and the expansion of a multiplication."""
 
 import re
 from typing import Final
@@ -15,14 +15,14 @@ def _number(rng: np.random.Generator, count: int) -> str:
 
 
 class Addition(Task):
-    """Two numbers, least significant digit first; every step with its digits, carry and sum."""
+    """Adds two numbers, least significant digit first; every step has its digits, carry and sum."""
 
     name, title, unit = "addition", "chain of thought, then the sum; all numbers backwards", "digits"
     shown = "829+03=8008,2305,9009>859."
     longest = 10
 
     def draw(self, length: int, rng: np.random.Generator) -> Example:
-        """The longer number has ``length`` digits, the other 1 to ``length``, evenly; which one by chance."""
+        """One number has ``length`` digits, the other 1 to ``length``, uniformly, in random order."""
         self.require(length)
         sizes = [length, int(rng.integers(1, length + 1))]
         if rng.integers(2):
@@ -37,11 +37,11 @@ class Addition(Task):
         return Example((*a, "+", *b, ASK), (*written, END))
 
     def tokens(self, length: int) -> int:
-        """Two numbers of that length whose sum has one digit more."""
+        """Reached by two numbers of this length whose sum has one digit more."""
         return 8 * length + 4
 
     def check(self, text: str) -> None:
-        """Python's own integers give the sum; carries follow from the sums of the numbers' ends."""
+        """Checks the sum with Python's integers, and carries with the sums of the numbers' low digits."""
         match = _ADDITION.fullmatch(text.replace(" ", ""))
         if match is None:
             raise wrong(self.name, "text", "a+b=abcs,...>sum.", text)
@@ -50,23 +50,23 @@ class Addition(Task):
             if len(number) > 1 and number[-1] == "0":
                 raise wrong(self.name, "last digit of a number", "no leading zero", number)
         x, y = int(a[::-1]), int(b[::-1])
-        wanted = str(x + y)[::-1].ljust(max(len(a), len(b)), "0")
-        if total != wanted:
-            raise wrong(self.name, "sum", wanted, total)
+        expected = str(x + y)[::-1].ljust(max(len(a), len(b)), "0")
+        if total != expected:
+            raise wrong(self.name, "sum", expected, total)
         steps = thought.split(",")
         if len(steps) != max(len(a), len(b)):
             raise wrong(self.name, "number of steps", max(len(a), len(b)), len(steps))
         for place, step in enumerate(steps):
             low = 10 ** (place + 1)
-            # Of the numbers cut off after this place: what overflows is the carry.
+            # The carry is the overflow of the sum of both numbers, truncated after this place.
             carry, rest = divmod(x % low + y % low, low)
-            here = f"{x // (low // 10) % 10}{y // (low // 10) % 10}{carry}{rest // (low // 10)}"
-            if step != here:
-                raise wrong(self.name, f"step {place + 1}", here, step)
+            expected_step = f"{x // (low // 10) % 10}{y // (low // 10) % 10}{carry}{rest // (low // 10)}"
+            if step != expected_step:
+                raise wrong(self.name, f"step {place + 1}", expected_step, step)
 
 
 class Multiplication(Task):
-    """A product rewritten as one number times the places of the other; nothing is multiplied."""
+    """Expands a product by the distributive law over the digits of the second factor, without multiplying."""
 
     name, title, unit = "multiplication", "a times the places of b, by the distributive law", "digits"
     shown = "675x1259=675x[1*(1>1)(2>0)(5>0)(9>0)+2*(2>1)(5>0)(9>0)+5*(5>1)(9>0)+9*(9>1)]."  # the paper's
@@ -83,17 +83,17 @@ class Multiplication(Task):
         return Example((*f"{a}x{b}", ASK), (*f"{a}x[{'+'.join(terms)}]", END))
 
     def tokens(self, length: int) -> int:
-        """All of them have so many: every term has five for each digit from its own on."""
+        """All examples have this many: a term has five for each digit from its own on."""
         return 6 * length + 5 + 5 * length * (length + 1) // 2
 
     def check(self, text: str) -> None:
-        """The terms stand for the digits of b in order, and their values add up to b."""
+        """Checks that the terms are the digits of b in order, and that their values add up to b."""
         match = _MULTIPLICATION.fullmatch(text.replace(" ", ""))
         if match is None:
             raise wrong(self.name, "text", "axb=ax[d*(d>1)(e>0)...+...].", text)
-        a, b, again, inside = match.groups()
-        if again != a:
-            raise wrong(self.name, "first factor of the answer", a, again)
+        a, b, repeated, inside = match.groups()
+        if repeated != a:
+            raise wrong(self.name, "first factor of the answer", a, repeated)
         terms = inside.split("+")
         if len(terms) != len(b):
             raise wrong(self.name, "number of terms", len(b), len(terms))

@@ -1,4 +1,4 @@
-"""Batches that depend on nothing but the seed and the update, samples to judge by, and the judge."""
+"""Batches that depend only on seed and update, evaluation samples, and the exact-match metric."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -19,29 +19,28 @@ VALID: Final = 24
 TEST: Final = 25
 
 IGNORED: Final = -100
-"""The target of what is not asked for."""
+"""Target of positions that do not count."""
 
 
 class Rows(NamedTuple):
-    """Examples side by side, filled up at their ends."""
+    """A batch of examples, padded at the end."""
 
     ids: Tensor
     """(B, L) int64: prompt and answer."""
     prompt: Tensor
-    """(B,) int64: tokens of the prompt."""
+    """(B,) int64: number of tokens of the prompt."""
     length: Tensor
-    """(B,) int64: tokens of prompt and answer."""
+    """(B,) int64: number of tokens of prompt and answer."""
 
     def targets(self) -> Tensor:
-        """(B, L - 1): what follows each token of ``ids[:, :-1]``; :data:`IGNORED` left of ``=`` and behind
-        the end."""
-        place = torch.arange(1, self.ids.shape[1], device=self.ids.device)
-        asked = (place >= self.prompt[:, None]) & (place < self.length[:, None])
-        return torch.where(asked, self.ids[:, 1:], IGNORED)
+        """(B, L - 1): next token of each of ``ids[:, :-1]``; :data:`IGNORED` in prompt and padding."""
+        position = torch.arange(1, self.ids.shape[1], device=self.ids.device)
+        in_answer = (position >= self.prompt[:, None]) & (position < self.length[:, None])
+        return torch.where(in_answer, self.ids[:, 1:], IGNORED)
 
 
 def stack(examples: Sequence[Example]) -> Rows:
-    """Examples as rows."""
+    """Encode and pad examples."""
     encoded = [encode(example.tokens) for example in examples]
     width = max(len(row) for row in encoded)
     ids = np.full((len(encoded), width), PAD_ID, dtype=np.int64)
@@ -55,13 +54,13 @@ def stack(examples: Sequence[Example]) -> Rows:
 
 
 def samples(task: Task, length: int, count: int, seed: int, purpose: int = TEST) -> list[Example]:
-    """Examples of one length to judge by; those of training come from another stream of numbers.
+    """Draw evaluation examples of one length, from another random stream than training.
 
     Args:
-        task: which task.
-        length: of every example.
-        count: how many.
-        seed: of the samples.
+        task: the task.
+        length: length of the examples.
+        count: number of examples.
+        seed: seed of the samples.
         purpose: :data:`TEST` or :data:`VALID`.
     """
     rng = np.random.default_rng([seed, purpose, length])
@@ -69,18 +68,18 @@ def samples(task: Task, length: int, count: int, seed: int, purpose: int = TEST)
 
 
 class Batch(NamedTuple):
-    """What an update is computed from."""
+    """The examples of an update."""
 
     rows: Rows
     shift: float
-    """From 0 to below 1: where in what is left of their table the sinusoids begin."""
+    """Random shift of sinusoidal positions, 0 to below 1, as a share of the free room in their table."""
     step: int
-    """Number of the update, from 0."""
+    """Index of the update."""
     part: int = 0
 
 
 class Batches:
-    """The batches of a run from update ``start`` on; functions of seed and update, not states."""
+    """The batches of a run from update ``start`` on, which depend only on seed and update."""
 
     options: TaskOptions
 
@@ -93,28 +92,28 @@ class Batches:
             yield self.update(step)
 
     def update(self, step: int) -> Batch:
-        """Everything update ``step`` is computed from."""
+        """The batch of an update."""
         options, task = self.options, self.task
         rng = np.random.default_rng([options.schedule.seed, TRAIN, step])
-        least, most = task.least, options.reach(step)
-        drawn = rng.integers(least, most + 1, options.schedule.batch if options.data.mixed else 1)
-        lengths = np.broadcast_to(drawn, options.schedule.batch)
+        shortest, longest = task.least, options.reach(step)
+        lengths = rng.integers(shortest, longest + 1, options.schedule.batch if options.data.mixed else 1)
+        lengths = np.broadcast_to(lengths, options.schedule.batch)
         rows = stack([task.draw(int(length), rng) for length in lengths])
         shift = float(np.random.default_rng([options.schedule.seed, SHIFT, step]).random())
         return Batch(rows, shift, step)
 
 
 @torch.no_grad()
-def all_right(model: Any, examples: Sequence[Example], *, device: str = "cpu") -> Tensor:
-    """For every example whether the model, given the prompt, produces the whole answer and ends it.
+def exact_matches(model: Any, examples: Sequence[Example], *, device: str = "cpu") -> Tensor:
+    """Whether the model produces the exact answer to each prompt, including its end.
 
-    The right answer is read with the prompt, in one pass: where every next token is right, a model that is
-    fed what it said last would say the same.
+    Computed in one pass over prompt and true answer: if every next token is right, generating token by token
+    gives the same answer.
 
     Args:
         model: a token model of the family, in evaluation mode.
-        examples: prompts and the answers wanted.
-        device: where the model is.
+        examples: prompts and answers.
+        device: device of the model.
 
     Returns:
         (N,) bool.

@@ -1,4 +1,4 @@
-"""What ``pyanticip tasks`` does with what it is given."""
+"""Implementation of the commands ``pyanticip tasks``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,11 +13,11 @@ from training.tasks.algorithmic.options import PAPER, POSITIONS, TaskOptions
 from training.tasks.algorithmic.runs import study
 
 OWN = ("task", "positions", "seed")
-"""Options with a place of their own on the command line."""
+"""Options that are not allowed in ``--set``, as the command line has separate ones for them."""
 
 
 def described() -> list[dict[str, Any]]:
-    """The tasks: name, what is asked for, what the length counts, the longest training length, an example."""
+    """The tasks: name, description, unit of the length, longest training length, example."""
     return [
         {
             "name": task.name,
@@ -31,38 +31,38 @@ def described() -> list[dict[str, Any]]:
 
 
 def show(name: str, length: int | None, count: int, seed: int, *, test: bool) -> list[str]:
-    """Examples of a task as texts, each checked.
+    """Draw and check examples of a task, as texts.
 
     Args:
-        name: of the task.
-        length: of the examples; None: lengths up to the paper's longest, drawn evenly.
-        count: how many.
-        seed: of the examples.
-        test: from the test's source, where training and test have their own.
+        name: name of the task.
+        length: length of the examples; None: uniform up to the paper's longest training length.
+        count: number of examples.
+        seed: seed of the examples.
+        test: draw from the test distribution, where it differs.
     """
     task = find(name)
     rng = np.random.default_rng(seed)
-    found = []
+    texts = []
     for _ in range(count):
         size = int(rng.integers(task.least, task.longest + 1)) if length is None else length
         text = task.text((task.draw_test if test else task.draw)(size, rng))
         task.check(text)
-        found.append(text)
-    return found
+        texts.append(text)
+    return texts
 
 
 def check(name: str, texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Judge texts: each with ``right`` and, where it is not, ``reason``."""
+    """Check texts; each result has ``right`` and, if it is wrong, ``reason``."""
     task = find(name)
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for text in texts:
         try:
             task.check(text)
         except FormatError as error:
-            found.append({"text": text, "right": False, "reason": str(error)})
+            results.append({"text": text, "right": False, "reason": str(error)})
         else:
-            found.append({"text": text, "right": True})
-    return found
+            results.append({"text": text, "right": True})
+    return results
 
 
 def run(
@@ -81,14 +81,14 @@ def run(
 
     Args:
         out: folder of the runs.
-        task: its name.
-        given: options by name; None stands for one that is not given.
-        positions: names between commas, or ``all``.
-        seeds: such as ``0-2`` or ``0,4``.
-        paper: begin from the paper's sizes and rates.
-        settings: ``name=value`` of further options, ``model.name=value`` of the model's.
+        task: name of the task.
+        given: options by name; None means not given.
+        positions: comma-separated names, or ``all``.
+        seeds: seeds, such as ``0-2`` or ``0,4``.
+        paper: start from the paper's sizes and rates.
+        settings: further options ``name=value``, or ``model.name=value`` for the model.
         quiet: no progress bars.
-        say: told about every run that is finished.
+        say: called with a line about every finished run.
     """
     find(task)
     names = POSITIONS if positions == "all" else tuple(positions.split(","))

@@ -1,4 +1,4 @@
-"""One update of a model on a task: forward, loss, weights."""
+"""The training step on a task: model, loss, parameter groups."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,13 +19,13 @@ from training.tasks.algorithmic.batches import IGNORED, INITIAL, Batch
 from training.tasks.algorithmic.options import TaskOptions
 
 PIECES: Final = ("loss", "wrong")
-"""Cross-entropy of the tokens right of ``=``, and the share of them that is wrong."""
+"""Cross-entropy of the answer's tokens, and the share of them that is wrong."""
 
 
 def capacity(options: TaskOptions, longest: int = 0) -> int:
-    """Tokens of the longest example, of training or of ``longest`` where that is more.
+    """Number of tokens of the longest example, of training or of length ``longest`` if that is more.
 
-    Shifted sinusoids need a table for the whole curve from the start: in training, too.
+    Shifted sinusoids need a table for all evaluated lengths already in training.
     """
     task = TASKS[options.task]
     reach = max(longest, options.top)
@@ -35,54 +35,55 @@ def capacity(options: TaskOptions, longest: int = 0) -> int:
 
 
 def new_model(options: TaskOptions, longest: int = 0) -> BaselineTransformer:
-    """The untrained model of a run: the same weights for the same seed.
+    """Create the untrained model of a run: the same weights for the same seed.
 
     Args:
-        options: of the run.
-        longest: the length it must be able to read; 0: those of training. The weights do not depend on it.
+        options: options of the run.
+        longest: length that it must be able to read; 0: those of training. The weights do not depend on it.
     """
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(options.schedule.seed, INITIAL))
         model = BaselineTransformer(options.config(capacity(options, longest)), matched=False)
         if options.start.latch:
-            for source in sources(model)[:1]:
+            for source in prism_positions(model)[:1]:
                 latch(source, options.start.latch)
         if options.start.embedding:
             nn.init.normal_(model.token.weight, 0.0, options.start.embedding)
         return model
 
 
-def sources(model: BaselineTransformer) -> list[PrismPositions]:
-    """A model's cursors, those of the first layer first; none where it has other positions."""
+def prism_positions(model: BaselineTransformer) -> list[PrismPositions]:
+    """The PRISM positions of a model, in the order of its layers; empty for other positions."""
     return [each for each in (model.positions, model.again) if isinstance(each, PrismPositions)]
 
 
 @torch.no_grad()
 def latch(cursors: PrismPositions, gain: float) -> None:
-    """Let every unit of the cursors' recurrence begin as a switch that keeps its state: its candidate is
-    ``gain`` times itself, through a reset gate that is open."""
+    """Initialise every unit of the cursors' recurrence as a latch that keeps its state: its candidate is
+    ``gain`` times its state, with an open reset gate."""
     recurrence = cursors.recurrent
     recurrence.recurrent[2] = gain * torch.eye(recurrence.hidden)
     recurrence.input_bias[: recurrence.hidden] = 1.0
 
 
 def fitted(weights: Mapping[str, Tensor], model: BaselineTransformer) -> dict[str, Tensor]:
-    """Weights for a model that reads other lengths: its own table of sinusoids in place of theirs."""
+    """Adapt weights to a model for other lengths, by its own table of sinusoids."""
     own = model.state_dict()
     return {name: own[name] if name.endswith(".table") and name in own else v for name, v in weights.items()}
 
 
 def cursor_weights(model: nn.Module) -> list[nn.Parameter]:
-    """The weights of the cursors in the scores of every layer, which learn at a rate of their own."""
+    """The cursors' weights in the attention scores of every layer, which have their own learning rate."""
     return [weight for name, weight in model.named_parameters() if name.rpartition(".")[2] == "alpha"]
 
 
 @contextmanager
 def shifted(model: BaselineTransformer, share: float, length: int) -> Iterator[None]:
-    """Let a model's sinusoids begin somewhere in their table, as far as ``length`` tokens leave room.
+    """Shift a model's sinusoidal positions by a share of the room that ``length`` tokens leave in their
+    table.
 
-    Without sinusoids nothing changes. (Randomly shifted absolute positions, McLeish et al. 2024: one shift
-    for a batch, in training only.)
+    Other positions are not changed. (Randomly shifted absolute positions, McLeish et al. 2024: one shift per
+    batch, in training only.)
     """
     encoding = model.positions
     room = len(encoding.table) - length if isinstance(encoding, Sinusoidal) else 0
@@ -98,74 +99,72 @@ def shifted(model: BaselineTransformer, share: float, length: int) -> Iterator[N
 
 
 @contextmanager
-def roomy(model: BaselineTransformer, length: int) -> Iterator[None]:
-    """Let a model's cursors have as many places as ``length`` tokens can need, and no more: the scan costs
-    less, and nothing else changes. A cursor goes one place up at most at each token.
+def limited_places(model: BaselineTransformer, length: int) -> Iterator[None]:
+    """Limit the places of a model's cursors to those that ``length`` tokens can reach: a cheaper scan.
 
-    Without cursors nothing changes.
+    A cursor moves at most one place up per token, so the result is the same.
     """
-    cursors = sources(model)
-    before = [source.cfg.places for source in cursors]
-    for source, places in zip(cursors, before, strict=True):
+    cursors = prism_positions(model)
+    original = [source.cfg.places for source in cursors]
+    for source, places in zip(cursors, original, strict=True):
         source.set_places(min(places, max(length + 2, 3)))
     try:
         yield
     finally:
-        for source, places in zip(cursors, before, strict=True):
+        for source, places in zip(cursors, original, strict=True):
             source.set_places(places)
 
 
-def doubt(logits: Tensor) -> Tensor:
-    """Mean entropy, in nats, of the moves that cursors make: of whether to go back to the start, and of the
-    choice between up, down and neither.
+def move_entropy(logits: Tensor) -> Tensor:
+    """Mean entropy, nats, of the moves of cursors: of the reset, and of the choice of up, down or neither.
 
     Args:
-        logits: (..., 4 C): of the reset, of up, down and neither, for C cursors each.
+    logits: (..., 4 C): reset, up, down and neither, each for C cursors.
     """
     moves = logits.view(*logits.shape[:-1], 4, -1)
     reset, logs = moves[..., 0, :], moves[..., 1:, :].log_softmax(-2)
-    back = F.softplus(reset) - reset * reset.sigmoid()
-    mean: Tensor = (back - (logs.exp() * logs).sum(-2)).mean()
+    reset_entropy = F.softplus(reset) - reset * reset.sigmoid()
+    mean: Tensor = (reset_entropy - (logs.exp() * logs).sum(-2)).mean()
     return mean
 
 
 class TaskModule(TrainModule):
-    """A model that is trained on a task."""
+    """Trains a model on a task."""
 
     model: BaselineTransformer
     options: TaskOptions
 
     def __init__(self, model: BaselineTransformer, options: TaskOptions) -> None:
         super().__init__(model, options)
-        self._doubts: list[Tensor] = []
-        for source in sources(model) if options.loss.crisp else ():
-            source.gates.register_forward_hook(self._doubted)
+        self._entropies: list[Tensor] = []
+        for source in prism_positions(model) if options.loss.crisp else ():
+            source.gates.register_forward_hook(self._record_entropy)
 
-    def _doubted(self, gates: nn.Module, inputs: Any, logits: Tensor) -> None:
+    def _record_entropy(self, gates: nn.Module, inputs: Any, logits: Tensor) -> None:
         if self.training:
-            self._doubts.append(doubt(logits))
+            self._entropies.append(move_entropy(logits))
 
     def training_step(self, batch: Batch) -> dict[str, Tensor]:
-        """The loss of an update; ``parts`` holds its pieces without gradient, see :data:`PIECES`."""
+        """The loss of an update; ``parts`` holds its terms without gradient, see :data:`PIECES`."""
         inputs, targets = batch.rows.ids[:, :-1], batch.rows.targets()
         length = inputs.shape[1]
-        with shifted(self.model, batch.shift, length), roomy(self.model, length):
+        with shifted(self.model, batch.shift, length), limited_places(self.model, length):
             out = self.model(inputs)
         logits = out.logits
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
         context, total = LossContext(out), loss
         for part in self.model.parts():
             total = total + sum(part.losses(context).values())
-        if self._doubts and batch.step >= self.options.loss.crisp_from * self.options.schedule.steps:
-            total = total + self.options.loss.crisp * torch.stack(self._doubts).sum()
-        self._doubts.clear()
-        asked = targets != IGNORED
-        wrong = ((logits.argmax(-1) != targets) & asked).sum() / asked.sum()
+        if self._entropies and batch.step >= self.options.loss.crisp_from * self.options.schedule.steps:
+            total = total + self.options.loss.crisp * torch.stack(self._entropies).sum()
+        self._entropies.clear()
+        counted = targets != IGNORED
+        wrong = ((logits.argmax(-1) != targets) & counted).sum() / counted.sum()
         return {"loss": total, "parts": torch.stack((loss.detach(), wrong.to(loss.dtype)))}
 
     def groups(self) -> list[dict[str, Any]]:
-        """Matrices with decay, the rest without; the recurrence with its own decay, and the cursors' weights
-        at their own rate."""
+        """Parameter groups: decay on matrices only; the recurrence with its own decay, the cursors' weights
+        with their own rate."""
         schedule = self.options.schedule
         cursors = cursor_weights(self.model)
         matrices = [m.weight for m in self.model.modules() if isinstance(m, nn.Linear)]

@@ -1,4 +1,4 @@
-"""Everything that decides the training of a model on a task."""
+"""All options of the training of a model on a task."""
 
 from typing import Any, ClassVar, Final, Literal, Self, get_args
 
@@ -13,17 +13,17 @@ from training.tasks.algorithmic.problem import SIZE
 Positions = Literal["prism", "sinusoidal", "rope", "alibi", "none"]
 
 POSITIONS: Final[tuple[str, ...]] = get_args(Positions)
-"""What is compared; sinusoids are shifted by chance in training, so that all of their table is used."""
+"""Kinds of positions; sinusoids are shifted randomly in training, so that all of their table is used."""
 
 SIZES: Final[dict[str, dict[str, Any]]] = {
     "small": {"d_model": 64, "heads": 4, "fast_layers": 2, "ff": 256},
     "paper": {"d_model": 512, "heads": 8, "fast_layers": 5, "ff": 2048},
 }
-"""Shapes of the model: one that trains on a laptop, and the paper's baseline."""
+"""Sizes of the model: one that trains on a laptop, and the paper's baseline."""
 
 PRISM: Final[dict[str, dict[str, Any]]] = {
-    # Cursors that differ in their habits from the start, and scores that tell places apart from the start,
-    # take hundreds of updates to a program that counts where even ones take the paper's tens of thousands.
+    # Cursors with diverse initial biases, and scores that distinguish places from the start, learn to count
+    # in hundreds of updates instead of the paper's tens of thousands.
     "small": {
         "prism_cursors": 8,
         "prism_width": 32,
@@ -34,7 +34,8 @@ PRISM: Final[dict[str, dict[str, Any]]] = {
         "prism_spread": 2.0,
         "prism_alpha": 40.0,
     },
-    # 140 cursors = 5 layers x 7 heads x 4: ours are shared by the layers. 340 channels = 4 cursors x 85.
+    # The paper has 140 cursors = 5 layers x 7 heads x 4; here layers share them. 340 channels = 4 cursors x
+    # 85.
     "paper": {
         "d_model": 192,
         "ff": 768,
@@ -46,52 +47,53 @@ PRISM: Final[dict[str, dict[str, Any]]] = {
 """The same for PRISM positions."""
 
 AGAIN: Final = ("odds-first", "stack")
-"""Tasks for which the paper makes places anew before layer 4."""
+"""Tasks for which the paper computes places again before layer 4."""
 
 GROWTH: Final = ((5, 1), (10, 1), (20, 2), (30, 2), (40, 2))
-"""The paper's curriculum: longest lengths, and the shares of its updates (5,000, 5,000, then 10,000 each)."""
+"""The paper's curriculum: longest lengths, and proportions of its updates (5,000, 5,000, then 10,000
+each)."""
 
 
 class DataOptions(Options):
-    """What a model learns from."""
+    """Training data."""
 
     longest: int = Field(default=0, ge=0)
     """Longest training length; 0: the task's, as in the paper."""
     mixed: bool = False
-    """Whether every example of a batch draws its own length; otherwise the batch draws one, and nothing is
-    padded where the answer's length follows from it."""
+    """Whether every example of a batch has its own length; otherwise a batch has one length, which avoids
+    padding where it determines the length of the answer."""
     growth: float = Field(default=0.25, ge=0, le=1)
-    """Share of the updates in which the lengths grow, in the proportions of :data:`GROWTH`, until the longest
-    ones are in; 0: all lengths from the first update on."""
+    """Share of the updates in which lengths grow, in the proportions of :data:`GROWTH`, up to the longest; 0:
+    all lengths from the first update on."""
     valid_samples: int = Field(default=200, ge=1)
-    """Examples of a validation, of the longest training length and of twice that."""
+    """Validation examples of the longest training length, and of twice that."""
 
 
 class StartOptions(Options):
-    """The first weights."""
+    """Initialisation of the weights."""
 
     latch: float = Field(default=4.0, ge=0, le=100)
-    """What the candidate state of the cursors' recurrence begins with: so many times itself. Above some 1.4 a
-    unit that was switched stays switched: a cursor that turns round at ``=`` has to keep that in mind for the
-    whole answer. 0: as the model begins by itself."""
+    """Initial gain of the cursors' recurrence from its state to its candidate state. Above about 1.4 a
+    switched unit stays switched, as a cursor that turns round at ``=`` must for the whole answer. 0: the
+    model's own initialisation."""
     embedding: float = Field(default=0.0, ge=0, le=100)
-    """Standard deviation that embeddings begin with. 0: as the model begins, with 0.02. Sinusoids have 0.7:
-    beside them tokens are hardly seen, until they have grown."""
+    """Initial standard deviation of the embeddings; 0: the model's own, 0.02. Sinusoids have 0.7, beside
+    which small embeddings are hardly visible at first."""
 
 
 class LossOptions(Options):
-    """What is minimised: the cross-entropy of the answer, and this."""
+    """Weights of the loss, to which the cross-entropy of the answer contributes with weight 1."""
 
     crisp: float = Field(default=0.02, ge=0, le=100)
-    """Weight, in the loss, of the entropy of the cursors' moves. A cursor that is in doubt at every step
-    loses its place little by little, and on strings of the training lengths nothing tells it so."""
+    """Weight of the entropy of the cursors' moves. Uncertain moves make a cursor drift from its place, which
+    does not show at training lengths."""
     crisp_from: float = Field(default=0.5, ge=0, le=1)
-    """Share of the updates after which that counts: cursors that may not doubt before they know what to do
-    stay as they began."""
+    """Share of the updates after which it counts: applied from the start, it would keep cursors from
+    learning."""
 
 
 class TaskScheduleOptions(ScheduleOptions):
-    """How the weights move: a linear rise, a plateau, a linear fall."""
+    """Schedule of the optimisation: linear rise, plateau, linear fall."""
 
     FINAL: ClassVar[float] = 0.05
 
@@ -100,60 +102,60 @@ class TaskScheduleOptions(ScheduleOptions):
     batch: int = Field(default=64, ge=1)
     """Examples per update."""
     peak_lr: float = Field(default=3e-3, gt=0, le=10)
-    """Highest learning rate. The paper's 9e-5 is for 512 channels and 150,000 updates."""
+    """Peak learning rate. The paper's 9e-5 is for 512 channels and 150,000 updates."""
     warm_up_steps: int = Field(default=50, ge=0)
     """Steps over which the rate rises linearly."""
     hold: float = Field(default=0.6, ge=0, le=1)
-    """Share of the updates after which the rate falls, linearly."""
+    """Share of the updates after which the rate falls linearly."""
     betas: Betas = (0.9, 0.98)
-    """Decays of AdamW's averages, of the gradient and of its square."""
+    """Decay rates of AdamW's averages of the gradient and of its square."""
     recurrent_decay: float = Field(default=0.0, ge=0, le=10)
     """Weight decay of the recurrence that moves the cursors."""
     cursor_lr: float = Field(default=0.4, ge=0, le=10)
-    """Highest rate of the cursors' weights in the scores. The paper's 0.03 has 150,000 updates."""
+    """Peak learning rate of the cursors' weights in the scores. The paper's 0.03 is for 150,000 updates."""
     cursor_betas: Betas = (0.8, 0.92)
-    """Of those."""
+    """``betas`` of these weights."""
 
     def share(self, step: int) -> float:
-        """The learning rate of update ``step`` (from 0), as a share of the highest."""
+        """Learning rate of update ``step`` (from 0), as a share of the peak."""
         rise = min((step + 1) / max(self.warm_up_steps, 1), 1.0)
         fall = (step + 1) / self.steps - self.hold
         down = 1.0 if fall <= 0.0 else 1.0 - (1.0 - self.final_share) * fall / max(1.0 - self.hold, 1e-9)
         return min(rise, down)
 
     def learning_rate(self, step: int) -> float:
-        """Of update ``step`` (from 0)."""
+        """Learning rate of update ``step`` (from 0)."""
         return self.peak_lr * self.share(step)
 
 
 class TaskRunOptions(RunOptions):
-    """How a run is computed, and what it writes when."""
+    """Execution and output of a run."""
 
     precision: Literal["32"] = "32"
-    """Of all numbers."""
+    """Numerical precision."""
     accumulate: Literal[1] = 1
-    """Updates are computed in one part."""
+    """Updates are always computed in one part."""
     log_every: int = Field(default=50, ge=1)
-    """Steps per row of the metrics, which are means over them."""
+    """Steps per row of the metrics, over which they are averaged."""
     validate_every: int = Field(default=100, ge=1)
-    """Updates between validations; each keeps the weights, for the mean of the best three."""
+    """Updates between validations, which also save the weights for the mean of the best three."""
     save_every: int = Field(default=100, ge=1)
-    """Steps between the states that a killed run goes on from; there is one at every validation too."""
+    """Steps between saved states, from which a killed run resumes; validations save one as well."""
     tensorboard: bool = False
-    """Whether the metrics are written as TensorBoard events too."""
+    """Whether the metrics are also written as TensorBoard events."""
 
 
 class TaskOptions(TrainOptions):
-    """One training run on a task, from the first weights to the last update.
+    """One training run on a task.
 
     Raises:
-        OptionError: a value outside its range or of the wrong type; the message names option and value.
+        OptionError: a value is out of range or of the wrong type; the message names option and value.
     """
 
     task: str = "copy"
     """One of :data:`~training.tasks.algorithmic.TASKS`."""
     positions: Positions = "prism"
-    """What is compared; sinusoids are shifted by chance in training, so that all of their table is used."""
+    """One of :data:`POSITIONS`."""
     size: Literal["small", "paper"] = "small"
     """A key of :data:`SIZES`."""
     data: DataOptions = DataOptions()
@@ -176,7 +178,7 @@ class TaskOptions(TrainOptions):
         return self.data.longest or TASKS[self.task].longest
 
     def config(self, tokens: int) -> ModelConfig:
-        """The configuration of the model for sequences of so many tokens.
+        """The configuration of the model for sequences of up to ``tokens`` tokens.
 
         Raises:
             OptionError: an unknown field in ``model``, or values that do not fit together.
@@ -197,7 +199,8 @@ class TaskOptions(TrainOptions):
         return ModelConfig.from_dict(fields)
 
     def _prism(self, tokens: int) -> dict[str, Any]:
-        """As many places as tokens: no cursor ever comes to the last one. The weights do not depend on it."""
+        """PRISM fields, with enough places that no cursor reaches the last; the weights do not depend on
+        it."""
         fields: dict[str, Any] = {**PRISM[self.size], "prism_places": tokens + 2}
         if self.size == "paper":
             fields["prism_copy"] = TASKS[self.task].copies
@@ -205,7 +208,7 @@ class TaskOptions(TrainOptions):
         return fields
 
     def reach(self, step: int) -> int:
-        """The longest length of update ``step`` (from 0)."""
+        """Longest length in update ``step`` (from 0)."""
         least = TASKS[self.task].least
         stages = [(length, share) for length, share in GROWTH if length < self.top]
         done = step / max(self.data.growth * self.schedule.steps, 1e-9) * sum(share for _, share in stages)
@@ -230,4 +233,4 @@ PAPER: Final[dict[str, Any]] = {
     "save_every": 1000,
     "valid_samples": 1000,
 }
-"""The paper's scale; for a GPU."""
+"""Options of the paper's scale, for a GPU."""

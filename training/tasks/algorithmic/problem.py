@@ -1,4 +1,4 @@
-"""What a task is: a way to draw examples of a length, a judge of texts of its own, and the one vocabulary."""
+"""Base class of the tasks, which draw examples of a length and check texts; and their common vocabulary."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -12,13 +12,13 @@ from pyanticip.errors import FormatError, OptionError
 SIZE: Final = 64
 
 PAD: Final = "_"
-"""Fills rows of a batch up to a common length; never asked for."""
+"""Padding; never part of an example."""
 
 ASK: Final = "="
-"""Ends what is given. Only what stands right of it is learned and judged."""
+"""End of the prompt; only what follows is learned and evaluated."""
 
 END: Final = "."
-"""End of sequence; the last token of every answer, which must be produced too."""
+"""End of sequence: the last token of every answer, which must be produced as well."""
 
 ARROW: Final = ">"
 """The paper's arrow."""
@@ -35,7 +35,7 @@ TOKENS: Final = (
     *("and", "after"),
     *ACTIONS,
 )
-"""Token of every number that is in use; the numbers up to :data:`SIZE` are kept free, as in the paper."""
+"""Tokens by number; the other numbers below :data:`SIZE` are unused, as in the paper."""
 
 NUMBERS: Final = {token: number for number, token in enumerate(TOKENS)}
 
@@ -43,10 +43,10 @@ PAD_ID: Final = NUMBERS[PAD]
 
 
 def split(text: str, *, words: bool = False) -> list[str]:
-    """The tokens of a text: characters, or words between blanks.
+    """Split a text into tokens: characters, or words separated by blanks.
 
     Raises:
-        FormatError: something that is not in the vocabulary.
+        FormatError: a token is not in the vocabulary.
     """
     tokens = text.split() if words else [each for each in text if not each.isspace()]
     for place, token in enumerate(tokens):
@@ -56,22 +56,22 @@ def split(text: str, *, words: bool = False) -> list[str]:
 
 
 def join(tokens: Iterable[str], *, words: bool = False) -> str:
-    """The text of tokens, see :func:`split`."""
+    """Inverse of :func:`split`."""
     return (" " if words else "").join(tokens)
 
 
 def encode(tokens: Iterable[str]) -> list[int]:
-    """The numbers of tokens."""
+    """Convert tokens to numbers."""
     return [NUMBERS[token] for token in tokens]
 
 
 FACTORS: Final = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0)
-"""Where the curve over length is measured, in multiples of the longest training length."""
+"""Evaluated lengths as multiples of the longest training length."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """What is given, up to and with ``=``, and what must follow, up to and with ``.``, as tokens."""
+    """Tokens of the prompt, including ``=``, and of the answer, including ``.``."""
 
     prompt: tuple[str, ...]
     answer: tuple[str, ...]
@@ -87,66 +87,70 @@ class Task(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    """What is asked for, in a line."""
+    """Description of the answer, in a line."""
     unit: ClassVar[str]
-    """What the length counts."""
+    """Unit of the length."""
     shown: ClassVar[str]
-    """The paper's example, in our notation."""
+    """The paper's example, in this package's notation."""
     longest: ClassVar[int]
-    """The paper's longest training length; where it has two, the first."""
+    """The paper's longest training length; the first if it has two."""
     least: ClassVar[int] = 1
-    """The shortest length there is."""
+    """Shortest possible length."""
     words: ClassVar[bool] = False
-    """Whether tokens are words between blanks, not characters."""
+    """Whether tokens are words separated by blanks, rather than characters."""
     copies: ClassVar[bool] = False
-    """Whether the paper gives some of its cursors the copy branch in this task."""
+    """Whether the paper uses the copy branch for some cursors in this task."""
 
     @abstractmethod
     def draw(self, length: int, rng: np.random.Generator) -> Example:
-        """An example of this length.
+        """Draw an example of this length.
 
         Raises:
-            OptionError: a length below :attr:`least`.
+            OptionError: the length is below :attr:`least`.
         """
 
     def draw_test(self, length: int, rng: np.random.Generator) -> Example:
-        """An example to test on; where training and test share no source, this is the test's."""
+        """Draw a test example; the same distribution as in training by default."""
         return self.draw(length, rng)
 
     @abstractmethod
     def check(self, text: str) -> None:
-        """Judge a complete text, without knowing how it was made.
+        """Check a complete text, independently of how examples are drawn.
 
         Raises:
-            FormatError: what is wrong with it.
+            FormatError: the text is wrong; the message says why.
         """
 
     def lengths(self, longest: int) -> tuple[int, ...]:
-        """Where the curve over length is measured after training up to ``longest``."""
+        """Evaluated lengths after training up to ``longest``."""
         return tuple(sorted({max(self.least, round(factor * longest)) for factor in FACTORS}))
 
     def longer(self, longest: int) -> int:
-        """The first length of that curve that is at least twice the longest training length."""
+        """The first evaluated length that is at least twice the longest training length."""
         return next((n for n in self.lengths(longest) if n >= 2 * longest), 2 * longest)
 
     def trained(self, longest: int) -> range:
-        """The lengths of training up to ``longest``."""
+        """Training lengths up to ``longest``."""
         return range(self.least, longest + 1)
 
     @abstractmethod
     def tokens(self, length: int) -> int:
-        """The most tokens that an example of this length has."""
+        """Maximum number of tokens of an example of this length."""
 
     def require(self, length: int) -> None:
-        """Refuse a length that does not exist."""
+        """Refuse a length below the shortest.
+
+        Raises:
+            OptionError: it is.
+        """
         if length < self.least:
             raise OptionError(f"task {self.name}: the shortest length is {self.least}, given {length}")
 
     def read(self, text: str) -> tuple[list[str], list[str]]:
-        """A text's tokens left of ``=``, and right of it without the closing ``.``.
+        """Split a text into the tokens before ``=``, and those after it without the final ``.``.
 
         Raises:
-            FormatError: not one ``=`` and one ``.``, the latter at the end.
+            FormatError: the text does not have exactly one ``=`` and one ``.``, at the end.
         """
         tokens = split(text, words=self.words)
         if tokens.count(ASK) != 1:
@@ -157,15 +161,15 @@ class Task(ABC):
         return tokens[:at], tokens[at + 1 : -1]
 
     def text(self, example: Example) -> str:
-        """An example as text."""
+        """Format an example as text."""
         return join(example.tokens, words=self.words)
 
 
-def wrong(task: str, what: str, wanted: object, found: object) -> FormatError:
-    """The error of a checker."""
-    return FormatError(f"{task}: {what} must be {wanted!r}, found {found!r}")
+def wrong(task: str, what: str, expected: object, found: object) -> FormatError:
+    """The error for a text that is wrong."""
+    return FormatError(f"{task}: {what} must be {expected!r}, found {found!r}")
 
 
 def digits(rng: np.random.Generator, count: int, base: int = 10) -> str:
-    """``count`` digits below ``base``, drawn evenly."""
+    """Draw ``count`` uniform digits below ``base``."""
     return "".join("0123456789"[value] for value in rng.integers(0, base, count))

@@ -1,4 +1,4 @@
-"""Many runs: trained one after the other, each in a folder of its own, and found again."""
+"""Trains, finds and loads runs, each in its own folder."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from training.tasks.algorithmic.task import AlgorithmicTask, kept_weights
 
 @dataclass(frozen=True)
 class TaskRun:
-    """A run that is prepared or done."""
+    """A run, finished or not."""
 
     folder: Path
     options: TaskOptions
@@ -31,10 +31,10 @@ class TaskRun:
         return read_report(self.folder)
 
     def load(self, weights: Path, longest: int) -> BaselineTransformer:
-        """The model with weights of this run, for examples up to a length, in evaluation mode.
+        """Load the model with weights of this run, for examples up to a length, in evaluation mode.
 
         Raises:
-            CheckpointError: weights that cannot be read or do not fit.
+            CheckpointError: the weights cannot be read or do not fit.
         """
         model = new_model(self.options, longest)
         data = read_weights(weights)
@@ -47,37 +47,37 @@ class TaskRun:
 
 
 def open_run(folder: Path) -> TaskRun:
-    """A run.
+    """Open the run in a folder.
 
     Raises:
-        CheckpointError: no run of this command.
+        CheckpointError: there is no run of ``tasks train``.
     """
     return TaskRun(folder, read_options(AlgorithmicTask, folder))
 
 
 def find_runs(places: list[Path]) -> list[TaskRun]:
-    """The runs in these folders: each a run, or a folder of runs.
+    """Find the runs in these folders, each of which is a run or a folder of runs.
 
     Raises:
-        CheckpointError: a folder without any.
+        CheckpointError: a folder has no run.
     """
-    found = []
+    runs = []
     for place in places:
         if (place / CONFIG).is_file():
-            found.append(open_run(place))
+            runs.append(open_run(place))
             continue
         inside = sorted(path.parent for path in place.glob(f"*/{CONFIG}")) if place.is_dir() else []
         if not inside:
             raise CheckpointError(f"{place}: no runs of tasks train here")
-        found += [open_run(folder) for folder in inside]
-    return found
+        runs += [open_run(folder) for folder in inside]
+    return runs
 
 
 def newest(run: TaskRun, count: int) -> list[Path]:
-    """The last ``count`` weights that a run has kept, oldest first.
+    """The last ``count`` saved weights of a run, oldest first.
 
     Raises:
-        CheckpointError: none.
+        CheckpointError: there are none.
     """
     files = kept_weights(run.folder)
     if not files:
@@ -86,7 +86,7 @@ def newest(run: TaskRun, count: int) -> list[Path]:
 
 
 def train_or_keep(options: TaskOptions, folder: Path, *, quiet: bool = True) -> dict[str, Any]:
-    """Train a model on a task, go on where an earlier call was stopped, or do nothing where all is done; see
+    """Train a model on a task, resume an interrupted run, or keep a finished one; see
     :func:`training.run.train.train`."""
     return train(AlgorithmicTask(), options, folder, resume=(folder / CONFIG).is_file(), quiet=quiet)
 
@@ -100,27 +100,27 @@ def study(
     quiet: bool = True,
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Train the models of all positions and seeds one after the other; runs that are done are kept.
+    """Train models with all combinations of positions and seeds; finished runs are kept.
 
     Args:
         out: folder of the runs.
-        options: of all runs, but for these two.
+        options: options of all runs, except for positions and seed.
         positions: see :data:`~training.tasks.algorithmic.options.POSITIONS`.
-        seeds: of the runs.
+        seeds: seeds of the runs.
         quiet: no progress bars.
-        say: told about every run that is finished.
+        say: called with a line about every finished run.
 
     Returns:
-        ``finished``: whether all came to their ends; ``runs``: the report of each by its name.
+        ``finished``: whether all runs finished; ``runs``: their reports by name.
     """
     plan = [options.but(positions=each, seed=seed) for seed in seeds for each in positions]
     reports: dict[str, Any] = {}
     for number, one in enumerate(plan, 1):
         name = f"{one.task}-{one.positions}-{one.schedule.seed}"
-        before = (out / name / REPORT).is_file()
+        was_finished = (out / name / REPORT).is_file()
         try:
             report = train_or_keep(one, out / name, quiet=quiet)
-        except KeyboardInterrupt:  # before its updates, which end in order by themselves
+        except KeyboardInterrupt:  # before the first update; later the training handles it itself
             say(f"interrupted before the updates of {name}; the same command goes on")
             return {"finished": False, "runs": reports}
         reports[name] = report
@@ -128,9 +128,9 @@ def study(
             say(f"interrupted at update {report['step']} of {name}; the same command goes on")
             return {"finished": False, "runs": reports}
         valid = report["valid"]
-        took = "kept" if before else f"{report['seconds']:.0f} s"
+        duration = "kept" if was_finished else f"{report['seconds']:.0f} s"
         say(
-            f"{number}/{len(plan)} {name}: {took}, exact "
+            f"{number}/{len(plan)} {name}: {duration}, exact "
             f"{valid['valid_exact']:.3f} at the longest training length, "
             f"{valid['valid_exact_twice']:.3f} at twice that"
         )

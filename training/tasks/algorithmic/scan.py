@@ -1,6 +1,6 @@
 """SCAN with a chain of thought: a command, its clauses written out, then every clause with its actions.
 
-The commands and their actions are those of the length split (Lake and Baroni 2018), converted one by one.
+Commands and actions are those of the length split (Lake and Baroni 2018).
 """
 
 import os
@@ -19,17 +19,17 @@ TIMES: Final = {"twice": 2, "thrice": 3}
 
 
 def scan_folder() -> Path:
-    """Where the length split lies: ``scan`` in ``$PYANTICIP_DATA``, else in ``../shared/data``."""
+    """Folder of the length split: ``scan`` in ``$PYANTICIP_DATA``, else in ``../shared/data``."""
     data = os.environ.get("PYANTICIP_DATA")
     return (Path(data) if data else Path(__file__).parents[3].parent / "shared" / "data") / "scan"
 
 
 @cache
 def corpus(part: str) -> dict[int, tuple[tuple[str, str], ...]]:
-    """Pairs of command and actions of a part, ``"train"`` or ``"test"``, by their number of actions.
+    """Read pairs of command and actions of ``"train"`` or ``"test"``, by number of actions.
 
     Raises:
-        FormatError: the file is missing, or a line is not of the split.
+        FormatError: the file is missing, or a line is invalid.
     """
     path = scan_folder() / FILES[part]
     try:
@@ -37,18 +37,18 @@ def corpus(part: str) -> dict[int, tuple[tuple[str, str], ...]]:
     except FormatError as error:
         needs = "task scan-cot needs the length split of SCAN in $PYANTICIP_DATA/scan"
         raise FormatError(f"{error}: {needs}") from None
-    found: dict[int, list[tuple[str, str]]] = {}
+    by_length: dict[int, list[tuple[str, str]]] = {}
     for number, line in enumerate(lines, 1):
         command, mark, actions = line.removeprefix("IN: ").partition(" OUT: ")
         if not mark or not line.startswith("IN: "):
             raise FormatError(f"{path}: line {number}: expected 'IN: ... OUT: ...', found {line[:60]!r}")
-        found.setdefault(len(actions.split()), []).append((command, actions))
-    return {length: tuple(pairs) for length, pairs in sorted(found.items())}
+        by_length.setdefault(len(actions.split()), []).append((command, actions))
+    return {length: tuple(pairs) for length, pairs in sorted(by_length.items())}
 
 
 def convert(command: str) -> Example:
-    """The example of a command. Clauses keep their written order in the first step, and come in the order
-    they are carried out in the second: ``x after y`` does y first."""
+    """Convert a command to an example. The first step has the clauses in written order, the second in the
+    order of execution: ``x after y`` does y first."""
     clauses, joint = _clauses(command)
     rolled = [" + ".join([body] * times) for body, times in clauses]
     first = f" {joint} ".join(rolled)
@@ -59,7 +59,7 @@ def convert(command: str) -> Example:
 
 
 def _clauses(command: str) -> tuple[list[tuple[str, int]], str]:
-    """The clauses, each with how often it is done, and the word between them ("" for one)."""
+    """The clauses with their repetitions, and the word between them (empty for a single clause)."""
     joint = next((word for word in ("and", "after") if word in command.split()), "")
     clauses = []
     for part in command.split(f" {joint} ") if joint else [command]:
@@ -81,7 +81,7 @@ def _actions(body: str) -> str:
 
 
 class Scan(Task):
-    """Navigation commands and the actions they stand for."""
+    """Navigation commands and their actions."""
 
     name, title, unit = "scan-cot", "the clauses of a command, then the actions of each", "actions"
     shown = (
@@ -95,23 +95,23 @@ class Scan(Task):
     copies = True
 
     def draw(self, length: int, rng: np.random.Generator) -> Example:
-        """One of the training commands of this many actions, evenly."""
+        """Draw one of the training commands with this many actions."""
         return self._pick("train", length, rng)
 
     def draw_test(self, length: int, rng: np.random.Generator) -> Example:
-        """One of the test commands; of the training commands where the test has none so short."""
+        """Draw one of the test commands, or of the training commands if the test has none this short."""
         return self._pick("train" if length < min(corpus("test")) else "test", length, rng)
 
     def lengths(self, longest: int) -> tuple[int, ...]:
-        """The numbers of actions of the test commands, and two of training."""
+        """Two lengths of training, and the longer ones of the test."""
         return (*(n for n in (10, 22) if n <= longest), *(n for n in corpus("test") if n > longest))
 
     def trained(self, longest: int) -> range:
-        """Lengths of training commands (those there are none of are passed over when drawing)."""
+        """Lengths of training commands (lengths without commands are skipped when drawing)."""
         return range(1, longest + 1)
 
     def tokens(self, length: int) -> int:
-        """As many as the longest example of the corpus with at most this many actions."""
+        """Number of tokens of the longest example of the corpus with at most this many actions."""
         return max(
             len(convert(command).tokens)
             for part in FILES
@@ -131,42 +131,42 @@ class Scan(Task):
         return convert(pairs[int(rng.integers(len(pairs)))][0])
 
     def check(self, text: str) -> None:
-        """Interpret the command word by word, and compare both steps with it."""
-        given, found = self.read(text)
+        """Interprets the command word by word, and compares both steps with the result."""
+        prompt, found = self.read(text)
         if found.count(ARROW) != 1:
             raise wrong(self.name, f"number of {ARROW!r}", 1, found.count(ARROW))
         at = found.index(ARROW)
         first, second = found[:at], found[at + 1 :]
-        parts, joint = _parts(self.name, given)
-        wanted: list[str] = []
+        parts, joint = _parts(self.name, prompt)
+        expected: list[str] = []
         for number, part in enumerate(parts):
-            wanted += [joint] if number else []
+            expected += [joint] if number else []
             body = part[:-1] if part[-1] in TIMES else part
             for turn in range(TIMES.get(part[-1], 1)):
-                wanted += (["+"] if turn else []) + body
-        if first != wanted:
-            raise wrong(self.name, "first step", " ".join(wanted), " ".join(first))
-        done, spoken = [], []
+                expected += (["+"] if turn else []) + body
+        if first != expected:
+            raise wrong(self.name, "first step", " ".join(expected), " ".join(first))
+        found_actions, found_words = [], []
         for token in second:
             if token in ACTIONS:
-                done.append(token)
+                found_actions.append(token)
             elif token != ":":
-                spoken.append(token)
-        carried = list(reversed(parts)) if joint == "after" else parts
-        actions = [action for part in carried for action in interpret(part)]
-        if done != actions:
-            raise wrong(self.name, "actions", " ".join(actions), " ".join(done))
+                found_words.append(token)
+        ordered = list(reversed(parts)) if joint == "after" else parts
+        actions = [action for part in ordered for action in interpret(part)]
+        if found_actions != actions:
+            raise wrong(self.name, "actions", " ".join(actions), " ".join(found_actions))
         blocks = " ".join(second).split(" : ")
-        said = [w for p in carried for _ in range(TIMES.get(p[-1], 1)) for w in p if w not in TIMES]
-        if spoken != said or len(blocks) - 1 != sum(TIMES.get(p[-1], 1) for p in carried):
-            raise wrong(self.name, "clauses of the second step", " ".join(said), " ".join(spoken))
+        words = [w for p in ordered for _ in range(TIMES.get(p[-1], 1)) for w in p if w not in TIMES]
+        if found_words != words or len(blocks) - 1 != sum(TIMES.get(p[-1], 1) for p in ordered):
+            raise wrong(self.name, "clauses of the second step", " ".join(words), " ".join(found_words))
         for block in blocks[1:]:
             if not block.startswith("I_"):
                 raise wrong(self.name, "what follows a colon", "an action", block.split(" ")[0])
 
 
 def _parts(task: str, words: list[str]) -> tuple[list[list[str]], str]:
-    """A command's clauses as words, and the word between them."""
+    """The clauses of a command as words, and the word between them."""
     joints = [word for word in words if word in ("and", "after")]
     if len(joints) > 1:
         raise wrong(task, "number of 'and' and 'after'", "at most 1", len(joints))
@@ -177,7 +177,7 @@ def _parts(task: str, words: list[str]) -> tuple[list[list[str]], str]:
 
 
 def interpret(words: list[str]) -> list[str]:
-    """The actions of a clause, by the rules of the grammar, from its end to its start.
+    """The actions of a clause by the rules of the grammar, from its end to its start.
 
     Raises:
         FormatError: not a clause of SCAN.

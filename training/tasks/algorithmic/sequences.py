@@ -1,4 +1,4 @@
-"""Tasks on a string of digits: copy, reverse, odds first, copy from a place that is named, and a stack."""
+"""Tasks on a string of digits: copy, reverse, odds first, copy from a given digit on, and a stack."""
 
 from abc import abstractmethod
 from typing import Final
@@ -13,7 +13,7 @@ def _example(question: str, answer: str) -> Example:
 
 
 class Rearranged(Task):
-    """The same digits in an order that their number decides."""
+    """Base class: the same digits in another order."""
 
     unit = "digits"
 
@@ -22,20 +22,20 @@ class Rearranged(Task):
         """The digits in that order."""
 
     def draw(self, length: int, rng: np.random.Generator) -> Example:
-        """``length`` even digits."""
+        """Draw ``length`` uniform digits."""
         self.require(length)
         question = digits(rng, length)
         return _example(question, self.answer(question))
 
     def tokens(self, length: int) -> int:
-        """All of them have so many."""
+        """All examples have this many."""
         return 2 * length + 2
 
     def sides(self, text: str) -> tuple[list[str], list[str]]:
-        """Both sides of ``=``, as many digits each.
+        """Both sides of ``=``, which must have as many digits each.
 
         Raises:
-            FormatError: they are not.
+            FormatError: they do not.
         """
         question, found = self.read(text)
         _digits_only(self.name, question)
@@ -52,15 +52,15 @@ class Copy(Rearranged):
     longest = 10
 
     def answer(self, question: str) -> str:
-        """They themselves."""
+        """The digits unchanged."""
         return question
 
     def check(self, text: str) -> None:
-        """Every digit right of ``=`` is the one at its place on the left."""
+        """Compares every digit right of ``=`` with the one at the same place on the left."""
         question, found = self.sides(text)
-        for place, (expected, there) in enumerate(zip(question, found, strict=True), 1):
-            if there != expected:
-                raise wrong(self.name, f"digit {place}", expected, there)
+        for place, (expected, digit) in enumerate(zip(question, found, strict=True), 1):
+            if digit != expected:
+                raise wrong(self.name, f"digit {place}", expected, digit)
 
 
 class Reverse(Rearranged):
@@ -72,17 +72,17 @@ class Reverse(Rearranged):
     copies = True
 
     def answer(self, question: str) -> str:
-        """From the last on."""
+        """The digits from the last to the first."""
         return question[::-1]
 
     def check(self, text: str) -> None:
-        """Taking digits off the end of the left side gives the right side."""
+        """Takes digits off the end of the left side, and compares them with the right side."""
         question, found = self.sides(text)
         rest = list(question)
-        for place, there in enumerate(found, 1):
+        for place, digit in enumerate(found, 1):
             expected = rest.pop()
-            if there != expected:
-                raise wrong(self.name, f"digit {place}", expected, there)
+            if digit != expected:
+                raise wrong(self.name, f"digit {place}", expected, digit)
 
 
 class OddsFirst(Rearranged):
@@ -93,11 +93,11 @@ class OddsFirst(Rearranged):
     longest = 40
 
     def answer(self, question: str) -> str:
-        """The paper's example says what its prose leaves open: ``x[1::2] x[::2]``."""
+        """``x[1::2] x[::2]``, by the paper's example; its prose is ambiguous."""
         return question[1::2] + question[::2]
 
     def check(self, text: str) -> None:
-        """The digit at place i (from 0) of the left stands at place i // 2 of its half on the right."""
+        """Expects the digit at place i (from 0) of the left at place i // 2 of its half on the right."""
         question, found = self.sides(text)
         half = len(question) // 2
         for place, expected in enumerate(question):
@@ -107,7 +107,7 @@ class OddsFirst(Rearranged):
 
 
 class DynamicCopy(Task):
-    """The end of a string, from a digit on that occurs once in it."""
+    """The end of a string from a given digit on, which occurs only once."""
 
     name, title, unit = "dyn-str-cpy", "the string from the one place where the digit stands", "digits"
     shown = "5839472,3=39472."
@@ -115,7 +115,7 @@ class DynamicCopy(Task):
     copies = True
 
     def draw(self, length: int, rng: np.random.Generator) -> Example:
-        """Start and digit drawn evenly; all other digits evenly from those that are left."""
+        """Draw start and digit uniformly, and all other digits uniformly from the remaining ones."""
         self.require(length)
         start, mark = int(rng.integers(length)), int(rng.integers(10))
         others = rng.integers(0, 9, length)
@@ -125,11 +125,11 @@ class DynamicCopy(Task):
         return _example(f"{question},{mark}", question[start:])
 
     def tokens(self, length: int) -> int:
-        """Where the whole string is asked for."""
+        """Reached if the answer is the whole string."""
         return 2 * length + 4
 
     def check(self, text: str) -> None:
-        """The answer begins with the mark, ends the string, and the mark occurs nowhere else."""
+        """Expects the end of the string from the given digit on, which occurs only once."""
         question, found = self.read(text)
         if len(question) < 3 or question[-2] != ",":
             raise wrong(self.name, "left side", "digits,digit", "".join(question))
@@ -145,9 +145,9 @@ class DynamicCopy(Task):
 
 
 def _digits_only(task: str, question: list[str]) -> None:
-    strange = [token for token in question if not token.isdigit()]
-    if not question or strange:
-        raise wrong(task, "left side", "digits", strange[0] if strange else "nothing")
+    invalid = [token for token in question if not token.isdigit()]
+    if not question or invalid:
+        raise wrong(task, "left side", "digits", invalid[0] if invalid else "nothing")
 
 
 POP: Final = "2"
@@ -156,14 +156,14 @@ STOP: Final = "2"
 
 
 class Stack(Task):
-    """Binary stack, bottom first, then actions; asked for is what is left, top first."""
+    """A binary stack, bottom first, then actions; the answer is the remaining stack, top first."""
 
     name, title, unit = "stack", "the stack after the actions, top first, 2, zeros", "cells and actions"
     shown = "0110422=11020000."
     longest = 40
 
     def draw(self, length: int, rng: np.random.Generator) -> Example:
-        """1 to ``length`` cells, evenly; the rest are actions, evenly. To pop an empty stack does nothing."""
+        """Draw 1 to ``length`` cells, then uniform actions. Popping an empty stack has no effect."""
         self.require(length)
         cells = int(rng.integers(1, length + 1))
         bottom = digits(rng, cells, 2)
@@ -178,36 +178,36 @@ class Stack(Task):
         return Example((*bottom, *actions, ASK), (*answer.ljust(length + 1, "0"), END))
 
     def tokens(self, length: int) -> int:
-        """All of them have so many."""
+        """All examples have this many."""
         return 2 * length + 3
 
     def check(self, text: str) -> None:
-        """Read from the end, every pop hides one cell or push before it; what is not hidden is left."""
+        """Reads from the end: every pop cancels one cell or push before it; the others remain."""
         question, found = self.read(text)
         if not question or question[0] not in "01" or any(token not in "01234" for token in question):
             raise wrong(self.name, "left side", "cells 0 and 1, then actions 2, 3, 4", "".join(question))
         cells = next((at for at, token in enumerate(question) if token in "234"), len(question))
         if any(token in "01" for token in question[cells:]):
             raise wrong(self.name, "actions", "2, 3 and 4", "".join(question[cells:]))
-        left, hidden = [], 0
+        remaining, cancelled = [], 0
         for token in reversed(_effective(question)):
             if token == POP:
-                hidden += 1
-            elif hidden:
-                hidden -= 1
+                cancelled += 1
+            elif cancelled:
+                cancelled -= 1
             else:
-                left.append(PUSH.get(token, token))
-        expected = "".join(left) + STOP
+                remaining.append(PUSH.get(token, token))
+        expected = "".join(remaining) + STOP
         expected += "0" * (len(question) + 1 - len(expected))
         if "".join(found) != expected:
             raise wrong(self.name, "stack that is left", expected, "".join(found))
 
 
 def _effective(question: list[str]) -> list[str]:
-    """Without the pops that met an empty stack."""
-    kept, depth = [], 0
+    """Remove the pops of an empty stack."""
+    tokens, depth = [], 0
     for token in question:
         if token != POP or depth:
-            kept.append(token)
+            tokens.append(token)
             depth += -1 if token == POP else 1
-    return kept
+    return tokens

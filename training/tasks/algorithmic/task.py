@@ -1,4 +1,4 @@
-"""The algorithmic problems as a task of the trainer, and what its runs write down."""
+"""The task ``algorithmic``: trains a model on an algorithmic problem."""
 
 import math
 import time
@@ -15,27 +15,27 @@ from training.run.module import TrainModule
 from training.run.recorder import Recorder
 from training.run.task import Run, Task
 from training.tasks.algorithmic import TASKS
-from training.tasks.algorithmic.batches import VALID, Batches, all_right, samples
+from training.tasks.algorithmic.batches import VALID, Batches, exact_matches, samples
 from training.tasks.algorithmic.module import PIECES, TaskModule, fitted, new_model
 from training.tasks.algorithmic.options import TaskOptions
 
 KEPT: Final = "step-*.safetensors"
-"""In ``checkpoints/``: the weights of every validation once the loss was below :data:`LEARNED`."""
+"""Files in ``checkpoints/``: weights of every validation after the loss fell below :data:`MAX_LOSS`."""
 
-LEARNED: Final = 0.1
-"""The loss from which on the paper evaluates."""
+MAX_LOSS: Final = 0.1
+"""Loss below which weights are saved, as the paper evaluates from then on."""
 
 
 def kept_weights(folder: Path) -> list[Path]:
-    """The weights that a run has kept, oldest first."""
+    """Saved weights of a run, oldest first."""
     return sorted((folder / BEST.parent).glob(KEPT))
 
 
 class TaskRecorder(Recorder):
     """See :class:`training.run.recorder.Recorder`.
 
-    In a row ``valid_exact`` is the share of examples that are right in every token at the longest training
-    length, and ``valid_exact_twice`` at twice that, on samples that are not those of the evaluation.
+    Column ``valid_exact`` is the share of exact matches at the longest training length, ``valid_exact_twice``
+    at twice that, on other samples than the evaluation's.
     """
 
     columns = (
@@ -67,13 +67,13 @@ class TaskRecorder(Recorder):
         self.last_loss = math.inf
 
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
-        """Learning rate and longest length of the last update."""
+        """Learning rate, and longest length of the last update."""
         self.last_loss = means["total"]
         reach = float(self.options.reach(done - 1))
         return {**super().extras(done, means), "reach": reach, "loss": means["total"]}
 
     def state_dict(self) -> dict[str, Any]:
-        """What the base class keeps, and the last mean loss."""
+        """State of the base class, and the last mean loss."""
         return {**super().state_dict(), "last_loss": self.last_loss}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -82,32 +82,32 @@ class TaskRecorder(Recorder):
         self.last_loss = state_dict["last_loss"]
 
     def begin(self) -> None:
-        """As the base's, and drop weights that a killed run kept after its last state."""
+        """Also remove weights that a killed run saved after its last state."""
         super().begin()
         for file in kept_weights(self.folder):
             if int(file.stem.removeprefix("step-")) > self.start:
                 file.unlink()
 
     def validate(self, module: Any, done: int) -> dict[str, float]:
-        """Examples of two lengths; keeps the weights."""
+        """Exact matches at two lengths; also saves the weights."""
         assert isinstance(module, TaskModule)
         weights = module.model.state_dict()
         self.reader.to(module.device).load_state_dict(fitted(weights, self.reader))
-        found = {}
+        shares = {}
         for name, length in self.lengths.items():
-            right = all_right(self.reader, self.examples[length], device=str(module.device))
-            found[name] = float(right.float().mean())
-        if self.last_loss < LEARNED or done == self.options.schedule.steps:
+            right = exact_matches(self.reader, self.examples[length], device=str(module.device))
+            shares[name] = float(right.float().mean())
+        if self.last_loss < MAX_LOSS or done == self.options.schedule.steps:
             save_weights(self.folder / BEST.parent / f"step-{done:06d}.safetensors", weights)
-        # The best weights are chosen without looking beyond the training lengths.
-        return {**found, "valid_error": 1.0 - found["valid_exact"]}
+        # The best weights are selected at training lengths only.
+        return {**shares, "valid_error": 1.0 - shares["valid_exact"]}
 
 
 AlgorithmicRun = Run[TaskOptions, None]
 
 
 class AlgorithmicTask(Task[TaskOptions, None]):
-    """See :class:`~training.run.task.Task`; its data are drawn as they are needed."""
+    """See :class:`~training.run.task.Task`; examples are drawn as needed."""
 
     command: ClassVar = "tasks train"
     form: ClassVar = "pyanticip-task-run"
@@ -115,7 +115,7 @@ class AlgorithmicTask(Task[TaskOptions, None]):
     options = TaskOptions
 
     def check(self, options: TaskOptions, world: int) -> None:
-        """One process, and a model that can be built."""
+        """Refuse more than one process, and check that the model can be built."""
         if world > 1:
             raise OptionError(f"tasks train computes in one process, torchrun started {world}")
         new_model(options)
@@ -128,23 +128,23 @@ class AlgorithmicTask(Task[TaskOptions, None]):
         here: Processes,
         console: Console,
     ) -> None:
-        """Nothing: data are drawn."""
+        """No data to open: examples are drawn."""
 
     def module(self, run: AlgorithmicRun, *, fresh: bool) -> TaskModule:
-        """A model with its first weights."""
+        """Create the model."""
         self._cpu = time.process_time()
         return TaskModule(new_model(run.options), run.options)
 
     def batches(self, run: AlgorithmicRun, start: int) -> Batches:
-        """Drawn from seed and update."""
+        """Batches drawn from seed and update."""
         return Batches(run.options, start=start)
 
     def recorder(self, run: AlgorithmicRun, module: TrainModule, batches: Any, start: int) -> TaskRecorder:
-        """Judges by the share of examples that are right."""
+        """Validates by the share of exact matches."""
         return TaskRecorder(run.folder, run.options, start)
 
     def report(self, run: AlgorithmicRun, record: Recorder, start: int, wall: float) -> dict[str, Any]:
-        """What it cost."""
+        """Cost of the training."""
         updates = max(record.step - start, 1)
         return {
             "valid": record.valid,

@@ -1,1 +1,1 @@
-"""A body from few sensors: the network that says the joints nobody measured."""
+"""Completion of a body measured by few sensors: the network that predicts the other joints."""

@@ -1,4 +1,4 @@
-"""The network that completes a body, as ``completion.rs`` of anticip-motion runs it a frame at a time."""
+"""The completion network, as ``completion.rs`` of anticip-motion runs it frame by frame."""
 
 from pathlib import Path
 from typing import Final
@@ -14,34 +14,35 @@ from training.teacher.kinematics import OFFSETS, PARENTS
 
 JOINTS: Final = len(PARENTS)
 IN: Final = 10
-"""Numbers of a joint that go in: two columns of its rotation, its turn since the last frame, one."""
+"""Inputs per joint: two columns of its rotation, its rotation since the last frame, and 1 if measured."""
 OUT: Final = 7
-"""Numbers of a joint that come out: what its two columns differ from the nearest measured joint's, and the
-logarithm of the error that is expected of it."""
+"""Outputs per joint: differences of its two columns from the nearest measured joint's, and the logarithm of
+its expected error."""
 UNITS: Final = 256
-DROPPED: Final = 0.1
-"""Share of the units that are silent in a whole window of training."""
+"""Width of the recurrent layer."""
+DROPOUT: Final = 0.1
+"""Share of units that are dropped for a whole training window."""
 
 
-def bones_between() -> NDArray[np.int64]:
-    """(22, 22): how many bones two joints are apart."""
-    apart = np.full((JOINTS, JOINTS), JOINTS)
-    np.fill_diagonal(apart, 0)
+def bone_distances() -> NDArray[np.int64]:
+    """(22, 22): number of bones between two joints."""
+    distances = np.full((JOINTS, JOINTS), JOINTS)
+    np.fill_diagonal(distances, 0)
     for joint, parent in enumerate(PARENTS):
         if parent >= 0:
-            apart[joint, parent] = apart[parent, joint] = 1
+            distances[joint, parent] = distances[parent, joint] = 1
     for via in range(JOINTS):
-        apart = np.minimum(apart, apart[:, via : via + 1] + apart[via : via + 1])
-    return apart
+        distances = np.minimum(distances, distances[:, via : via + 1] + distances[via : via + 1])
+    return distances
 
 
-APART: Final = bones_between()
+DISTANCES: Final = bone_distances()
 
 
 def nearest(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """(22,) for each joint the nearest of those that are measured, the first of several."""
-    there = np.flatnonzero(mask)
-    return np.asarray(there[np.argmin(APART[:, there], axis=1)])
+    """(22,) nearest measured joint of each joint, the first of several."""
+    measured = np.flatnonzero(mask)
+    return np.asarray(measured[np.argmin(DISTANCES[:, measured], axis=1)])
 
 
 def matrices(quats: torch.Tensor) -> torch.Tensor:
@@ -62,7 +63,7 @@ def heading(quats: torch.Tensor) -> torch.Tensor:
 
 
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The Hamilton product of quaternions (..., 4)."""
+    """Hamilton product of quaternions (..., 4)."""
     (aw, ax, ay, az), (bw, bx, by, bz) = a.unbind(-1), b.unbind(-1)
     return torch.stack(
         [
@@ -76,13 +77,13 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _chains() -> torch.Tensor:
-    """(22, 22): 1 where the second is the first joint or one between it and the hips, without the hips."""
-    found = np.zeros((JOINTS, JOINTS), np.float32)
+    """(22, 22): 1 if the second joint is the first or between it and the hips, hips excluded."""
+    chains = np.zeros((JOINTS, JOINTS), np.float32)
     for joint, parent in enumerate(PARENTS):
         if parent >= 0:
-            found[joint] = found[parent]
-            found[joint, joint] = 1.0
-    return torch.from_numpy(found)
+            chains[joint] = chains[parent]
+            chains[joint, joint] = 1.0
+    return torch.from_numpy(chains)
 
 
 ABOVE: Final = [max(parent, 0) for parent in PARENTS]
@@ -91,13 +92,13 @@ BONES: Final = torch.as_tensor(OFFSETS, dtype=torch.float32)[:, None]
 
 
 def joint_positions(turns: torch.Tensor) -> torch.Tensor:
-    """Where joints (..., 22, 3) of the canonical body are from the hips, of rotations in the world."""
-    # All bones at once, then each joint the sum of its chain: few operations, few gradients.
+    """Joint positions (..., 22, 3) of the canonical body relative to the hips, from global rotations."""
+    # Each joint is the sum of the bones of its chain: few operations in the graph.
     return CHAINS @ (turns[..., ABOVE, :, :] * BONES).sum(-1)
 
 
 class CompletionNet(nn.Module):
-    """A GRU over the measured joints' rotations, and a linear way past it; see :meth:`forward`."""
+    """A GRU over the rotations of the measured joints with a linear skip connection; see :meth:`forward`."""
 
     def __init__(self, units: int = UNITS) -> None:
         super().__init__()
@@ -114,42 +115,42 @@ class CompletionNet(nn.Module):
         """Complete bodies.
 
         Args:
-            quats: (B, L, 22, 4) rotations in the world; of joints that are not measured nothing is read.
-            mask: (B, 22) 1 where a joint is measured.
-            near: (B, 22) the nearest measured joint of each.
+            quats: (B, L, 22, 4) global rotations; those of joints that are not measured are ignored.
+            mask: (B, 22) 1 for measured joints.
+            near: (B, 22) nearest measured joint of each.
 
         Returns:
-            Rotations (B, L, 22, 3, 3) in the world with the heading removed, the logarithms of the errors
-            that are expected (B, L, 22), and the headings (B, L, 3, 3).
+            Global rotations (B, L, 22, 3, 3) with the heading removed, logarithms of the expected errors
+            (B, L, 22), and headings (B, L, 3, 3).
         """
         batch, length = quats.shape[:2]
         facing = heading(quats[torch.arange(batch), :, mask.argmax(1)])
-        seen = facing.transpose(-1, -2)[:, :, None] @ matrices(quats)
-        six = seen[..., :2].transpose(-1, -2).flatten(-2)
-        before = torch.cat([quats[:, :1], quats[:, :-1]], 1)
-        turn = product(quats, before * torch.tensor([1.0, -1.0, -1.0, -1.0]))
-        # The axis times twice the sine of the angle, as the heading sees it.
+        rotations = facing.transpose(-1, -2)[:, :, None] @ matrices(quats)
+        columns6 = rotations[..., :2].transpose(-1, -2).flatten(-2)
+        previous = torch.cat([quats[:, :1], quats[:, :-1]], 1)
+        turn = product(quats, previous * torch.tensor([1.0, -1.0, -1.0, -1.0]))
+        # Axis times twice the sine of the angle, in the frame of the heading.
         sines = (4.0 * turn[..., :1] * turn[..., 1:]) @ facing
-        there = mask[:, None, :, None].expand(batch, length, JOINTS, 1)
-        columns = torch.cat([six * there, 5.0 * sines * there, there], -1).flatten(-2)
+        measured = mask[:, None, :, None].expand(batch, length, JOINTS, 1)
+        columns = torch.cat([columns6 * measured, 5.0 * sines * measured, measured], -1).flatten(-2)
         hidden, _ = self.gru(columns)
         if self.training:
-            hidden = hidden * (torch.rand(batch, 1, hidden.shape[2]) > DROPPED) / (1.0 - DROPPED)
+            hidden = hidden * (torch.rand(batch, 1, hidden.shape[2]) > DROPOUT) / (1.0 - DROPOUT)
         out = (self.head(hidden) + self.skip(columns)).unflatten(-1, (JOINTS, OUT))
-        base = torch.gather(six, 2, near[:, None, :, None].expand(batch, length, JOINTS, 6))
+        base = torch.gather(columns6, 2, near[:, None, :, None].expand(batch, length, JOINTS, 6))
         a, b = (base + out[..., :6]).split(3, -1)
         a = nn.functional.normalize(a, dim=-1, eps=1e-6)
         b = nn.functional.normalize(b - (a * b).sum(-1, keepdim=True) * a, dim=-1, eps=1e-6)
         turned = torch.stack([a, b, torch.linalg.cross(a, b)], -1)
-        return torch.where(there[..., None] > 0, seen, turned), out[..., 6], facing
+        return torch.where(measured[..., None] > 0, rotations, turned), out[..., 6], facing
 
 
 def check_new(path: Path) -> None:
-    """Check before a training that its weights can be written, and over nothing.
+    """Check before training that the weights can be written to a new file.
 
     Raises:
-        OptionError: no name of a file of weights, or something is there already.
-        DeviceError: no such folder.
+        OptionError: not a name of a weights file, or the file exists.
+        DeviceError: the folder does not exist.
     """
     check_out(path, (".safetensors",))
     if path.exists():

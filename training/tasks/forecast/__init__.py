@@ -1,1 +1,1 @@
-"""Where the body will be: the published benchmark of short-term motion prediction, and models for it."""
+"""The task ``forecast``: the published benchmark of short-term motion prediction, and models for it."""

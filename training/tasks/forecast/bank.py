@@ -1,4 +1,4 @@
-"""Training windows of the benchmark: drawn from the whole 120 Hz takes, and varied as they are drawn."""
+"""Training windows of the benchmark, drawn from the 120 Hz takes and augmented on the fly."""
 
 from __future__ import annotations
 
@@ -25,28 +25,29 @@ from training.tasks.forecast.options import ForecastOptions, Variation
 
 LENGTH: Final = OBSERVED + TARGET
 ARMS: Final = (range(20, 29), range(29, 38))
-"""Joints of the left arm and of the right, from the shoulder on."""
+"""Joints of the left and of the right arm, from the shoulder on."""
 SPINE: Final = PREDICTED.index(15)
-"""Of the predicted joints the one that both arms hang on."""
+"""Index among the predicted joints of the one that both arms are attached to."""
 
 
 def joint_weights() -> Tensor:
-    """What each predicted joint weighs in the metric (25,): by its own place and those copied from it."""
+    """Weight of each predicted joint in the metric (25,): it counts for itself and for joints copied from
+    it."""
     counts = [1 + sum(source == joint for source in COPIED.values()) for joint in PREDICTED]
     return torch.tensor(counts, dtype=torch.float32) / JOINTS
 
 
 class WindowBank:
-    """All takes of a training set, to draw windows (B, 35, 25, 3) from.
+    """Draws windows (B, 35, 25, 3) from the takes of a training set.
 
-    Every action is as likely as another. Within an action a take is drawn half by its length and half
-    evenly, so that neither a long take drowns the others nor a short one is learned by heart. A window
-    begins anywhere between two rows and its frames are interpolated, so that both phases of the stride and
-    all speeds within ``warp`` occur; three in ten keep the benchmark's own stride.
+    All actions are equally likely. Within an action, takes are weighted half by length and half evenly, so
+    that neither long takes dominate nor short ones are memorised. A window starts at any fractional row and
+    its frames are interpolated, so that both phases of the stride and all speeds within ``warp`` occur; three
+    in ten keep the benchmark's stride.
     """
 
     def __init__(self, takes: Sequence[Take], variation: Variation, seed: int) -> None:
-        # A window of the benchmark's own stride must fit.
+        # A window of the benchmark's stride must fit.
         usable = [take for take in takes if len(take.whole) > STRIDE * (LENGTH - 1)]
         if not usable:
             raise OptionError(f"expected takes of more than {STRIDE * (LENGTH - 1)} rows, found none")
@@ -57,9 +58,9 @@ class WindowBank:
         self.lengths = np.array([len(take.whole) for take in usable])
         self.starts = np.concatenate(([0], np.cumsum(self.lengths)[:-1]))
         actions = [take.action for take in usable]
-        total = {a: sum(n for b, n in zip(actions, self.lengths, strict=True) if b == a) for a in actions}
+        totals = {a: sum(n for b, n in zip(actions, self.lengths, strict=True) if b == a) for a in actions}
         share = np.array(
-            [0.5 * n / total[a] + 0.5 / actions.count(a) for a, n in zip(actions, self.lengths, strict=True)]
+            [0.5 * n / totals[a] + 0.5 / actions.count(a) for a, n in zip(actions, self.lengths, strict=True)]
         )
         self.share = share / share.sum()
         self.draw = np.random.default_rng(seed)
@@ -68,11 +69,11 @@ class WindowBank:
 
     def batch(self, size: int) -> Tensor:
         """Draw ``size`` windows."""
-        how, draw = self.variation, self.draw
+        variation, draw = self.variation, self.draw
         take = draw.choice(len(self.share), size, p=self.share)
-        speed = np.exp(draw.uniform(-1.0, 1.0, size) * np.log(how.warp))
+        speed = np.exp(draw.uniform(-1.0, 1.0, size) * np.log(variation.warp))
         speed = np.where(draw.random(size) < 0.3, 1.0, speed)
-        # A short take is never played faster than it lasts.
+        # The speed is limited so that a window fits into a short take.
         rows = np.minimum(STRIDE * speed, (self.lengths[take] - 1) / (LENGTH - 1 + 1e-3))
         first = self.starts[take] + draw.random(size) * (self.lengths[take] - 1 - (LENGTH - 1) * rows)
         at = first[:, None] + rows[:, None] * np.arange(LENGTH)
@@ -83,24 +84,24 @@ class WindowBank:
         return self._vary(windows)
 
     def _vary(self, windows: Tensor) -> Tensor:
-        how, size = self.variation, len(windows)
-        chosen = torch.from_numpy(self.draw.random(size) < how.mirror)
+        variation, size = self.variation, len(windows)
+        chosen = torch.from_numpy(self.draw.random(size) < variation.mirror)
         windows = torch.where(chosen[:, None, None, None], mirrored(windows), windows)
-        if how.swap:
-            chosen = torch.from_numpy(self.draw.random(size) < how.swap)
+        if variation.swap:
+            chosen = torch.from_numpy(self.draw.random(size) < variation.swap)
             other = windows[torch.from_numpy(self.draw.permutation(size))]
             windows = torch.where(chosen[:, None, None, None] & self.legs, other, windows)
-        for arm in self.arms if how.arms else ():
-            chosen = torch.from_numpy(self.draw.random(size) < how.arms)
+        for arm in self.arms if variation.arms else ():
+            chosen = torch.from_numpy(self.draw.random(size) < variation.arms)
             other = windows[torch.from_numpy(self.draw.permutation(size))]
-            # It hangs where the spine of this window ends.
+            # Attach the other arm to the spine of this window.
             other = other - other[:, :, SPINE : SPINE + 1] + windows[:, :, SPINE : SPINE + 1]
             windows = torch.where(chosen[:, None, None, None] & arm, other, windows)
         return windows
 
 
 class Batch(NamedTuple):
-    """What an update is computed from: windows (B, 35, 25, 3), the update's number, from 0, and its part."""
+    """Windows (B, 35, 25, 3) of an update, the index of the update, and that of its part."""
 
     windows: Tensor
     step: int
@@ -116,7 +117,7 @@ class Batches:
         self.bank, self.options, self.start = bank, options, start
 
     def __iter__(self) -> Iterator[Batch]:
-        """Those of earlier updates are drawn as well: what is drawn depends on what was."""
+        """Windows of earlier updates are drawn and skipped, as the random numbers are a sequence."""
         for step in range(self.options.schedule.steps):
             windows = self.bank.batch(self.options.schedule.batch)
             if step >= self.start:
@@ -126,11 +127,11 @@ class Batches:
 def joint_positions(
     rows: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Positions (R, 25, 3) of the predicted joints, "mm", from rows (R, 117)."""
+    """Positions (R, 25, 3) of the predicted joints, in the tables' "mm", from rows (R, 117)."""
     return positions(rows[:, 3:].reshape(-1, JOINTS, 3))[:, list(PREDICTED)]
 
 
 def mirrored(windows: Tensor) -> Tensor:
-    """The mirror image of windows (..., 25, 3)."""
+    """Mirror windows (..., 25, 3)."""
     image: Tensor = windows[..., list(MIRROR), :] * windows.new_tensor([-1.0, 1.0, 1.0])
     return image

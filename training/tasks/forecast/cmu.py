@@ -1,13 +1,13 @@
 """The CMU short-term motion prediction benchmark: its files, its skeleton and its windows.
 
 The protocol is that of Li et al. (2018, convSeq2Seq), Mao et al. (2019, LTD), Dang et al. (2021, MSR-GCN) and
-Ma et al. (2022, PGBIG), as their public loaders have it. Files are ``train/<action>/<action>_<n>.txt`` and
+Ma et al. (2022, PGBIG), as in their public loaders. Files are ``train/<action>/<action>_<n>.txt`` and
 ``test/<action>/<action>_1.txt``: comma-separated rows of 117 numbers, 3 for the root's position and 38
 exponential maps in radians.
 
-Every loader keeps every second row and calls the result 25 frames a second. The rows are the 120 Hz clips, so
-the rate is 60: the published 80, 160, 320, 400, 560 and 1000 ms are truly 33, 67, 133, 167, 233 and 417 ms.
-"""
+Every loader keeps every second row and calls the result 25 frames per second. The rows are the 120 Hz clips,
+so the rate is really 60: the published 80, 160, 320, 400, 560 and 1000 ms are 33, 67, 133, 167, 233 and 417
+ms."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ TARGET: Final = 25
 HORIZONS: Final = (1, 3, 7, 9, 13, 24)
 """Indices of the target frames that the tables report."""
 NOMINAL_MS: Final = (80, 160, 320, 400, 560, 1000)
-"""What the tables call them."""
+"""The horizons as named in the tables."""
 TRUE_MS: Final = (33, 67, 133, 167, 233, 417)
-"""What they are."""
+"""The true horizons."""
 
 # fmt: off
 PARENTS: Final = (
@@ -65,12 +65,12 @@ _OFFSETS: Final = (
 )
 # fmt: on
 OFFSETS: Final[Array] = 70.0 * np.array(_OFFSETS, dtype=np.float64)
-"""Bones (38, 3) in the tables' "mm": 70 per unit, where 56.44 would be true, so they are 24 % too long."""
+"""Bones (38, 3) in the tables' "mm": 70 per unit instead of the true 56.44, so they are 24 % too long."""
 
 COPIED: Final = {16: 15, 20: 15, 29: 15, 24: 23, 27: 23, 33: 32, 36: 32}
-"""Joints that coincide with another one: scored, but taken from it."""
+"""Joints that coincide with another one, from which their prediction is copied; they are scored as well."""
 FIXED: Final = (0, 1, 2, 7, 8, 13)
-"""Joints that do not move in the root's frame: the truth is taken."""
+"""Joints that do not move in the root's frame; scored with their true positions."""
 PREDICTED: Final = tuple(j for j in range(JOINTS) if j not in COPIED and j not in FIXED)
 """The 25 joints that a model predicts."""
 
@@ -78,7 +78,7 @@ LEFT: Final = (1, 2, 3, 4, 5, 6, 20, 21, 22, 23, 24, 25, 26, 27, 28)
 RIGHT: Final = (7, 8, 9, 10, 11, 12, 29, 30, 31, 32, 33, 34, 35, 36, 37)
 _OTHER: Final = dict(zip(LEFT + RIGHT, RIGHT + LEFT, strict=True))
 MIRROR: Final = tuple(PREDICTED.index(_OTHER.get(joint, joint)) for joint in PREDICTED)
-"""For each predicted joint the one on the other side; the skeleton's bones differ by 3 % at most."""
+"""For each predicted joint, its counterpart on the other side; their bones differ by 3 % at most."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Take:
 
     @property
     def rows(self) -> Array:
-        """Every second row (T, 117): all that the benchmark looks at."""
+        """Every second row (T, 117), as used by the benchmark."""
         return self.whole[::STRIDE]
 
     @property
@@ -111,7 +111,7 @@ class Take:
 
     @cached_property
     def joint_positions(self) -> Array:
-        """The joints' positions (T, 38, 3) in the root's frame, in the tables' "mm"."""
+        """Joint positions (T, 38, 3) in the root's frame, in the tables' "mm"."""
         return positions(self.maps)
 
 
@@ -119,7 +119,7 @@ def load_take(path: Path, action: str) -> Take:
     """Read one file.
 
     Raises:
-        FormatError: it cannot be read, has rows of another width, or numbers that are not finite.
+        FormatError: the file cannot be read, has rows of another width, or numbers that are not finite.
     """
     text = read_text(path)
     rows: list[list[float]] = []
@@ -141,10 +141,10 @@ def load_take(path: Path, action: str) -> Take:
 
 
 def load_split(folder: Path, split: str) -> tuple[list[Take], list[str]]:
-    """All takes of ``train`` or ``test``, in the order of actions and numbers, and the names of missing ones.
+    """Load all takes of ``train`` or ``test``, ordered by action and number; also returns the missing files.
 
     Raises:
-        FormatError: there is no such folder, nothing in it, or a file cannot be read.
+        FormatError: the folder is missing or empty, or a file cannot be read.
     """
     base = folder / split
     numbers = range(1, 6) if split == "train" else range(1, 2)
@@ -179,30 +179,30 @@ def rotations(maps: Array) -> Array:
 def positions(maps: Array) -> Array:
     """Joint positions (..., 38, 3) in the root's frame, in the tables' "mm".
 
-    The root's own rotation and position do not enter.
+    The root's rotation and position are not used.
     """
     local = rotations(maps)
     world = np.zeros_like(local)
-    place = np.zeros(maps.shape)
+    position = np.zeros(maps.shape)
     for joint in range(1, JOINTS):
         parent = PARENTS[joint]
         if parent == 0:
             world[..., joint, :, :] = local[..., joint, :, :]
-            place[..., joint, :] = OFFSETS[joint]
+            position[..., joint, :] = OFFSETS[joint]
         else:
-            above = world[..., parent, :, :]
-            place[..., joint, :] = OFFSETS[joint] @ above + place[..., parent, :]
-            world[..., joint, :, :] = local[..., joint, :, :] @ above
-    return place
+            parent_rotation = world[..., parent, :, :]
+            position[..., joint, :] = OFFSETS[joint] @ parent_rotation + position[..., parent, :]
+            world[..., joint, :, :] = local[..., joint, :, :] @ parent_rotation
+    return position
 
 
 def all_windows(frames: int) -> npt.NDArray[np.int64]:
-    """First frames of every window of 10 observed and 25 target frames."""
+    """First frames of all windows of 10 observed and 25 target frames."""
     return np.arange(max(frames - OBSERVED - TARGET + 1, 0))
 
 
 def sampled_windows(frames: int) -> npt.NDArray[np.int64]:
-    """First frames of the observed 50 of the 8 windows of 75 that the angle tables use."""
+    """First frames of the 8 windows of 50 observed and 25 target frames that the angle tables use."""
     if frames <= 75:
         return np.zeros(0, dtype=np.int64)
     draw = np.random.RandomState(1234567890)

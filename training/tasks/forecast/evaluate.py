@@ -1,4 +1,4 @@
-"""Tables of the benchmark: the predictors that need no training beside what was published."""
+"""Tables of the benchmark: predictors with and without training, and published results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from training.tasks.forecast.metrics import (
 )
 
 LEFT_OUT: Final = "basketball_signal"
-"""Not in the averages: its test file is not to be had."""
+"""Action that is not in the averages, because its test file is not available."""
 
 PUBLISHED: Final[Mapping[str, tuple[float, ...]]] = {
     "Res-sup (Martinez 2017)": (24.79, 45.30, 80.96, 95.26, 115.86, 150.20),
@@ -44,10 +44,10 @@ PUBLISHED: Final[Mapping[str, tuple[float, ...]]] = {
     "MSR-GCN (Dang 2021)": (9.54, 17.28, 33.17, 41.22, 55.72, 83.02),
     "PGBIG (Ma 2022)": (8.99, 16.91, 32.89, 40.51, 53.97, 80.48),
 }
-"""MPJPE on the test files, all windows, mean of the seven actions (published per-action rows averaged)."""
+"""Published MPJPE on the test files, all windows, averaged over the seven actions' rows."""
 
 PUBLISHED_ZERO: Final = (21.83, 41.77, 77.63, 93.31, 119.84, 161.63)
-"""Zero velocity on the same test files: to read a published row as a ratio."""
+"""MPJPE of zero velocity on the same test files, which converts published rows to ratios."""
 
 
 def published_ratios() -> dict[str, list[float]]:
@@ -63,35 +63,34 @@ def evaluate_forecast(
     predictors: Mapping[str, PositionPredictor] | None = None,
     known: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Both metrics on one split of a folder in the benchmark's layout.
+    """Evaluate both metrics on one split of a folder in the benchmark's layout.
 
     Args:
-        folder: has ``train/`` and ``test/``.
-        split: ``"train"`` or ``"test"``.
-        predictors: further predictors of positions, by name.
-        known: names of the training files that those were trained on.
+    folder: folder with ``train/`` and ``test/``.
+    split: ``"train"`` or ``"test"``.
+    predictors: further predictors of positions, by name.
+    known: names of the training files that these were trained on.
 
     Returns:
-        The report: per predictor the MPJPE per action and on average, its ratio to zero velocity and its
-        average at every target frame; angle errors of the two predictors that need no training; the files
-        that are missing.
+    The report: for each predictor the MPJPE by action and on average, the ratio to zero velocity, and the
+    average at every target frame; angle errors of the two predictors without training; missing files.
 
     Raises:
-        FormatError: no such files, or one that cannot be read.
-        OptionError: another split.
+    FormatError: there are no such files, or one cannot be read.
+    OptionError: unknown split.
     """
     if split not in ("train", "test"):
         raise OptionError(f"split must be 'train' or 'test', got {split!r}")
     takes, missing = load_split(folder, split)
-    judged: dict[str, PositionPredictor] = {"zero velocity": hold, "constant velocity": extrapolate}
-    judged.update(predictors or {})
+    all_predictors: dict[str, PositionPredictor] = {"zero velocity": hold, "constant velocity": extrapolate}
+    all_predictors.update(predictors or {})
     rows: dict[str, dict[str, list[float]]] = {}
-    whole: dict[str, Array] = {}
-    for name, predict in judged.items():
+    average_curves: dict[str, Array] = {}
+    for name, predict in all_predictors.items():
         curves = {take.name: error_curve(take, predict) for take in takes}
         rows[name] = by_action(takes, partial(_at_horizons, curves))
-        whole[name] = np.mean(list(averaged(takes, partial(_whole, curves)).values()), axis=0)
-    picked = {name: curve[list(HORIZONS)] for name, curve in whole.items()}
+        average_curves[name] = np.mean(list(averaged(takes, partial(_whole, curves)).values()), axis=0)
+    at_horizons = {name: curve[list(HORIZONS)] for name, curve in average_curves.items()}
     return {
         "benchmark": "cmu",
         "split": split,
@@ -102,8 +101,10 @@ def evaluate_forecast(
         "nominal_ms": list(NOMINAL_MS),
         "true_ms": list(TRUE_MS),
         "mpjpe": rows,
-        "ratio": {name: (row / picked["zero velocity"]).round(4).tolist() for name, row in picked.items()},
-        "curves": {name: curve.round(3).tolist() for name, curve in whole.items()},
+        "ratio": {
+            name: (row / at_horizons["zero velocity"]).round(4).tolist() for name, row in at_horizons.items()
+        },
+        "curves": {name: curve.round(3).tolist() for name, curve in average_curves.items()},
         "angle": {
             "zero velocity": by_action(takes, lambda take: angle_error(take, hold)),
             "constant velocity": by_action(takes, lambda take: angle_error(take, extrapolate_maps)),
@@ -122,23 +123,24 @@ def _at_horizons(curves: Mapping[str, Array], take: Take) -> Array:
 
 
 def averaged(takes: Sequence[Take], measure: Callable[[Take], Array]) -> dict[str, Array]:
-    """Mean of a measure over the takes of each action that the averages count."""
+    """Mean of a measure over the takes of each action that counts in averages."""
     counted = [take for take in takes if take.action != LEFT_OUT] or list(takes)
     return {
-        action: np.mean([measure(take) for take in chosen], axis=0) for action, chosen in per_action(counted)
+        action: np.mean([measure(take) for take in members], axis=0)
+        for action, members in per_action(counted)
     }
 
 
 def counted_curves(takes: Sequence[Take], predict: PositionPredictor) -> dict[str, Array]:
-    """Error (25,) at every target frame by action, of the actions that the averages count."""
+    """Error (25,) at every target frame, by action, for the actions that count in averages."""
     return averaged(takes, lambda take: error_curve(take, predict))
 
 
 def by_action(takes: list[Take], measure: Any) -> dict[str, list[float]]:
-    """Mean over the takes of each action, then the plain mean over actions without :data:`LEFT_OUT`."""
+    """Mean over the takes of each action, and the mean over actions without :data:`LEFT_OUT`."""
     rows: dict[str, Array] = {}
-    for action, chosen in per_action(takes):
-        rows[action] = np.mean([measure(take) for take in chosen], axis=0)
+    for action, members in per_action(takes):
+        rows[action] = np.mean([measure(take) for take in members], axis=0)
     counted = [row for action, row in rows.items() if action != LEFT_OUT]
     if counted:
         rows["average"] = np.mean(counted, axis=0)
@@ -146,24 +148,24 @@ def by_action(takes: list[Take], measure: Any) -> dict[str, list[float]]:
 
 
 def predictor(model: PoseForecaster) -> PositionPredictor:
-    """The model as the evaluator calls it; joints that it does not predict stay."""
+    """Wrap a model as a predictor; joints that it does not predict keep their last position."""
 
     def predict(observed: Array) -> Array:
-        said = hold(observed)
-        seen = torch.from_numpy(observed[:, :, list(PREDICTED)].astype(np.float32))
+        result = hold(observed)
+        inputs = torch.from_numpy(observed[:, :, list(PREDICTED)].astype(np.float32))
         with torch.inference_mode():
-            parts = [model.predict(part) for part in torch.split(seen, 1024)]
-        said[:, :, list(PREDICTED)] = torch.cat(parts).numpy()
-        return said
+            parts = [model.predict(part) for part in torch.split(inputs, 1024)]
+        result[:, :, list(PREDICTED)] = torch.cat(parts).numpy()
+        return result
 
     return predict
 
 
 def load_predictor(folder: Path) -> PositionPredictor:
-    """The predictor of a run of ``train forecast``, or of a checkpoint folder.
+    """Load the predictor of a run of ``train forecast`` or of a checkpoint folder.
 
     Raises:
-        CheckpointError: there is none, or it is not one of this benchmark's.
+        CheckpointError: there is none, or it is not for this benchmark.
     """
     inner = folder / "checkpoint"
     model = load_forecaster(inner if inner.is_dir() else folder)

@@ -1,8 +1,8 @@
-"""Leave clips out: how good the recipe is on takes of the training files that it has not seen.
+"""Cross-validation on the benchmark's training files.
 
-The benchmark's test files are not to be had by everybody; every clip of the training files can be left out
-once instead, judged by a model of the others, and set against zero velocity on that same clip. What they
-say together are errors, ratios to zero velocity and their intervals.
+The benchmark's test files are not generally available. Instead every clip of the training files is left out
+once, evaluated with a model trained on the others, and compared with zero velocity on the same clip. The
+results are errors, ratios to zero velocity, and their intervals.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from training.tasks.forecast.cmu import (
 )
 from training.tasks.forecast.evaluate import LEFT_OUT, load_predictor, published_ratios
 from training.tasks.forecast.metrics import error_curve, extrapolate, hold
-from training.tasks.forecast.module import JUDGED
+from training.tasks.forecast.module import SCORED_FRAMES
 from training.tasks.forecast.options import ForecastOptions
 from training.tasks.forecast.task import ForecastTask
 
 NUMBERS: Final = 5
-"""Clips of an action, if none is missing."""
+"""Clips per action, if none is missing."""
 DRAWS: Final = 2000
+"""Bootstrap draws."""
 
 MODEL: Final = "model"
 ZERO: Final = "zero velocity"
@@ -49,11 +50,11 @@ Say = Callable[[str], None]
 def split_folds(takes: Sequence[Take], count: int) -> list[list[str]]:
     """Names of the takes that each fold leaves out.
 
-    With as many folds as takes, one each; with 2 to 5, those of the same number in every action go
-    together (number 1 to fold 1, ...), which leaves a model less to learn from than one alone would.
+    With as many folds as takes, each leaves out one take. With 2 to 5, fold k leaves out take number k of
+    every action, which leaves less training data.
 
     Raises:
-        OptionError: another count.
+        OptionError: unsupported number of folds.
     """
     if count == len(takes):
         return [[take.name] for take in takes]
@@ -66,25 +67,26 @@ def split_folds(takes: Sequence[Take], count: int) -> list[list[str]]:
 def study(
     options: ForecastOptions, out: Path, count: int, *, say: Say = lambda line: None, quiet: bool = True
 ) -> dict[str, Any]:
-    """Train one model per fold and judge it on what it was not shown; complete folds in OUT are kept.
+    """Train one model per fold and evaluate it on the clips left out; finished folds in OUT are kept.
 
-    Every fold runs its schedule to the end: nothing about the clips that are left out decides anything.
+    Every fold runs its whole schedule: the clips left out do not influence the training.
 
-    Writes ``OUT/study.json`` and into ``OUT/fold-K`` a run of ``train forecast`` and ``scores.json``.
+    Writes ``OUT/study.json``, and a run of ``train forecast`` with ``scores.json`` to each ``OUT/fold-K``.
 
     Args:
-        options: of every run, but for what it leaves out.
-        out: folder of the study.
-        count: of the folds.
-        say: is told how it goes.
-        quiet: no progress bars.
+    options: options of every run, except for the clips left out.
+    out: folder of the study.
+    count: number of folds.
+    say: called with lines about the progress.
+    quiet: no progress bars.
 
     Returns:
-        How many folds there are, were done and had been done; ``finished`` is False after Ctrl-C or SIGTERM.
+    ``folds``, ``done`` (trained now) and ``kept`` (trained before); ``finished`` is False after Ctrl-C
+    or SIGTERM.
 
     Raises:
-        FormatError: no such files, or one that cannot be read.
-        OptionError: a wrong count, or OUT holds folds of other options or files.
+    FormatError: there are no such files, or one cannot be read.
+    OptionError: unsupported number of folds, or OUT holds folds of other options or files.
     """
     takes, missing = load_split(Path(options.data.path), "train")
     hashes = {take.name: take.digest for take in takes}
@@ -94,17 +96,20 @@ def study(
         check_new(out)
         out.mkdir(parents=True, exist_ok=True)
         write_text(file, json.dumps({**plan, "options": options.to_dict()}, indent=1) + "\n")
-    begun = {"sha256": hashes, **read_json(file)}  # older studies kept none
-    if {**begun, **plan} != begun or options.differences(ForecastOptions(**begun["options"])):
+    stored = {"sha256": hashes, **read_json(file)}  # older studies have no hashes
+    if {**stored, **plan} != stored or options.differences(ForecastOptions(**stored["options"])):
         raise OptionError(f"{out}: holds folds of other options or files; choose another folder")
     done = kept = 0
-    for number, left in enumerate(plan["folds"], 1):
+    for number, left_out in enumerate(plan["folds"], 1):
         folder = out / f"fold-{number}"
         if (folder / "scores.json").is_file():
             kept += 1
             continue
-        say(f"fold {number}/{count}: {len(takes) - len(left)} takes to learn from, {len(left)} left out")
-        fold = options.but(validation=0, leave_out=left)
+        say(
+            f"fold {number}/{count}: {len(takes) - len(left_out)} takes to learn from, "
+            f"{len(left_out)} left out"
+        )
+        fold = options.but(validation=0, leave_out=left_out)
         report = train(ForecastTask(), fold, folder, resume=(folder / CONFIG).is_file(), quiet=quiet)
         if not report["finished"]:
             break
@@ -116,13 +121,13 @@ def study(
                 CONSTANT: error_curve(take, extrapolate).tolist(),
             }
             for take in takes
-            if take.name in left
+            if take.name in left_out
         }
         content = {"seconds": report["seconds"], "torch": report["torch"], "scores": scores}
         write_text(folder / "scores.json", json.dumps(content, indent=1) + "\n")
         done += 1
         _, own = curves_of(scores)
-        say(f"fold {number}: " + " ".join(f"{v:.3f}" for v in (own[MODEL] / own[ZERO])[list(JUDGED)]))
+        say(f"fold {number}: " + " ".join(f"{v:.3f}" for v in (own[MODEL] / own[ZERO])[list(SCORED_FRAMES)]))
     return {
         "folds": len(plan["folds"]),
         "done": done,
@@ -133,31 +138,31 @@ def study(
 
 
 Scores = Mapping[str, Mapping[str, Sequence[float]]]
-"""By take and predictor: the error (25,) at every target frame."""
+"""Error (25,) at every target frame, by take and predictor."""
 
 
 def read_study(folder: Path) -> tuple[dict[str, Any], dict[int, Scores]]:
-    """The plan of a study and the scores of its complete folds, by number from 1.
+    """Read the plan of a study and the scores of its complete folds, by number from 1.
 
     Raises:
         FormatError: there is no study, or none of its folds is complete.
     """
     plan = read_json(folder / "study.json")
-    found: dict[int, Scores] = {}
+    folds: dict[int, Scores] = {}
     for number in range(1, len(plan.get("folds", ())) + 1):
         file = folder / f"fold-{number}" / "scores.json"
         if file.is_file():
-            found[number] = _scores(file, plan["folds"][number - 1])
-    if not found:
+            folds[number] = _scores(file, plan["folds"][number - 1])
+    if not folds:
         raise FormatError(f"{folder}: expected fold-1/scores.json, ...: no fold is complete")
-    return plan, found
+    return plan, folds
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """A JSON object.
+    """Read a JSON object.
 
     Raises:
-        FormatError: it cannot be read or is none.
+        FormatError: the file cannot be read or is not an object.
     """
     data = untrusted.read_json(file)
     if not isinstance(data, dict):
@@ -165,32 +170,32 @@ def read_json(file: Path) -> dict[str, Any]:
     return data
 
 
-def _scores(file: Path, left: Sequence[str]) -> Scores:
-    """The scores of a fold that left these takes out."""
+def _scores(file: Path, left_out: Sequence[str]) -> Scores:
+    """Read the scores of a fold with these left-out takes."""
     scores = read_json(file).get("scores", {})
     try:
-        found = {
+        curves = {
             name: {predictor: [float(v) for v in scores[name][predictor]] for predictor in PREDICTORS}
-            for name in left
+            for name in left_out
         }
     except (KeyError, TypeError, ValueError):
-        found = {}
-    wrong = [rows for take in found.values() for rows in take.values() if len(rows) != TARGET]
-    if wrong or not found or not np.isfinite([list(take.values()) for take in found.values()]).all():
+        curves = {}
+    incomplete = [rows for take in curves.values() for rows in take.values() if len(rows) != TARGET]
+    if incomplete or not curves or not np.isfinite([list(take.values()) for take in curves.values()]).all():
         raise FormatError(
             f"{file}: lacks the error of a take at a target frame; remove it and go on with train forecast"
             " --folds"
         )
-    return found
+    return curves
 
 
 def action_of(name: str) -> str:
-    """The action that a take's name begins with."""
+    """Action of a take, from its name."""
     return name.rpartition("_")[0]
 
 
 def curves_of(scores: Scores) -> tuple[dict[str, dict[str, Array]], dict[str, Array]]:
-    """Error curves by action and predictor, and their averages over the counted actions."""
+    """Error curves by action and predictor, and averages over the actions that count."""
     actions: dict[str, dict[str, Array]] = {}
     for action in ACTIONS:
         names = [name for name in scores if action_of(name) == action]
@@ -207,7 +212,7 @@ def curves_of(scores: Scores) -> tuple[dict[str, dict[str, Array]], dict[str, Ar
 
 
 def counted(actions: Iterable[str]) -> list[str]:
-    """The actions that averages count: not the one that the published averages lack, unless it is alone."""
+    """The actions that count in averages: all but :data:`LEFT_OUT`, unless there are no others."""
     names = list(actions)
     return [action for action in names if action != LEFT_OUT] or names
 
@@ -215,7 +220,7 @@ def counted(actions: Iterable[str]) -> list[str]:
 def intervals(scores: Scores, *, over_actions: bool) -> Array:
     """95 % bootstrap interval (2, 25) of the ratio of averages, model to zero velocity.
 
-    Takes are drawn anew within each action; with ``over_actions`` the actions are drawn first.
+    Takes are resampled within each action; with ``over_actions`` the actions are resampled first.
     """
     groups: dict[str, Array] = {}
     for action in ACTIONS:
@@ -224,45 +229,45 @@ def intervals(scores: Scores, *, over_actions: bool) -> Array:
             groups[action] = np.array([[scores[n][MODEL], scores[n][ZERO]] for n in names])
     draw = np.random.default_rng(0)
     names = counted(groups)
-    found = []
+    ratios = []
     for _ in range(DRAWS):
-        chosen = draw.choice(names, len(names)) if over_actions else names
-        means = [groups[a][draw.integers(0, len(groups[a]), len(groups[a]))].mean(0) for a in chosen]
+        drawn_actions = draw.choice(names, len(names)) if over_actions else names
+        means = [groups[a][draw.integers(0, len(groups[a]), len(groups[a]))].mean(0) for a in drawn_actions]
         own, zero = np.mean(means, axis=0)
-        found.append(own / zero)
-    interval: Array = np.percentile(found, (2.5, 97.5), axis=0)
+        ratios.append(own / zero)
+    interval: Array = np.percentile(ratios, (2.5, 97.5), axis=0)
     return interval
 
 
 def judge_folds(folder: Path, *, without: Collection[int] = ()) -> dict[str, Any]:
-    """Tables of a study of left-out clips.
+    """Compute the tables of a cross-validation.
 
     Args:
-        folder: the study's.
-        without: numbers of folds to leave aside, for example those by which options were chosen.
+        folder: folder of the study.
+        without: numbers of folds to ignore, e.g. those that options were tuned on.
 
     Returns:
-        Per action and on average the errors ("mm") and the ratios to zero velocity at the reported
-        horizons; the ratio at every target frame with its 95 % intervals, over clips within actions and over
-        actions and clips; the ratio of every fold and of every clip; the published ratios.
+        By action and on average, errors ("mm") and ratios to zero velocity at the reported horizons; 95 %
+        intervals of the ratio at every target frame, over clips within actions and over actions and clips;
+        the ratios of every fold and clip; the published ratios.
 
     Raises:
         FormatError: there is no study, or none of its folds is complete.
-        OptionError: nothing is left, or a number that is no fold's.
+        OptionError: no fold is left, or a number is not that of a complete fold.
     """
     plan, folds = read_study(folder)
     if not set(without) <= set(folds):
         raise OptionError(f"without: expected some of the folds {sorted(folds)}, got {sorted(without)}")
-    kept = {number: scores for number, scores in folds.items() if number not in without}
-    if not kept:
+    used = {number: scores for number, scores in folds.items() if number not in without}
+    if not used:
         raise OptionError("without: expected at least one fold to be left")
-    scores: Scores = {name: rows for fold in kept.values() for name, rows in fold.items()}
+    scores: Scores = {name: rows for fold in used.values() for name, rows in fold.items()}
     actions, average = curves_of(scores)
     return {
         "benchmark": "cmu",
         "left_out": plan["folds"],
         "complete": sorted(folds),
-        "judged": sorted(kept),
+        "judged": sorted(used),
         "clips": len(scores),
         "missing": plan["missing"],
         "options": plan["options"],
@@ -270,27 +275,27 @@ def judge_folds(folder: Path, *, without: Collection[int] = ()) -> dict[str, Any
         "true_ms": list(TRUE_MS),
         "mpjpe": {
             predictor: {
-                **{action: _picked(rows[predictor], 4) for action, rows in actions.items()},
-                "average": _picked(average[predictor], 4),
+                **{action: _at_horizons(rows[predictor], 4) for action, rows in actions.items()},
+                "average": _at_horizons(average[predictor], 4),
             }
             for predictor in PREDICTORS
         },
         "ratio": {
-            **{action: _picked(rows[MODEL] / rows[ZERO]) for action, rows in actions.items()},
-            "average": _picked(average[MODEL] / average[ZERO]),
+            **{action: _at_horizons(rows[MODEL] / rows[ZERO]) for action, rows in actions.items()},
+            "average": _at_horizons(average[MODEL] / average[ZERO]),
         },
         "interval_clips": _interval(scores, over_actions=False),
         "interval_actions": _interval(scores, over_actions=True),
-        "folds": {str(number): _fold_ratio(fold) for number, fold in kept.items()},
+        "folds": {str(number): _fold_ratio(fold) for number, fold in used.items()},
         "ratio_by_clip": {
-            name: _picked(np.array(rows[MODEL]) / np.array(rows[ZERO])) for name, rows in scores.items()
+            name: _at_horizons(np.array(rows[MODEL]) / np.array(rows[ZERO])) for name, rows in scores.items()
         },
         "curves": {predictor: average[predictor].round(3).tolist() for predictor in PREDICTORS},
         "published_ratio": published_ratios(),
     }
 
 
-def _picked(curve: Array, digits: int = 4) -> list[float]:
+def _at_horizons(curve: Array, digits: int = 4) -> list[float]:
     return [round(float(v), digits) for v in np.asarray(curve)[list(HORIZONS)]]
 
 
@@ -301,4 +306,4 @@ def _interval(scores: Scores, *, over_actions: bool) -> list[list[float]]:
 
 def _fold_ratio(scores: Scores) -> list[float]:
     _, average = curves_of(scores)
-    return _picked(average[MODEL] / average[ZERO])
+    return _at_horizons(average[MODEL] / average[ZERO])

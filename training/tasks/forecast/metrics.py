@@ -1,4 +1,4 @@
-"""The two metrics of the benchmark, exactly as published, and the predictors that need no training."""
+"""The two metrics of the benchmark, exactly as published, and the predictors without training."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from training.tasks.forecast.cmu import (
 )
 
 PositionPredictor = Callable[[Array], Array]
-"""(N, 10, 38, 3) observed positions to (N, 25, 38, 3)."""
+"""Maps observed positions (N, 10, 38, 3) to predictions (N, 25, 38, 3)."""
 
 ANGLE_OBSERVED: Final = 50
+"""Observed frames of a window of the angle metric."""
 
 
 def error_curve(take: Take, predict: PositionPredictor, starts: npt.NDArray[np.int64] | None = None) -> Array:
     """Mean position error (25,) of one take at every target frame, in the tables' "mm".
 
-    Mean over all 38 joints and over the windows (by default: all of them). Joints that coincide with others
-    are taken from those; joints that cannot move are taken from the truth.
-    """
-    place = take.joint_positions
-    starts = all_windows(len(place)) if starts is None else starts
+    Mean over all 38 joints and over windows (all by default). Joints that coincide with others are copied
+    from those; joints that cannot move get their true positions."""
+    positions = take.joint_positions
+    starts = all_windows(len(positions)) if starts is None else starts
     frames = starts[:, None] + np.arange(OBSERVED + TARGET)
-    windows = place[frames]
+    windows = positions[frames]
     truth = windows[:, OBSERVED:]
     guess = predict(windows[:, :OBSERVED])
     if guess.shape != truth.shape:
@@ -47,7 +47,7 @@ def error_curve(take: Take, predict: PositionPredictor, starts: npt.NDArray[np.i
 
 
 def completed(guess: Array, truth: Array) -> Array:
-    """Predictions with the joints filled in that a model does not predict."""
+    """Fill in the joints that a model does not predict."""
     guess = guess.copy()
     for joint, source in COPIED.items():
         guess[..., joint, :] = guess[..., source, :]
@@ -56,12 +56,12 @@ def completed(guess: Array, truth: Array) -> Array:
 
 
 def hold(observed: Array) -> Array:
-    """Zero velocity: the last observed frame, of positions or of rotations, stays."""
+    """Zero velocity: repeat the last observed frame, of positions or rotations."""
     return np.repeat(observed[:, -1:], TARGET, 1)
 
 
 def extrapolate(observed: Array) -> Array:
-    """Constant velocity: positions go on as they went from the last frame but one to the last."""
+    """Constant velocity: extrapolate positions from the last two frames."""
     step = observed[:, -1:] - observed[:, -2:-1]
     ahead = np.arange(1, TARGET + 1)[None, :, None, None]
     result: Array = observed[:, -1:] + ahead * step
@@ -69,13 +69,13 @@ def extrapolate(observed: Array) -> Array:
 
 
 MapPredictor = Callable[[Array], Array]
-"""(N, 50, 38, 3) observed exponential maps to (N, 25, 38, 3)."""
+"""Maps observed exponential maps (N, 50, 38, 3) to predictions (N, 25, 38, 3)."""
 
 
 def angle_error(take: Take, predict: MapPredictor) -> Array:
     """Angle error (6,) of one take over the 8 sampled windows, radians summed over joints.
 
-    Euler angles are compared without wrapping, the root's left out; all other dimensions are kept.
+    Euler angles are compared without wrapping; all joints but the root count.
     """
     starts = sampled_windows(len(take.rows))
     if not len(starts):
@@ -85,8 +85,8 @@ def angle_error(take: Take, predict: MapPredictor) -> Array:
     difference = euler(guess) - euler(truth)
     difference[..., 0, :] = 0.0
     error = np.sqrt(np.square(difference).sum((-1, -2))).mean(0)
-    picked: Array = error[list(HORIZONS)]
-    return picked
+    at_horizons: Array = error[list(HORIZONS)]
+    return at_horizons
 
 
 def euler(maps: Array) -> Array:
@@ -107,9 +107,9 @@ def euler(maps: Array) -> Array:
 
 
 def extrapolate_maps(observed: Array) -> Array:
-    """Constant velocity: every joint goes on turning by its last rotation."""
-    last, before = rotations(observed[:, -1]), rotations(observed[:, -2])
-    turn = np.swapaxes(before, -1, -2) @ last
+    """Constant velocity: every joint repeats its last rotation between two frames."""
+    last, previous = rotations(observed[:, -1]), rotations(observed[:, -2])
+    turn = np.swapaxes(previous, -1, -2) @ last
     out, now = [], last
     for _ in range(TARGET):
         now = now @ turn

@@ -1,4 +1,4 @@
-"""One update of a forecaster, and what judges it on its way."""
+"""The training step and the validation of a forecaster."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,18 +18,18 @@ from training.tasks.forecast.metrics import hold
 from training.tasks.forecast.options import ForecastOptions
 
 UNIT: Final = 100.0
-"""The network's unit of length in the tables' "mm"."""
+"""The network's unit of length, in the tables' "mm"."""
 
-JUDGED: Final = (7, 9, 13, 24)
-"""Target frames by which runs are compared: nominal 320 ms and later."""
+SCORED_FRAMES: Final = (7, 9, 13, 24)
+"""Target frames of the validation score: nominal 320 ms and later."""
 
 
 class ForecastModule(TrainModule):
-    """A new forecaster to be trained, normalised to the windows of a bank.
+    """Creates and trains a forecaster, normalised to the windows of a bank.
 
     Args:
-        bank: the first 12 draws of 512 windows are taken from it.
-        options: of the run.
+        bank: source of 12 draws of 512 windows for the normalisation.
+        options: options of the run.
     """
 
     model: PoseForecaster
@@ -44,22 +44,22 @@ class ForecastModule(TrainModule):
         model.fit_normalisation(torch.cat([bank.batch(512) for _ in range(8)]), UNIT)
         windows = torch.cat([bank.batch(512) for _ in range(4)])
         moved = (windows[:, OBSERVED:] - windows[:, OBSERVED - 1 : OBSERVED]).norm(dim=-1)
-        self.weigh = joint_weights()
-        self.levels = torch.mean(moved @ self.weigh, 0)
-        """Zero velocity's error (25,) at each target frame, "mm"."""
+        self.joint_weights = joint_weights()
+        self.levels = torch.mean(moved @ self.joint_weights, 0)
+        """Error (25,) of zero velocity at each target frame, in the tables' "mm"."""
 
     def training_step(self, batch: Batch) -> dict[str, Tensor]:
-        """The metric itself at every target frame, each frame relative to how far joints go by then."""
-        # The model itself knows which of its parts may be computed in half precision.
+        """The metric at every target frame, relative to the error of zero velocity there."""
+        # The model decides itself which parts are computed in half precision.
         with torch.autocast(self.device.type, enabled=False):
             guess = self.model.one_view(batch.windows[:, :OBSERVED])
-            # The root is rounded off below half a "mm", where its slope would jump.
-            apart = ((guess - batch.windows[:, OBSERVED:]).square().sum(-1) + 0.25).sqrt()
-            loss = torch.mean((apart @ self.weigh) / self.levels)
+            # The square root is smoothed below half a "mm", where its slope would jump.
+            distance = ((guess - batch.windows[:, OBSERVED:]).square().sum(-1) + 0.25).sqrt()
+            loss = torch.mean((distance @ self.joint_weights) / self.levels)
         return {"loss": loss, "parts": loss.detach()[None]}
 
     def groups(self) -> list[dict[str, Any]]:
-        """Weight decay on matrices."""
+        """Parameter groups: weight decay on matrices only."""
         weights = list(self.model.parameters())
         return [
             {
@@ -74,11 +74,11 @@ class ForecastRecorder(AveragingRecorder):
     """See :class:`training.run.average.AveragingRecorder`.
 
     Args:
-        folder: where to write.
-        options: of the run.
-        start: update the run goes on from.
-        module: what is trained.
-        held: takes to judge by; without any the last weights are the best.
+        folder: folder of the run.
+        options: options of the run.
+        start: update that the run starts or resumes from.
+        module: the trained module.
+        held_out: takes to validate on; without any, the last weights are the best.
     """
 
     columns = ("step", "lr", "total", "grad_norm", "valid_ratio", "seconds")
@@ -88,27 +88,32 @@ class ForecastRecorder(AveragingRecorder):
     options: ForecastOptions
 
     def __init__(
-        self, folder: Path, options: ForecastOptions, start: int, module: TrainModule, held: Sequence[Take]
+        self,
+        folder: Path,
+        options: ForecastOptions,
+        start: int,
+        module: TrainModule,
+        held_out: Sequence[Take],
     ) -> None:
         super().__init__(folder, options, start, module)
-        self.held = held
+        self.held_out = held_out
         self.judge = PoseForecaster(options.config()).eval()
 
     def validate(self, module: Any, done: int) -> dict[str, float]:
-        """The averaged weights on the takes that were held out."""
-        if not self.held:
+        """Validate the averaged weights on the held-out takes."""
+        if not self.held_out:
             return {}
         self.judge.load_state_dict(self.averaged(module))
-        return {"valid_ratio": validation_score(self.judge, self.held)}
+        return {"valid_ratio": validation_score(self.judge, self.held_out)}
 
     def enough(self) -> bool:
-        """Whether the step is reached at which the run shall end."""
+        """Whether the step at which the run is to stop has been reached."""
         stop = self.options.schedule.stop
         return stop is not None and self.step >= stop
 
 
 def validation_score(model: PoseForecaster, takes: Sequence[Take]) -> float:
-    """Mean over :data:`JUDGED` of the ratio to zero velocity, both averaged over takes and actions."""
+    """Mean over :data:`SCORED_FRAMES` of the ratio to zero velocity, both averaged over takes and actions."""
     own = np.mean(list(counted_curves(takes, predictor(model)).values()), axis=0)
     zero = np.mean(list(counted_curves(takes, hold).values()), axis=0)
-    return float((own / zero)[list(JUDGED)].mean())
+    return float((own / zero)[list(SCORED_FRAMES)].mean())

@@ -1,4 +1,4 @@
-"""Everything that decides the training of a forecaster but the files."""
+"""All options of the training of a forecaster."""
 
 import math
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -12,39 +12,39 @@ from training.tasks.forecast.cmu import MIRROR, OBSERVED, PREDICTED, TARGET
 
 
 class Variation(Options):
-    """How drawn windows differ from the recorded ones."""
+    """Augmentation of the drawn windows."""
 
     warp: float = Field(default=1.25, ge=1, le=2)
-    """Largest factor of speed, either way."""
+    """Maximum factor of speed, up or down."""
     mirror: float = Field(default=0.5, ge=0, le=1)
     """Share of mirrored windows."""
     swap: float = Field(default=0.25, ge=0, le=1)
     """Share of windows with another window's legs."""
     arms: float = Field(default=0.25, ge=0, le=1)
-    """Share of windows with another window's arm, for each arm by itself."""
+    """Share of windows with another window's arm, for each arm independently."""
 
     @model_validator(mode="before")
     @classmethod
-    def _older(cls, given: Any) -> Any:
-        """Runs once had two more of these, which none used."""
-        if not isinstance(given, dict):
-            return given
-        return {name: value for name, value in given.items() if name not in ("turn", "noise") or value}
+    def _drop_removed(cls, values: Any) -> Any:
+        """Ignore two options of older versions, which no run used."""
+        if not isinstance(values, dict):
+            return values
+        return {name: value for name, value in values.items() if name not in ("turn", "noise") or value}
 
 
 class DataOptions(Variation):
-    """What a model learns from."""
+    """Training data."""
 
     path: Text = ""
     """Folder with train/."""
     validation: int = Field(default=4, ge=0, le=5)
-    """Number of the clip of every action that tells when to stop; 0: none."""
+    """Number of the validation clip of every action, which selects the best step; 0: none."""
     leave_out: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Names of further clips that nothing is learned from."""
+    """Names of further clips that are not trained on."""
 
 
 class ForecastScheduleOptions(AveragedScheduleOptions):
-    """How the weights move."""
+    """Schedule of the optimisation."""
 
     FINAL: ClassVar[float] = 0.01
 
@@ -57,38 +57,38 @@ class ForecastScheduleOptions(AveragedScheduleOptions):
     warm_up_steps: int = Field(default=100, ge=0)
     """Steps over which the rate rises linearly."""
     weight_decay: float = Field(default=0.02, ge=0, le=10)
-    """Of matrices."""
+    """Weight decay of matrices."""
     betas: Betas = (0.9, 0.98)
-    """Decays of AdamW's averages, of the gradient and of its square."""
+    """Decay rates of AdamW's averages of the gradient and of its square."""
     stop: int | None = Field(default=None, ge=1)
-    """End at the first validation from this update on, while the rate falls as over all steps."""
+    """Stop at the first validation from this update on; the learning rate still follows all steps."""
 
     def average_decay(self, done: int) -> float:
         """See :meth:`~training.run.options.AveragedScheduleOptions.average_decay`."""
         return min(self.ema, done / (done + 10.0))
 
     def learning_rate(self, step: int) -> float:
-        """Of update ``step`` (from 0): a cosine over the whole run, under a linear warm-up."""
+        """Learning rate of update ``step`` (from 0): a cosine over the whole run, times a linear warm-up."""
         fall = 0.5 * (1.0 + math.cos(math.pi * (step + 1) / self.steps))
         rise = min(1.0, (step + 1) / max(self.warm_up_steps, 1))
         return self.peak_lr * rise * (self.final_share + (1.0 - self.final_share) * fall)
 
 
 class ForecastRunOptions(RunOptions):
-    """How a run is computed, and what is looked at when."""
+    """Execution and validation of a run."""
 
     precision: Literal["32", "bf16"] = "32"
-    """bf16: fast where there is AVX-512 BF16."""
+    """Numerical precision; bf16 is fast on CPUs with AVX-512 BF16."""
     device: Literal["cpu"] = "cpu"
     """Compute device."""
     accumulate: Literal[1] = 1
-    """Updates are computed in one part."""
+    """Updates are always computed in one part."""
     threads: int = Field(default=1, ge=1, le=1000)
     """Torch threads."""
     validate_every: int = Field(default=250, ge=1)
-    """Updates between looks at the clip that stops it."""
+    """Updates between validations."""
     refit: bool = True
-    """Then train on all files up to that step."""
+    """Finally train again on all files, up to the best step."""
 
 
 class ForecastOptions(TrainOptions):
@@ -96,7 +96,7 @@ class ForecastOptions(TrainOptions):
     :class:`~pyanticip.models.forecast.manifest.ForecastConfig`.
 
     Raises:
-        OptionError: a value out of its range; the message names table, option and value.
+        OptionError: a value is out of range; the message names table, option and value.
     """
 
     data: DataOptions = DataOptions()
@@ -104,7 +104,7 @@ class ForecastOptions(TrainOptions):
     run: ForecastRunOptions = ForecastRunOptions()
 
     EXECUTION: ClassVar[tuple[str, ...]] = (*TrainOptions.EXECUTION, "data.path")
-    """Also where the files are: those of a resumed run are compared by names and hashes."""
+    """Also the path of the files: a resumed run compares their names and hashes instead."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -1,4 +1,4 @@
-"""The benchmark's report: Markdown, and a page of HTML with its pictures inside."""
+"""The report of the benchmark."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def _folds(what: str, numbers: Sequence[int]) -> str:
 
 
 def fold_parts(report: Mapping[str, Any], *, pictures: bool = True) -> list[Part]:
-    """A study of left-out clips as titles, texts, tables and pictures."""
+    """Parts of the report of a cross-validation."""
     head = labels(report)
-    everyone = range(1, len(report["left_out"]) + 1)
-    folds = _folds("folds", report["judged"]) + f" of {len(everyone)}"
+    all_folds = range(1, len(report["left_out"]) + 1)
+    folds = _folds("folds", report["judged"]) + f" of {len(all_folds)}"
     folds += _folds("; left aside:", sorted({*report["complete"]} - {*report["judged"]}))
-    folds += _folds("; not complete:", sorted({*everyone} - {*report["complete"]}))
+    folds += _folds("; not complete:", sorted({*all_folds} - {*report["complete"]}))
     ratio, published = report["ratio"], report["published_ratio"]
     table = [
         ["ratio to zero velocity", *head],
@@ -74,7 +74,7 @@ def fold_parts(report: Mapping[str, Any], *, pictures: bool = True) -> list[Part
 
 
 def split_parts(report: Mapping[str, Any], *, pictures: bool = True) -> list[Part]:
-    """The report of one split: its tables, and the picture."""
+    """Parts of the report of one split."""
     head, files = labels(report), report["files"]
     test = report["split"] == "test"
     errors = [['MPJPE, "mm"', *head]]
@@ -113,12 +113,12 @@ def split_parts(report: Mapping[str, Any], *, pictures: bool = True) -> list[Par
 
 
 def labels(report: Mapping[str, Any]) -> list[str]:
-    """Heads of the horizons' columns: nominal and true milliseconds."""
+    """Column heads of the horizons: nominal and true milliseconds."""
     return [f"{n} ({t})" for n, t in zip(report["nominal_ms"], report["true_ms"], strict=True)]
 
 
 def missing(report: Mapping[str, Any]) -> str:
-    """Which files are not there."""
+    """Line about missing files."""
     return "Missing: " + (", ".join(report["missing"]) or "none") + "."
 
 
@@ -142,8 +142,8 @@ def _pictures(
     ms = FRAME_MS * np.arange(1, frames + 1)
     zero = np.asarray(curves[ZERO])
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.0, 4.2))
-    for who, colour in ((ZERO, "0.55"), (CONSTANT, "tab:orange"), (name, "tab:blue")):
-        left.plot(ms, curves[who], color=colour, lw=2.0 if who == name else 1.3, label=who)
+    for system, colour in ((ZERO, "0.55"), (CONSTANT, "tab:orange"), (name, "tab:blue")):
+        left.plot(ms, curves[system], color=colour, lw=2.0 if system == name else 1.3, label=system)
     left.set_ylim(0.0, 1.15 * zero.max())
     left.set_ylabel('MPJPE, "mm" of the tables')
     left.legend(loc="upper left", fontsize=8)

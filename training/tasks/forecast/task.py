@@ -1,4 +1,4 @@
-"""The forecaster as a task of the trainer: from the benchmark's training files to a checkpoint."""
+"""The task ``forecast``: trains a forecaster on the benchmark's training files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,18 +23,19 @@ from training.tasks.forecast.options import ForecastOptions
 
 CHECKPOINT: Final = "checkpoint"
 REFIT: Final = "refit"
-"""Folder of the second run, on all files up to the step that was best in the first."""
+"""Folder of the second run, on all files up to the best step of the first."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """The training files of a run: those it learns from, as a ``bank`` of windows too, those it is judged by
-    on its way, and the names of those that the folder lacks."""
+    """The files of a run."""
 
-    kept: list[Take]
-    held: list[Take]
+    training: list[Take]
+    validation: list[Take]
     missing: list[str]
+    """Names of files that the folder lacks."""
     bank: WindowBank
+    """Windows of the training takes."""
 
 
 ForecastRun = Run[ForecastOptions, Files]
@@ -49,13 +50,13 @@ class ForecastTask(Task[ForecastOptions, Files]):
     options = ForecastOptions
 
     def check(self, options: ForecastOptions, world: int) -> None:
-        """One process."""
+        """Refuse more than one process."""
         if world > 1:
             raise OptionError(f"train forecast computes in one process, torchrun started {world}")
 
     def begin(self, options: ForecastOptions, draft: Path, console: Console) -> dict[str, Any]:
-        """The names of the files, and their hashes."""
-        return _noted(_read(options))
+        """Record the names and hashes of the files."""
+        return _fingerprint(_read(options))
 
     def open(
         self,
@@ -65,53 +66,54 @@ class ForecastTask(Task[ForecastOptions, Files]):
         here: Processes,
         console: Console,
     ) -> Files:
-        """The files themselves."""
+        """Load the files."""
         check_there(folder, options.data.path)
         files = _read(options)
-        found = _noted(files)
-        begun = {"sha256": found["sha256"], **config}  # older runs kept no hashes
-        if {**begun, **found} != begun:
+        current = _fingerprint(files)
+        stored = {"sha256": current["sha256"], **config}  # older runs have no hashes
+        if {**stored, **current} != stored:
             raise OptionError(f"option data.path: the run in {folder} was begun with other files")
         return files
 
     def module(self, run: ForecastRun, *, fresh: bool) -> ForecastModule:
-        """A new model with the statistics of drawn windows."""
+        """Create the model, normalised with drawn windows."""
         return ForecastModule(run.data.bank, run.options)
 
     def batches(self, run: ForecastRun, start: int) -> Batches:
-        """Windows, drawn after those of the statistics."""
+        """Windows, drawn after those of the normalisation."""
         return Batches(run.data.bank, run.options, start)
 
     def recorder(
         self, run: ForecastRun, module: TrainModule, batches: Batches, start: int
     ) -> ForecastRecorder:
-        """Judges the averaged weights on the clips held out."""
-        return ForecastRecorder(run.folder, run.options, start, module, run.data.held)
+        """Validates the averaged weights on the validation clips."""
+        return ForecastRecorder(run.folder, run.options, start, module, run.data.validation)
 
     def report(self, run: ForecastRun, record: Recorder, start: int, wall: float) -> dict[str, Any]:
-        """The files."""
+        """Names of the files."""
         return {**names(run.data), "missing": run.data.missing}
 
     def finish(self, run: ForecastRun, report: Mapping[str, Any]) -> dict[str, Any]:
-        """Train once more on all files where that is asked for, and write the checkpoint."""
+        """Optionally train again on all files, and export the checkpoint."""
         options, folder = run.options, run.folder
-        found: dict[str, Any] = {"refit": bool(run.data.held) and options.run.refit}
-        if found["refit"]:
+        result: dict[str, Any] = {"refit": bool(run.data.validation) and options.run.refit}
+        if result["refit"]:
             folder = run.folder / REFIT
-            whole = options.but(validation=0, stop=report["best_step"])
-            again = train(ForecastTask(), whole, folder, resume=(folder / CONFIG).is_file(), quiet=run.quiet)
-            if not again["finished"]:
+            all_files = options.but(validation=0, stop=report["best_step"])
+            resume = (folder / CONFIG).is_file()
+            refit_report = train(ForecastTask(), all_files, folder, resume=resume, quiet=run.quiet)
+            if not refit_report["finished"]:
                 return {"finished": False}
-            found["trained_on"] = again["trained_on"]
-            found["seconds"] = round(report["seconds"] + again["seconds"], 3)
+            result["trained_on"] = refit_report["trained_on"]
+            result["seconds"] = round(report["seconds"] + refit_report["seconds"], 3)
         model = PoseForecaster(options.config())
         load_weights(model, folder, "best")
-        noted = {"benchmark": "cmu", **report, **found}
-        save_forecaster(run.folder / CHECKPOINT, model, training=noted)
-        return found
+        training = {"benchmark": "cmu", **report, **result}
+        save_forecaster(run.folder / CHECKPOINT, model, training=training)
+        return result
 
     def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
-        """What to do next."""
+        """Suggested next commands."""
         folder = Path(report["options"]["data"]["path"])
         data = quote(str(folder))
         if (folder / "train").is_dir() and not (folder / "test").is_dir():
@@ -126,34 +128,35 @@ class ForecastTask(Task[ForecastOptions, Files]):
 
 
 def names(files: Files) -> dict[str, list[str]]:
-    """The names of the takes that a run learns from, and of those that it is judged by."""
+    """Names of the training and the validation takes."""
     return {
-        "trained_on": [take.name for take in files.kept],
-        "validation": [take.name for take in files.held],
+        "trained_on": [take.name for take in files.training],
+        "validation": [take.name for take in files.validation],
     }
 
 
-def _noted(files: Files) -> dict[str, Any]:
-    """What a run keeps of its files."""
-    return {**names(files), "sha256": {take.name: take.digest for take in (*files.kept, *files.held)}}
+def _fingerprint(files: Files) -> dict[str, Any]:
+    """Names and hashes of the files."""
+    takes = (*files.training, *files.validation)
+    return {**names(files), "sha256": {take.name: take.digest for take in takes}}
 
 
 def _read(options: ForecastOptions) -> Files:
-    """The files of ``data.path`` without those of ``data.leave_out``.
+    """Load the files of ``data.path`` without those of ``data.leave_out``.
 
     Raises:
         FormatError: there are none, or one cannot be read.
-        OptionError: none are left to learn from, or to judge by, or one to leave out is not there.
+        OptionError: no file is left for training or validation, or one in ``leave_out`` does not exist.
     """
     data = options.data
     takes, missing = load_split(Path(data.path), "train")
     if unknown := {*data.leave_out} - {take.name for take in takes}:
         raise OptionError(f"option data.leave_out: {data.path} has no clip {min(unknown)!r}")
     takes = [take for take in takes if take.name not in data.leave_out]
-    held = [take for take in takes if take.number == data.validation]
-    kept = [take for take in takes if take.number != data.validation]
-    if data.validation and not (held and kept):
+    validation = [take for take in takes if take.number == data.validation]
+    training = [take for take in takes if take.number != data.validation]
+    if data.validation and not (validation and training):
         raise OptionError(
             f"option data.validation: expected the number of some of the clips, given {data.validation}"
         )
-    return Files(kept, held, missing, WindowBank(kept, data, options.schedule.seed))
+    return Files(training, validation, missing, WindowBank(training, data, options.schedule.seed))

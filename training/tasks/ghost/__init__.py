@@ -1,1 +1,1 @@
-"""The ghost of the monitor: where every joint will be in the next 400 ms."""
+"""The forecaster of the monitor's ghost: positions of all joints in the next 400 ms."""

@@ -1,4 +1,4 @@
-"""Train the ghost's forecaster: windows of whole bodies, their first half observed."""
+"""Trains the ghost's forecaster on windows of whole bodies."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,7 +16,8 @@ from training.teacher.kinematics import MIRROR
 
 BATCH: Final = 256
 STILL: Final = 0.03
-"""Metres that who stands still counts as having moved: otherwise only those who walk were learned from."""
+"""Added to the movement of each window, metres, so that the loss is not dominated by either still or walking
+people."""
 CONFIG: Final = ForecastConfig(
     joints=len(MIRROR), observed=OBSERVED, target=TARGET, blocks=2, components=6, mirror=MIRROR
 )
@@ -34,10 +35,10 @@ def fit(
 
     Args:
         pieces: the clips.
-        people: whose each is; everybody counts by the root of their minutes.
-        steps: updates.
-        seed: of every random choice.
-        say: told of every step.
+        people: person of each clip; a person's weight is the square root of their frames.
+        steps: number of updates.
+        seed: seed of all random choices.
+        say: progress callback.
 
     Raises:
         OptionError: the loss is not finite.
@@ -46,7 +47,7 @@ def fit(
     windows = Windows(pieces, people, seed)
     model = PoseForecaster(CONFIG)
     model.fit_normalisation(torch.cat([windows.batch(512) for _ in range(8)]), 1.0)
-    level = _moved(torch.cat([windows.batch(512) for _ in range(4)])).mean(0)
+    level = _displacement(torch.cat([windows.batch(512) for _ in range(4)])).mean(0)
     train_averaged(
         model,
         lambda: _loss(model, windows.batch(BATCH), level),
@@ -56,17 +57,16 @@ def fit(
     return model
 
 
-def _moved(windows: Tensor) -> Tensor:
-    """Metres (B, 10) that the joints are, in the mean, from where they were last seen."""
+def _displacement(windows: Tensor) -> Tensor:
+    """Mean distance (B, 10) of the joints from their last observed positions, metres."""
     moved: Tensor = (windows[:, OBSERVED:] - windows[:, OBSERVED - 1 : OBSERVED]).norm(dim=-1).mean(-1)
     return moved
 
 
 def _loss(model: PoseForecaster, windows: Tensor, level: Tensor) -> Tensor:
-    """Distance from the truth at every frame, relative to how far joints go by then and to how far they go in
-    this window."""
+    """Mean joint error, relative to the mean displacement at each frame and to that of each window."""
     guess = model.one_view(windows[:, :OBSERVED])
-    # Rounded off below 3 mm, where the slope would jump.
-    apart = ((guess - windows[:, OBSERVED:]).square().sum(-1) + 1e-5).sqrt().mean(-1)
-    own = _moved(windows).mean(1, keepdim=True) + STILL
-    return (apart / level * own.mean() / own).mean()
+    # The square root is smoothed below 3 mm, where its slope would jump.
+    distance = ((guess - windows[:, OBSERVED:]).square().sum(-1) + 1e-5).sqrt().mean(-1)
+    movement = _displacement(windows).mean(1, keepdim=True) + STILL
+    return (distance / level * movement.mean() / movement).mean()

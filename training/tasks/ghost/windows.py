@@ -1,4 +1,4 @@
-"""Windows of whole bodies as the ghost's forecaster sees them: from where the performer stands and faces."""
+"""Training windows of the ghost's forecaster, in the frame of the performer's position and heading."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,72 +15,72 @@ from training.data.examples import Piece
 from training.teacher.kinematics import MIRROR, positions
 
 STRIDE: Final = 2
-"""Frames of the 50 Hz grid between two that are looked at: the monitor is told every other one."""
+"""Every second frame of the 50 Hz grid is used, as the monitor receives every second one."""
 OBSERVED: Final = 10
 TARGET: Final = 10
 LENGTH: Final = OBSERVED + TARGET
 HIPS: Final = 0
 LEGS: Final = slice(14, 22)
 WARP: Final = 1.25
-"""Most that a drawn window is faster or slower."""
-NEEDED: Final = WARP * STRIDE * LENGTH
-"""Frames that a clip has to have, for the fastest."""
-SWAPPED: Final = 0.25
-"""How often trunk and arms are somebody else's."""
-SLID: Final = 0.3
-"""How often the feet slide: suits guess where the hips go, or leave them in place."""
-SLIDING: Final = 0.03
-"""Metres that the hips then go astray between two frames that are looked at (standard deviation)."""
+"""Maximum factor of speed of a drawn window, up or down."""
+MIN_FRAMES: Final = WARP * STRIDE * LENGTH
+"""Minimum length of a clip, for the fastest window."""
+SWAP_SHARE: Final = 0.25
+"""Share of windows with another window's trunk and arms."""
+SLIDE_SHARE: Final = 0.3
+"""Share of windows with sliding feet, as suits guess the position of the hips or leave them in place."""
+SLIDE_STEP: Final = 0.03
+"""Standard deviation of the hips' error per used frame in these windows, metres."""
 
 
-def whole(piece: Piece) -> tuple[Tensor, Tensor]:
-    """Positions (T, 22, 3) of a clip's joints in the world, metres, and its headings (T,), radians."""
+def world_positions(piece: Piece) -> tuple[Tensor, Tensor]:
+    """Global joint positions (T, 22, 3) of a clip, metres, and its headings (T,), radians."""
     quats = np.asarray(piece.quats, np.float64)
     places = positions(quats, upright=True) + np.asarray(piece.root, np.float64)[:, None]
     yaw = np.unwrap(2.0 * np.arctan2(quats[:, HIPS, 2], quats[:, HIPS, 0]))
     return torch.from_numpy(places.astype(np.float32)), torch.from_numpy(yaw.astype(np.float32))
 
 
-def seen_from_now(places: Tensor, yaw: Tensor) -> Tensor:
-    """Windows (B, L, 22, 3) seen from the floor below the hips of the last frame observed, turned by its
-    heading (B,) so that +z is ahead."""
-    here = places[:, OBSERVED - 1 : OBSERVED, HIPS : HIPS + 1] * torch.tensor([1.0, 0.0, 1.0])
+def to_performer_frame(places: Tensor, yaw: Tensor) -> Tensor:
+    """Transform windows (B, L, 22, 3) so that the origin is on the floor below the hips of the last observed
+    frame, and +z is its heading (B,)."""
+    origin = places[:, OBSERVED - 1 : OBSERVED, HIPS : HIPS + 1] * torch.tensor([1.0, 0.0, 1.0])
     cos, sin = torch.cos(yaw)[:, None, None], torch.sin(yaw)[:, None, None]
-    x, y, z = (places - here).unbind(-1)
+    x, y, z = (places - origin).unbind(-1)
     return torch.stack((cos * x - sin * z, y, sin * x + cos * z), -1)
 
 
 def every(piece: Piece) -> Tensor:
-    """All windows (N, 20, 22, 3) of a clip that begin at an even frame; none of one that is too short."""
-    places, yaw = whole(piece)
+    """All windows (N, 20, 22, 3) of a clip that begin at an even frame; empty if it is too short."""
+    places, yaw = world_positions(piece)
     first = torch.arange(0, max(len(places) - STRIDE * (LENGTH - 1), 0), STRIDE)
     at = first[:, None] + STRIDE * torch.arange(LENGTH)
-    return seen_from_now(places[at], yaw[at[:, OBSERVED - 1]])
+    return to_performer_frame(places[at], yaw[at[:, OBSERVED - 1]])
 
 
 class Windows:
-    """Clips to draw windows from, varied as they are drawn: in speed, mirrored, half of them another's.
+    """Draws windows from clips, augmented in speed, mirrored, with sliding feet and another's upper body.
 
     Args:
         pieces: the clips.
-        people: whose each is; everybody counts by the root of their frames.
-        seed: of every draw.
+        people: person of each clip; a person's weight is the square root of their frames.
+        seed: seed of the draws.
 
     Raises:
         OptionError: no clip is long enough.
     """
 
     def __init__(self, pieces: Sequence[Piece], people: Sequence[str], seed: int) -> None:
-        long = [n for n, piece in enumerate(pieces) if len(piece.quats) > NEEDED]
+        long = [n for n, piece in enumerate(pieces) if len(piece.quats) > MIN_FRAMES]
         if not long:
             raise OptionError(
-                f"none of the {len(pieces)} clips to learn from is longer than {NEEDED:g} frames "
-                f"({NEEDED / RATE:g} s); record longer takes"
+                f"none of the {len(pieces)} clips to learn from is longer than {MIN_FRAMES:g} frames "
+                f"({MIN_FRAMES / RATE:g} s); record longer takes"
             )
-        found = [whole(pieces[n]) for n in long]
-        self._places = torch.cat([places for places, _ in found])
-        self._yaw = torch.cat([yaw for _, yaw in found])
-        self._frames = np.array([len(yaw) for _, yaw in found])
+        motions = [world_positions(pieces[n]) for n in long]
+        self._places = torch.cat([places for places, _ in motions])
+        self._yaw = torch.cat([yaw for _, yaw in motions])
+        self._frames = np.array([len(yaw) for _, yaw in motions])
         self._starts = np.concatenate(([0], np.cumsum(self._frames)[:-1]))
         self._share = shares(self._frames.tolist(), [people[n] for n in long])
         self._draw = np.random.default_rng(seed)
@@ -89,14 +89,14 @@ class Windows:
         """Draw windows (``size``, 20, 22, 3)."""
         draw = self._draw
         clip = draw.choice(len(self._frames), size, p=self._share)
-        pace = STRIDE * WARP ** draw.uniform(-1.0, 1.0, size)
-        first = self._starts[clip] + draw.random(size) * (self._frames[clip] - 1.001 - (LENGTH - 1) * pace)
-        at: NDArray[np.float64] = first[:, None] + pace[:, None] * np.arange(LENGTH)
-        low = torch.from_numpy(at.astype(np.int64))
-        part = torch.from_numpy((at - np.floor(at)).astype(np.float32))
-        places = torch.lerp(self._places[low], self._places[low + 1], part[..., None, None])
-        now, share = low[:, OBSERVED - 1], part[:, OBSERVED - 1]
-        windows = seen_from_now(places, torch.lerp(self._yaw[now], self._yaw[now + 1], share))
+        speed = STRIDE * WARP ** draw.uniform(-1.0, 1.0, size)
+        first = self._starts[clip] + draw.random(size) * (self._frames[clip] - 1.001 - (LENGTH - 1) * speed)
+        frames: NDArray[np.float64] = first[:, None] + speed[:, None] * np.arange(LENGTH)
+        low = torch.from_numpy(frames.astype(np.int64))
+        weight = torch.from_numpy((frames - np.floor(frames)).astype(np.float32))
+        places = torch.lerp(self._places[low], self._places[low + 1], weight[..., None, None])
+        now, now_weight = low[:, OBSERVED - 1], weight[:, OBSERVED - 1]
+        windows = to_performer_frame(places, torch.lerp(self._yaw[now], self._yaw[now + 1], now_weight))
         chosen = torch.from_numpy(draw.random(size) < 0.5)[:, None, None, None]
         windows = torch.where(chosen, mirrored(windows), windows)
         windows = windows + self._slide(windows)
@@ -104,21 +104,25 @@ class Windows:
         hips = windows[:, :, HIPS : HIPS + 1]
         other = other - other[:, :, HIPS : HIPS + 1] + hips
         other[:, :, LEGS] = windows[:, :, LEGS]
-        chosen = torch.from_numpy(draw.random(size) < SWAPPED)[:, None, None, None]
+        chosen = torch.from_numpy(draw.random(size) < SWAP_SHARE)[:, None, None, None]
         return torch.where(chosen, other, windows)
 
     def _slide(self, windows: Tensor) -> Tensor:
-        """How far joints of windows are carried off (B, 20, 1, 3): at a steady pace, or back to a place."""
+        """Error of the hips' position (B, 20, 1, 3): a constant velocity, or the hips held in place."""
         draw, size = self._draw, len(windows)
-        pace = SLIDING * draw.standard_normal((size, 1, 1, 3)) * (1.0, 0.0, 1.0)
-        off = (
-            torch.from_numpy(pace.astype(np.float32)) * torch.arange(1 - OBSERVED, 1 + TARGET)[:, None, None]
+        step = SLIDE_STEP * draw.standard_normal((size, 1, 1, 3)) * (1.0, 0.0, 1.0)
+        drift = (
+            torch.from_numpy(step.astype(np.float32)) * torch.arange(1 - OBSERVED, 1 + TARGET)[:, None, None]
         )
-        stays = -windows[:, :, HIPS : HIPS + 1] * torch.tensor([1.0, 0.0, 1.0])
-        how = torch.from_numpy(draw.random(size))[:, None, None, None]
-        return torch.where(how < SLID / 3.0, stays, torch.where(how < SLID, off, torch.zeros_like(off)))
+        hold_in_place = -windows[:, :, HIPS : HIPS + 1] * torch.tensor([1.0, 0.0, 1.0])
+        choice = torch.from_numpy(draw.random(size))[:, None, None, None]
+        return torch.where(
+            choice < SLIDE_SHARE / 3.0,
+            hold_in_place,
+            torch.where(choice < SLIDE_SHARE, drift, torch.zeros_like(drift)),
+        )
 
 
 def mirrored(windows: Tensor) -> Tensor:
-    """The mirror image of windows (..., 22, 3): sides exchanged, x negated."""
+    """Mirror windows (..., 22, 3): sides exchanged, x negated."""
     return windows[..., list(MIRROR), :] * torch.tensor([-1.0, 1.0, 1.0])

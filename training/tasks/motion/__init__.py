@@ -1,4 +1,4 @@
-"""Training of the motion model: options, data, the loop, the folder of a run."""
+"""The task ``motion``: options, data, losses, validation, and the folder of a run."""
 
 from importlib import import_module
 from typing import Any

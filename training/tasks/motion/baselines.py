@@ -1,7 +1,7 @@
-"""The two rivals: hold what the causal twin says, or carry its slope on in a straight line.
+"""The two simplest baselines: hold the value of the causal twin, or extrapolate it linearly.
 
-Both get their best chance: the twin's delays, the stretch that the slope is taken from and its gain are
-chosen on the training subjects, for each parameter at each horizon by itself.
+The twin's delays, the window of the slope and its gain are tuned on the training subjects, separately for
+each parameter and horizon.
 """
 
 import json
@@ -25,6 +25,7 @@ from training.teacher.kinematic_targets import EDGE, TEACHER_VERSION
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
+# Values that are tried.
 DELAYS_S: Final = (0.0, 0.02, 0.04, 0.07, 0.11, 0.16, 0.25, 0.4)
 MOTION_DELAYS_S: Final = (0.0, 0.02, 0.04)
 SLOPE_FRAMES: Final = (1, 2, 4, 8)
@@ -33,7 +34,7 @@ GAINS: Final = (0.15, 0.3, 0.5, 0.7, 0.85, 1.0, 1.2)
 
 @dataclass(frozen=True)
 class Setting:
-    """One rival for one parameter at one horizon. ``gain`` 0 holds."""
+    """Settings of one baseline for one parameter at one horizon; ``gain`` 0 holds."""
 
     delay_s: float
     motion_delay_s: float
@@ -42,30 +43,30 @@ class Setting:
 
 
 def table_of(kind: Callable[..., T], rows: Any) -> tuple[tuple[T, ...], ...]:
-    """Settings from what JSON says of each."""
+    """Build a table of settings from rows of JSON objects."""
     return tuple(tuple(kind(**one) for one in row) for row in rows)
 
 
 def write_tuned(path: Path, **content: Any) -> None:
-    """Write settings as JSON, with the teacher they were tuned for."""
+    """Write settings as JSON, with the version of the teacher they were tuned for."""
     path.write_text(json.dumps({"teacher_version": TEACHER_VERSION, **content}) + "\n", encoding="utf-8")
 
 
-def read_tuned(path: Path, what: str, made: Callable[[Any], T]) -> T:
-    """What ``made`` makes of what :func:`write_tuned` wrote.
+def read_tuned(path: Path, what: str, build: Callable[[Any], T]) -> T:
+    """Read a file of :func:`write_tuned` and build an object from its content with ``build``.
 
     Raises:
-        FormatError: not such a file, or one for another teacher.
+        FormatError: the file is invalid, or tuned for another teacher.
     """
     content = read_json(path)
     try:
         version = content["teacher_version"]
-        found = made(content) if version == TEACHER_VERSION else None
+        result = build(content) if version == TEACHER_VERSION else None
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{path}: not a file of tuned {what} ({error})") from error
-    if found is None:
+    if result is None:
         raise FormatError(f"{path}: tuned for teacher {version}, expected {TEACHER_VERSION}")
-    return found
+    return result
 
 
 @dataclass(frozen=True)
@@ -88,16 +89,18 @@ class ParameterBaselines:
         """Read what :meth:`save` wrote.
 
         Raises:
-            FormatError: not such a file, or one for another teacher.
+            FormatError: the file is invalid, or tuned for another teacher.
         """
         names = ("hold", "linear")
-        return read_tuned(path, "rivals", lambda known: cls(*(table_of(Setting, known[n]) for n in names)))
+        return read_tuned(
+            path, "rivals", lambda content: cls(*(table_of(Setting, content[n]) for n in names))
+        )
 
 
 def extrapolate(twin: NDArray[np.floating], setting: Setting, horizon: int) -> Array:
-    """The twin's parameters (T, ...) carried ``horizon`` frames on; inside 0..1.
+    """Extrapolate the twin's parameters (T, ...) by ``horizon`` frames; clipped to 0..1.
 
-    The slope over the last n frames lies n/2 + the delays back: it is carried over that as well.
+    The slope over the last n frames is delayed by n/2 frames and the twin's delay, which is compensated.
     """
     y = np.asarray(twin, dtype=np.float64)
     if setting.gain == 0.0:
@@ -109,35 +112,35 @@ def extrapolate(twin: NDArray[np.floating], setting: Setting, horizon: int) -> A
     return np.clip(y + setting.gain * slope * (horizon + lag + n / 2.0), 0.0, 1.0)
 
 
-def judged(frames: int, horizon: int) -> slice:
-    """The frames t of a clip that are judged at a horizon: neither t nor t + horizon at the clip's edges."""
+def evaluated_frames(frames: int, horizon: int) -> slice:
+    """The evaluated frames t of a clip at a horizon: neither t nor t + horizon lies at the clip's edges."""
     return slice(EDGE, max(frames - EDGE - horizon, EDGE))
 
 
 class Judge:
-    """Mean errors over subjects of all clips laid end to end."""
+    """Computes errors, averaged over subjects, of predictions for all clips laid end to end."""
 
     def __init__(self, examples: Sequence[Example]) -> None:
         lengths = np.array([len(example) for example in examples])
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
         params = np.concatenate([example.params for example in examples]).astype(np.float64)
-        owners = np.array([example.subject for example in examples])
-        self.where, self.targets, self.weights = [], [], []
+        people = np.array([example.subject for example in examples])
+        self.frames, self.targets, self.weights = [], [], []
         for horizon in HORIZONS:
-            spans = [judged(n, horizon) for n in lengths]
+            spans = [evaluated_frames(n, horizon) for n in lengths]
             rows = [np.arange(s.start, s.stop) + at for s, at in zip(spans, starts, strict=True)]
             frames = np.concatenate(rows)
-            who = np.concatenate([np.full(len(r), o) for r, o in zip(rows, owners, strict=True)])
-            names, index, counts = np.unique(who, return_inverse=True, return_counts=True)
-            self.where.append(frames)
+            person_of_frame = np.concatenate([np.full(len(r), o) for r, o in zip(rows, people, strict=True)])
+            names, index, counts = np.unique(person_of_frame, return_inverse=True, return_counts=True)
+            self.frames.append(frames)
             self.targets.append(params[frames + horizon])
             self.weights.append(1.0 / counts[index] / len(names))
 
     def errors(self, predicted: Callable[[NDArray[np.int64], int], Array]) -> Array:
-        """(8, 5) of what is said (n, 8) at some frames, so many frames ahead."""
+        """Mean absolute errors (8, 5) of a function from frames (n,) and a horizon to predictions (n, 8)."""
         out = np.zeros((len(PARAMETERS), len(HORIZONS)))
         for i, horizon in enumerate(HORIZONS):
-            out[:, i] = self.weights[i] @ np.abs(predicted(self.where[i], horizon) - self.targets[i])
+            out[:, i] = self.weights[i] @ np.abs(predicted(self.frames[i], horizon) - self.targets[i])
         return out
 
 
@@ -149,24 +152,24 @@ def tune(
     slope_frames: Sequence[int] = SLOPE_FRAMES,
     gains: Sequence[float] = GAINS,
 ) -> ParameterBaselines:
-    """The settings with the least mean absolute error, mean over the subjects of ``examples``.
+    """Find the settings with the lowest mean absolute error, averaged over the subjects of ``examples``.
 
     Args:
-        examples: of training subjects.
+        examples: clips of training subjects.
         delays: delays of the measures to try, seconds.
-        motion_delays: delays before the differences to try, seconds.
-        slope_frames: stretches of the slope to try.
+        motion_delays: delays before differentiation to try, seconds.
+        slope_frames: windows of the slope to try, frames.
         gains: gains of the slope to try.
     """
     judge = Judge(examples)
     size = (len(PARAMETERS), len(HORIZONS))
     best = {name: np.full(size, np.inf) for name in ("hold", "linear")}
-    found: dict[str, list[list[Setting]]] = {
+    settings: dict[str, list[list[Setting]]] = {
         name: [[Setting(0.0, 0.0)] * size[1] for _ in range(size[0])] for name in best
     }
     for delay in delays:
         for motion_delay in motion_delays:
-            # End to end: the slope at a frame that is judged does not reach into the clip before.
+            # Laid end to end: the slope at an evaluated frame does not reach into the previous clip.
             twins = np.concatenate([causal_twin(example.quats, delay, motion_delay) for example in examples])
             trials = [Setting(delay, motion_delay)]
             trials += [Setting(delay, motion_delay, n, g) for n in slope_frames for g in gains]
@@ -176,8 +179,8 @@ def tune(
                 better = mean < best[kind]
                 best[kind][better] = mean[better]
                 for k, i in zip(*np.nonzero(better), strict=True):
-                    found[kind][k][i] = setting
-    hold, linear = (tuple(tuple(row) for row in found[name]) for name in ("hold", "linear"))
+                    settings[kind][k][i] = setting
+    hold, linear = (tuple(tuple(row) for row in settings[name]) for name in ("hold", "linear"))
     return ParameterBaselines(hold, linear)
 
 
@@ -185,14 +188,14 @@ def _predicted(twins: NDArray[np.float32], setting: Setting, rows: NDArray[np.in
     return extrapolate(twins, setting, horizon)[rows]
 
 
-Made = dict[tuple[float, float], NDArray[np.float32]]
+TwinCache = dict[tuple[float, float], NDArray[np.float32]]
 """Causal twins (T, 8) of one clip by their two delays."""
 
 
 def predict(
-    example: Example, settings: tuple[tuple[Setting, ...], ...], twins: Made | None = None
+    example: Example, settings: tuple[tuple[Setting, ...], ...], twins: TwinCache | None = None
 ) -> NDArray[np.float32]:
-    """What tuned rivals say (T, 8, 5) about a clip; twins that were made before are not made again."""
+    """Forecasts (T, 8, 5) of tuned baselines for a clip; ``twins`` caches causal twins between calls."""
     out = np.zeros((len(example), len(PARAMETERS), len(HORIZONS)), dtype=np.float32)
     twins = {} if twins is None else twins
     for k, row in enumerate(settings):

@@ -1,4 +1,4 @@
-"""What a run learns from and is judged on: a set, or a folder of takes."""
+"""Training and validation data of a run, from a set or a folder of takes."""
 
 import hashlib
 import os
@@ -28,13 +28,13 @@ from training.data.sets.progress import shown
 from training.tasks.motion.options import MotionTrainOptions
 
 PREDICTED_FROM: Final = 2
-"""Index of the first horizon that the choice of weights looks at: 100 ms."""
+"""Index of the first horizon in the validation score: 100 ms."""
 
 FLAT: Final = 1e-4
-"""Deviation below which a feature is constant; it then gets deviation 1."""
+"""Standard deviation below which a feature counts as constant; it is then normalised with 1."""
 
-LITTLE: Final = 0.01
-"""How far a parameter moves that hardly moves: what errors are measured by, where it is less."""
+MIN_CHANGE: Final = 0.01
+"""Floor on the change of a parameter that errors are compared with."""
 
 
 RECIPES: Final = {
@@ -45,29 +45,29 @@ RECIPES: Final = {
     ),
     "glitched": Recipe(corruption=Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0), glitches=Glitches()),
 }
-"""The values of ``data.recipe`` that are no file."""
+"""Built-in values of ``data.recipe``; any other is a file."""
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Examples and what follows from them.
+    """Training and validation examples; too short ones are left out with a warning.
 
     Raises:
-        OptionError: no training or no validation clip that is long enough, one subject on both sides.
-        FormatError: values that are not finite; clip and frame are named.
+        OptionError: no training or no validation clip is long enough, or a subject is on both sides.
+        FormatError: a value is not finite; the message names clip and frame.
     """
 
     source: str
-    """What to call it in messages."""
+    """Name in messages."""
     train: Sequence[Example]
-    """What windows are drawn from: the training clips and their varied copies."""
+    """Examples that windows are drawn from: the training clips and their augmented copies."""
     bare: Sequence[Example]
-    """The training clips as they are."""
+    """The training clips without copies."""
     validation: Sequence[Example]
     digest: str
-    """Of everything above."""
+    """Digest of everything above."""
     test_subjects: tuple[str, ...] = ()
-    """Held out for good; only noted down."""
+    """Subjects of the test split, only recorded."""
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -93,61 +93,61 @@ class TrainingData:
 
     @property
     def frames(self) -> int:
-        """Of the training clips, without copies."""
+        """Number of frames of the training clips, without copies."""
         return sum(map(len, self.bare))
 
 
 def long_enough(source: str, side: str, examples: Sequence[Example]) -> list[Example]:
-    """Those of some clips that something can be learned from.
+    """The clips that are long enough to train on.
 
     Raises:
         OptionError: there is none among them.
     """
-    found = [example for example in examples if len(example) >= SHORTEST]
-    if not found and examples:
+    long = [example for example in examples if len(example) >= SHORTEST]
+    if not long and examples:
         raise OptionError(
             f"{source}: none of its {len(examples)} {side} clips is as long as {SHORTEST} "
             f"frames ({SHORTEST / RATE:g} s), which the shortest context needs; record longer takes"
         )
-    return found
+    return long
 
 
 def check_sides(
-    source: str, taught: AbstractSet[str], judged: AbstractSet[str], *, test: Iterable[str] = ()
+    source: str, training: AbstractSet[str], validation: AbstractSet[str], *, test: Iterable[str] = ()
 ) -> None:
-    """Refuse subjects that nothing can be learned from.
+    """Check that training and validation have different subjects.
 
     Args:
-        source: what to call the data in messages.
-        taught: subjects of the training clips.
-        judged: of the validation clips.
-        test: held out for good.
+        source: name of the data in messages.
+        training: subjects of the training clips.
+        validation: subjects of the validation clips.
+        test: subjects of the test clips.
 
     Raises:
-        OptionError: one subject only, an empty side, a subject on both sides.
+        OptionError: there is only one subject, a side is empty, or a subject is on both sides.
     """
-    everyone = taught | judged | set(test)
-    if len(everyone) == 1:
+    subjects = training | validation | set(test)
+    if len(subjects) == 1:
         raise OptionError(
-            f"{source}: holds one subject only ({min(everyone)}); training needs another one to validate "
+            f"{source}: holds one subject only ({min(subjects)}); training needs another one to validate "
             "on: add a subject, or build the set with a --subject-from or --split-file that makes two"
         )
-    if not taught or not judged:
-        side = "validation" if taught else "training"
+    if not training or not validation:
+        side = "validation" if training else "training"
         raise OptionError(
-            f"{source}: no {side} subject among {', '.join(sorted(everyone)) or 'nobody'}; build the set "
+            f"{source}: no {side} subject among {', '.join(sorted(subjects)) or 'nobody'}; build the set "
             "with a split that has one"
         )
-    if taught & judged:
+    if training & validation:
         raise OptionError(
-            f"{source}: subject {min(taught & judged)} is on both sides, training and validation"
+            f"{source}: subject {min(training & validation)} is on both sides, training and validation"
         )
 
 
 def _check_finite(source: str, example: Example) -> None:
     for name in ("features", "params"):
         rows = np.asarray(getattr(example, name))
-        # A sum is finite only if everything in it is: one pass instead of a table of flags.
+        # A sum is finite only if all its terms are: cheaper than an array of flags.
         if not np.isfinite(rows.sum(dtype=np.float64)):
             frame = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
             raise FormatError(f"{source}: clip {example.name}: {name} of frame {frame} are not finite")
@@ -158,18 +158,18 @@ def statistics(examples: Iterable[Example]) -> tuple[NDArray[np.float32], NDArra
     count, mean, square = 0, np.zeros(1), np.zeros(1)
     for example in examples:
         rows = np.asarray(example.features, dtype=np.float64)
-        # Chan, Golub and LeVeque: means and squares of two parts make those of the whole.
-        away, total = rows.mean(axis=0) - mean, count + len(rows)
-        square = square + ((rows - rows.mean(axis=0)) ** 2).sum(axis=0) + away**2 * count * len(rows) / total
-        mean, count = mean + away * len(rows) / total, total
+        # Combines means and squares of two parts (Chan, Golub and LeVeque).
+        delta, total = rows.mean(axis=0) - mean, count + len(rows)
+        square = square + ((rows - rows.mean(axis=0)) ** 2).sum(axis=0) + delta**2 * count * len(rows) / total
+        mean, count = mean + delta * len(rows) / total, total
     std = np.sqrt(square / max(count, 1))
     return mean.astype(np.float32), np.where(std > FLAT, std, 1.0).astype(np.float32)
 
 
 def change_scale(examples: Iterable[Example]) -> NDArray[np.float64]:
-    """How far each parameter moves within each horizon, (8, 5): mean |y(t + h) - y(t)|, h at least 100 ms.
+    """Mean change of each parameter within each horizon (8, 5): mean |y(t + h) - y(t)|, h at least 100 ms.
 
-    Errors are weighed by its inverse, so that a parameter that moves little is learned as precisely.
+    Errors are weighted by its inverse, so that parameters that change little are learned as precisely.
     """
     steps = [max(horizon, HORIZONS[PREDICTED_FROM]) for horizon in HORIZONS]
     sums, counts = np.zeros((8, len(steps))), np.zeros(len(steps))
@@ -182,8 +182,8 @@ def change_scale(examples: Iterable[Example]) -> NDArray[np.float64]:
 
 
 def error_weights(scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights (8, 5) with mean 1 for the errors of parameters that move as far as ``scale``."""
-    weights = 1.0 / (scale + LITTLE)
+    """Weights (8, 5) of the parameters' errors, with mean 1, from their changes ``scale``."""
+    weights = 1.0 / (scale + MIN_CHANGE)
     return np.asarray(weights / weights.mean(), dtype=np.float64)
 
 
@@ -194,21 +194,21 @@ def training_data(
     base: MotionSet | None = None,
     without: Sequence[str] = (),
 ) -> TrainingData:
-    """The data of a run: a set and one of its varied copies, both mapped from files.
+    """The data of a run: a set and a set of augmented copies, both memory-mapped.
 
-    A folder of takes is built into a set first, and copies are made, in the cache folder; what is there
-    already and has not changed is taken from there.
+    A folder of takes is first built into a set in the cache folder, and copies are made there; unchanged
+    results of earlier runs are reused.
 
     Args:
-        options: ``data.path`` and what copies to make.
-        console: shows what takes a while.
-        base: the set, where it is open already.
-        without: training subjects to judge instead of the validation side; nothing is learned from them.
+        options: ``data.path`` and which copies to make.
+        console: for progress.
+        base: the set, if it is already open.
+        without: training subjects to validate on instead of the validation split; they are not trained on.
 
     Raises:
-        OptionError: no path, somebody who is no training subject, or data that nothing can be learned from;
-            see :class:`TrainingData`.
-        FormatError: no motion there, or a damaged set.
+        OptionError: no path, a name in ``without`` that is not a training subject, or unusable data; see
+            :class:`TrainingData`.
+        FormatError: there is no motion, or a damaged set.
     """
     data = options.data
     recipe = recipe_of(data.recipe)
@@ -217,25 +217,25 @@ def training_data(
     base = base or base_set(options, quiet)
     train, digest = base.training(without), "-".join((base.digest, *without))
     bare = [base.example(number) for number in train]
-    judged = [n for n in base.indices("train") if base.clips[n].subject in without]
-    judged = judged if without else base.indices("validation")
-    # Before copies are made, which takes a while.
+    validation = [n for n in base.indices("train") if base.clips[n].subject in without]
+    validation = validation if without else base.indices("validation")
+    # Checked before copies are made, which takes a while.
     test = base.subjects("test")
-    sides = ({base.clips[number].subject for number in side} for side in (train, judged))
+    sides = ({base.clips[number].subject for number in side} for side in (train, validation))
     check_sides(data.path, *sides, test=test)
     long_enough(data.path, "training", bare)
     copies: list[Example] = []
     if data.copies:
-        told: tuple[object, ...] = (base.digest, data.copies, data.copies_seed, recipe)
-        if recipe.glitches is not None:  # without any, copies lie where they did before there were any
-            told = (*told, recipe.glitches)
+        inputs: tuple[object, ...] = (base.digest, data.copies, data.copies_seed, recipe)
+        if recipe.glitches is not None:  # recipes without glitches keep their old cache keys
+            inputs = (*inputs, recipe.glitches)
         if without:
-            told = (*told, sorted(without))
-        key = hashlib.sha256(repr(told).encode()).hexdigest()
+            inputs = (*inputs, sorted(without))
+        key = hashlib.sha256(repr(inputs).encode()).hexdigest()
         cache = cache_folder(options)
         out = cache / f"copies-{key[:16]}"
-        with _turn(cache, quiet), shown(f"{data.copies} varied copies of each clip", quiet) as say:
-            varied = augment(
+        with _cache_lock(cache, quiet), shown(f"{data.copies} varied copies of each clip", quiet) as say:
+            copies_set = augment(
                 base,
                 out,
                 copies=data.copies,
@@ -245,12 +245,12 @@ def training_data(
                 workers=workers,
                 on_progress=say,
             )
-        copies, digest = varied.examples(), f"{digest}+{varied.digest}"
+        copies, digest = copies_set.examples(), f"{digest}+{copies_set.digest}"
     return TrainingData(
         source=data.path,
         train=[*bare, *copies],
         bare=bare,
-        validation=[base.example(number) for number in judged],
+        validation=[base.example(number) for number in validation],
         digest=digest,
         test_subjects=tuple(test),
         warnings=base.warnings,
@@ -258,11 +258,11 @@ def training_data(
 
 
 def recipe_of(name: str) -> Recipe:
-    """How copies are made, by a name or from a file.
+    """The recipe of copies with a built-in name or from a file.
 
     Raises:
-        OptionError: neither.
-        FormatError: a file that is no recipe.
+        OptionError: neither a name nor a file.
+        FormatError: the file is not a valid recipe.
     """
     if name.endswith(".toml") and not Path(name).exists():
         raise OptionError(f"option data.recipe: {name}: no such file; paths are relative to where it runs")
@@ -275,7 +275,7 @@ def recipe_of(name: str) -> Recipe:
 
 
 def base_set(options: MotionTrainOptions, console: Console | None = None) -> MotionSet:
-    """The set that ``data.path`` is, or that its takes are built into; see :func:`training_data`."""
+    """Open the set at ``data.path``, or build one of the takes there; see :func:`training_data`."""
     data = options.data
     if not data.path:
         raise OptionError("option data.path: a set or a folder of takes is needed; give it with --data")
@@ -287,19 +287,19 @@ def base_set(options: MotionTrainOptions, console: Console | None = None) -> Mot
 
 
 def _built(folder: Path, cache: Path, workers: int, console: Console) -> Path:
-    """The set of a folder of takes in the cache, up to date."""
+    """Build or update the set of a folder of takes in the cache; returns its folder."""
     folder = takes_folder(folder)
     key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
     out = cache / f"set-{folder.resolve().name}-{key}"
-    with _turn(cache, console), shown(f"a set of the takes in {folder}", console) as say:
+    with _cache_lock(cache, console), shown(f"a set of the takes in {folder}", console) as say:
         report = build(folder, out, workers=workers, on_progress=say)
     console.print(f"{out}: {report.clips} clips, {report.frames} frames")
     return out
 
 
 @contextmanager
-def _turn(cache: Path, console: Console) -> Iterator[None]:
-    """One run at a time builds in a cache folder; runs that start together wait for it."""
+def _cache_lock(cache: Path, console: Console) -> Iterator[None]:
+    """Lock the cache folder: only one run at a time builds in it, others wait."""
     needs_guard()
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -315,7 +315,7 @@ def _turn(cache: Path, console: Console) -> Iterator[None]:
 
 
 def cache_folder(options: MotionTrainOptions) -> Path:
-    """Where sets are built on the way: ``data.cache``, else the user's cache folder."""
+    """Folder of built sets: ``data.cache``, else the user's cache folder."""
     if options.data.cache:
         return Path(options.data.cache)
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

@@ -1,4 +1,4 @@
-"""One update of a motion model: forward, losses, weights."""
+"""The training step of the motion model: forward pass, losses, parameter groups."""
 
 from dataclasses import fields, replace
 from pathlib import Path
@@ -23,29 +23,29 @@ PIECES: Final = (
     *("total", "params", "events", "scalars", "gate", "orthogonality"),
     *("risk", "plan"),
 )
-"""The pieces of the loss, in the order of ``parts``."""
+"""Names of the terms of the loss, in the order of ``parts``."""
 
-FREE: Final = ("dropout",)
+CHANGEABLE: Final = ("dropout",)
 """Fields of the model's configuration that may differ from those of ``run.init``."""
 
-TAUGHT: Final = {
+HINTS: Final = {
     "strokes": "; train beats teaches its head to hear them",
     "pose_window": "; train poses teaches it to read them",
 }
-"""What else teaches a checkpoint to have a field, for the message."""
+"""For the error message: commands that add a field to a checkpoint."""
 
 
 def new_model(options: MotionTrainOptions, mean: Tensor, std: Tensor) -> MotionTransformer:
-    """The model of a run before its first update: the same weights for the same seed.
+    """Create the model of a run before its first update: the same weights for the same seed.
 
     Args:
-        options: of the run; with ``run.init`` the weights and the normalisation are that checkpoint's.
-        mean: of the training features, (231,) or more: of those that it reads.
-        std: likewise.
+        options: options of the run; with ``run.init``, weights and normalisation are that checkpoint's.
+        mean: means of the training features; at least as many as the model reads.
+        std: their standard deviations.
 
     Raises:
         CheckpointError: ``run.init`` is damaged, or made for other features or another body.
-        OptionError: it has other sizes than the options say.
+        OptionError: it has other sizes than in the options.
     """
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(options.schedule.seed, INITIAL))
@@ -54,34 +54,34 @@ def new_model(options: MotionTrainOptions, mean: Tensor, std: Tensor) -> MotionT
             columns = model.cfg.columns
             model.set_normalisation(mean[:columns], std[:columns])
             return model
-        begun = begun_from(options)
-        changed = {name: value for name, value in options.model.items() if name in FREE}
-        model = MotionTransformer(begun.cfg.replace(**changed))
-        model.load_state_dict(begun.state_dict())
+        initial = initial_model(options)
+        changed = {name: value for name, value in options.model.items() if name in CHANGEABLE}
+        model = MotionTransformer(initial.cfg.replace(**changed))
+        model.load_state_dict(initial.state_dict())
         return model
 
 
-def begun_from(options: MotionTrainOptions) -> MotionTransformer:
-    """The model of ``run.init``.
+def initial_model(options: MotionTrainOptions) -> MotionTransformer:
+    """Load the model of ``run.init``.
 
     Raises:
         CheckpointError: it is damaged, or made for other features or another body.
-        OptionError: it has other sizes than the options say.
+        OptionError: it has other sizes than in the options.
     """
     model = load_motion_model(Path(options.run.init))
-    known = model.cfg.to_dict()
+    config = model.cfg.to_dict()
     for name, value in options.model.items():
-        if name not in FREE and model.cfg.replace(**{name: value}) != model.cfg:
-            taught = TAUGHT.get(name, "") if value else ""
+        if name not in CHANGEABLE and model.cfg.replace(**{name: value}) != model.cfg:
+            hint = HINTS.get(name, "") if value else ""
             raise OptionError(
-                f"option model.{name}: the checkpoint {options.run.init} has {known.get(name)!r}, "
-                f"given {value!r}{taught}"
+                f"option model.{name}: the checkpoint {options.run.init} has {config.get(name)!r}, "
+                f"given {value!r}{hint}"
             )
     return model
 
 
 def ensemble_of(options: MotionTrainOptions) -> list[MotionTransformer]:
-    """The models of ``run.ensemble``, which learn nothing themselves.
+    """Load the models of ``run.ensemble``, which are not trained.
 
     Raises:
         CheckpointError: one is damaged, or made for other features or another body.
@@ -90,26 +90,26 @@ def ensemble_of(options: MotionTrainOptions) -> list[MotionTransformer]:
 
 
 def widened(out: MotionOutput) -> MotionOutput:
-    """The same in single precision: what mixed precision computed is judged without."""
-    told = {each.name: getattr(out, each.name) for each in fields(out)}
-    single: dict[str, Any] = {name: each.float() for name, each in told.items() if isinstance(each, Tensor)}
+    """Convert an output to single precision, for losses outside of mixed precision."""
+    values = {each.name: getattr(out, each.name) for each in fields(out)}
+    single: dict[str, Any] = {name: each.float() for name, each in values.items() if isinstance(each, Tensor)}
     return replace(out, **single)
 
 
-SIGNAL_PACE: Final = 5.0
-"""Times the learning rate that the planning signal's own weights have: they start from next to nothing."""
+PLANNING_RATE_FACTOR: Final = 5.0
+"""Factor on the learning rate of the planning signal's weights, which start near zero."""
 
 SIMULATOR_RATE: Final = 1e-2
-"""Learning rate of the anticipation simulator (the paper's)."""
+"""Learning rate of the anticipation simulator, as in the paper."""
 
 
 class MotionModule(TrainModule):
-    """A motion model that is trained.
+    """Trains a motion model.
 
     Args:
         model: trained in place.
         param_weights: (8, 5) weights of the parameters' errors.
-        options: of the run.
+        options: options of the run.
     """
 
     model: MotionTransformer
@@ -119,21 +119,21 @@ class MotionModule(TrainModule):
     def __init__(self, model: MotionTransformer, param_weights: Tensor, options: MotionTrainOptions) -> None:
         super().__init__(model, options)
         self.register_buffer("param_weights", param_weights, persistent=False)
-        # In a list, not modules of this one: they have no part in its state, its mode and its optimiser.
+        # A list, so that they are no submodules: not in the state, the optimiser or train().
         self.ensemble = ensemble_of(options)
 
     def distilled(self, batch: Batch) -> Batch:
-        """The batch with the ensemble's mean forecast mixed into what the parameters should be."""
+        """The batch with the ensemble's mean forecast mixed into the target parameters."""
         if not self.ensemble:
             return batch
         share = self.options.loss.distillation
         with torch.no_grad():
-            there = [other.to(self.device) for other in self.ensemble]
-            said = torch.stack([other(batch.features).params.float() for other in there]).mean(0)
-        return replace(batch, params=torch.lerp(batch.params, said, share))
+            models = [model.to(self.device) for model in self.ensemble]
+            forecast = torch.stack([model(batch.features).params.float() for model in models]).mean(0)
+        return replace(batch, params=torch.lerp(batch.params, forecast, share))
 
     def training_step(self, batch: Part) -> dict[str, Tensor]:
-        """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PIECES`."""
+        """The loss of one part; ``parts`` holds its terms without gradient, ordered as :data:`PIECES`."""
         options, step = self.options, batch.step
         features, plan, codes = batch.batch.features, None, None
         if self.model.planning is not None:
@@ -142,8 +142,8 @@ class MotionModule(TrainModule):
         out = self.model(features, predicted=batch.own, plan=plan)
         with torch.autocast(self.device.type, enabled=False):
             out = widened(out)
-            aim = self.distilled(batch.batch)
-            pieces = losses(self.model, out, aim, self.param_weights, options.huber_at(step))
+            target = self.distilled(batch.batch)
+            pieces = losses(self.model, out, target, self.param_weights, options.huber_at(step))
             weights = options.loss.model_dump()
             context = LossContext(
                 out,
@@ -156,31 +156,31 @@ class MotionModule(TrainModule):
             )
             for part in self.model.parts():
                 pieces |= part.losses(context)
-            total = none = pieces["params"].new_zeros(())
+            total = zero = pieces["params"].new_zeros(())
             for name, piece in pieces.items():
                 weight = weights.get(name, 1.0)
-                # What nobody weighs is only told.
+                # The risk is computed for the metrics even without a weight.
                 total = total + weight * piece if weight or name != "risk" else total
-        told = [total, *(pieces.get(name, none) for name in PIECES[1:])]
-        return {"loss": total, "parts": torch.stack([piece.detach() for piece in told])}
+        terms = [total, *(pieces.get(name, zero) for name in PIECES[1:])]
+        return {"loss": total, "parts": torch.stack([piece.detach() for piece in terms])}
 
     def clipped(self) -> list[nn.Parameter]:
-        """All parameters but the simulator's of the planning signal, which stands for itself."""
+        """All parameters but those of the planning signal's simulator, which has its own optimisation."""
         return [p for n, p in self.model.named_parameters() if not n.startswith("planning.simulator.")]
 
     def groups(self) -> list[dict[str, Any]]:
-        """Weight decay on what has more than one dimension; the planning signal's at rates of their own."""
+        """Parameter groups: weight decay on matrices only, and separate rates for the planning signal."""
         schedule = self.options.schedule
-        signal = {id(p) for n, p in self.model.named_parameters() if n.startswith("planning.")}
-        shared = [p for p in self.model.parameters() if id(p) not in signal]
+        planning_ids = {id(p) for n, p in self.model.named_parameters() if n.startswith("planning.")}
+        shared = [p for p in self.model.parameters() if id(p) not in planning_ids]
         groups: list[dict[str, Any]] = [
             {"params": [p for p in shared if p.ndim > 1], "weight_decay": schedule.weight_decay},
             {"params": [p for p in shared if p.ndim <= 1], "weight_decay": 0.0},
         ]
         if self.model.planning is not None:
-            own = [p for p in self.clipped() if id(p) in signal]
+            own = [p for p in self.clipped() if id(p) in planning_ids]
             simulator = list(self.model.planning.simulator.parameters())
-            pace = lambda step: SIGNAL_PACE * schedule.learning_rate(step)  # noqa: E731
-            groups.append({"params": own, "weight_decay": schedule.weight_decay, "rate": pace})
+            planning_rate = lambda step: PLANNING_RATE_FACTOR * schedule.learning_rate(step)  # noqa: E731
+            groups.append({"params": own, "weight_decay": schedule.weight_decay, "rate": planning_rate})
             groups.append({"params": simulator, "weight_decay": 0.0, "rate": lambda step: SIMULATOR_RATE})
         return groups

@@ -1,4 +1,4 @@
-"""Everything that decides the training of a motion model: one TOML file of five tables."""
+"""All options of the training of a motion model: one TOML file of five tables."""
 
 import math
 from collections.abc import Mapping
@@ -21,89 +21,86 @@ from training.run.options import (
 
 
 class DataOptions(Options):
-    """What a model learns from."""
+    """Training data."""
 
     path: Text = ""
     """A set made by ``train data build``, or a folder of takes, which is built into a set first."""
     copies: int = Field(default=16, ge=0)
     """Augmented copies of every training clip."""
     copies_seed: int = Field(default=0, ge=0)
-    """Of the variations; runs with other seeds then share the same copies."""
+    """Seed of the copies, apart from the run's seed, so that runs with other seeds share the copies."""
     recipe: Text = "clean"
-    """How copies are made: ``"clean"`` other movements, ``"corrupted"`` with what suits and networks do to
-    them as well, ``"poor_suits"`` the same to a fifth of them, ``"glitched"`` with bad stretches and which
-    frames they are, or a TOML file
-    (:func:`training.data.sets.read_recipe`)."""
+    """How copies are made: ``"clean"``: other movements; ``"corrupted"``: also corrupted as by suits and
+    networks; ``"poor_suits"``: the same for a fifth of them; ``"glitched"``: with labelled glitches; or a
+    TOML file (:func:`training.data.sets.read_recipe`)."""
     build_workers: int = Field(default=0, ge=0)
-    """Processes that build sets and copies; 0: one for every core."""
+    """Processes that build sets and copies; 0: one per core."""
     cache: Text = ""
-    """Folder of the sets that are built on the way; the user's cache folder by default."""
+    """Cache folder of sets and copies; the user's cache folder by default."""
 
 
-GONE: Final = {"pose": 0.1, "reset": 0.0}
-"""Losses of older runs that are no more, with their default weights."""
+REMOVED: Final = {"pose": 0.1, "reset": 0.0}
+"""Weights of losses that older versions had, with their defaults."""
 
 
 class LossOptions(Options):
-    """What is minimised: the error of the parameters, weight 1, and these."""
+    """Weights and settings of the loss, to which the error of the parameters contributes with weight 1."""
 
     events: float = Field(default=0.02, ge=0, le=1000)
     """Weight of the negative log-likelihood of the next event."""
     scalars: float = Field(default=0.5, ge=0, le=1000)
     """Weight of the squared error of the seven scalars at both heads."""
     gate: float = Field(default=0.02, ge=0, le=1000)
-    """Weight of the commitment gate's cross-entropy with how reliable the hazards were."""
+    """Weight of the commitment gate's cross-entropy with the reliability of the hazards."""
     orthogonality: float = Field(default=0.1, ge=0, le=1000)
     """Weight of the overlap of the bias heads' directions."""
     field: float = Field(default=1.0, ge=0, le=1000)
-    """How many times the control field's own small losses count, 1e-3 of its mean risk and 1e-4 of its mean
-    curvature; where the model has one."""
+    """Factor on the control field's own small losses, 1e-3 of its mean risk and 1e-4 of its mean curvature;
+    for models with a control field."""
     risk: float = Field(default=0.0, ge=0, le=1000)
-    """Weight of the likelihood, under the control field's risk, of which frames are bad; needs such a field
-    and copies that know their bad frames (``data.recipe = "glitched"``)."""
+    """Weight of the negative log-likelihood of the bad-frame labels under the control field's risk; needs a
+    control field and labelled copies (``data.recipe = "glitched"``)."""
     distrust: float = Field(default=0.0, ge=0, le=1000)
-    """Weight of the same of the risk of the frames as they came alone (``field_input``), beside what ``risk``
-    asks of all of them."""
+    """Weight of the same for the risk of the input frames alone (``field_input``), besides ``risk``."""
     plan: float = Field(default=0.01, ge=0, le=1000)
-    """Weight of what the anticipator learns, cross-entropy and unlikelihood of the next second's codes; where
-    the model plans."""
+    """Weight of the anticipator's loss, cross-entropy and unlikelihood of the next second's codes; for models
+    that plan."""
     distillation: float = Field(default=0.7, ge=0, le=1)
-    """How much the mean forecast of ``run.ensemble`` counts in what the parameters should be; the rest is
-    what they were. Without an ensemble it says nothing."""
+    """Share of the mean forecast of ``run.ensemble`` in the target parameters; the rest is the true values.
+    Not used without an ensemble."""
     huber: Annotated[tuple[float, float], pair("two numbers above 0", lambda corner: corner > 0.0)] = (
         0.02,
         0.004,
     )
-    """Where the parameters' loss turns from quadratic to linear, at the first and at the last step: the large
-    errors first, the exactness of a still pose in the end."""
+    """Error at which the parameters' loss changes from quadratic to linear, at the first and the last step:
+    large errors are learned first, the precision of a still pose at the end."""
     own_scalars: float = Field(default=0.3, ge=0, le=1)
-    """Share of windows that, at the end of training, are steered by the model's own scalars."""
+    """Share of windows steered by the model's own scalars at the end of training."""
 
     @model_validator(mode="before")
     @classmethod
-    def _still_there(cls, given: Any) -> Any:
-        return without_removed(given, GONE, "option loss.") if isinstance(given, Mapping) else given
+    def _drop_removed(cls, values: Any) -> Any:
+        return without_removed(values, REMOVED, "option loss.") if isinstance(values, Mapping) else values
 
 
 class MotionScheduleOptions(AveragedScheduleOptions):
-    """How the weights move."""
+    """Schedule of the optimisation."""
 
     steps: int = Field(default=2400, ge=1)
     """Training steps (updates of the weights)."""
     batch_frames: int = Field(default=3072, ge=640)
-    """Frames of an update, over all processes; the number of its windows follows from their length, of which
-    640 is the longest."""
+    """Frames per update, over all processes; the number of windows depends on their length, at most 640."""
     peak_lr: float = Field(default=2e-3, ge=0, le=10)
     """Learning rate after the warm-up."""
     final_lr: float = Field(default=2e-5, ge=0, le=10)
-    """Learning rate that the cosine falls towards; that of the last step lies just above."""
+    """Learning rate that the cosine falls towards; the last step is just above it."""
     warm_up_steps: int = Field(default=200, ge=0)
-    """Steps over which the rate rises linearly; at most half of all."""
+    """Steps over which the rate rises linearly; at most half of all steps."""
     patience: int = Field(default=0, ge=0)
-    """Validations without a better score after which a run ends; 0: never."""
+    """Validations without a better score after which the run stops; 0: never."""
 
     def learning_rate(self, step: int) -> float:
-        """Of update ``step`` (from 0): linear warm-up, then a cosine down to ``final_lr``."""
+        """Learning rate of update ``step`` (from 0): linear warm-up, then a cosine down to ``final_lr``."""
         rise = min(self.warm_up_steps, self.steps // 2)
         if step < rise:
             return self.peak_lr * (step + 1) / rise
@@ -113,26 +110,26 @@ class MotionScheduleOptions(AveragedScheduleOptions):
 
 
 class MotionRunOptions(RunOptions):
-    """How a run is computed, and what it writes when."""
+    """Execution and output of a run."""
 
     init: Text = ""
-    """Checkpoint to start from, with its sizes and its normalisation; the schedule is then a gentler one."""
+    """Checkpoint to start from, with its sizes and normalisation; the default schedule is then gentler."""
     ensemble: Texts = ()
-    """Checkpoints whose mean forecast of the parameters is learned beside the labels. One
-    that learned from somebody whom this run holds out is refused."""
+    """Checkpoints whose mean forecast of the parameters is learned beside the labels. A checkpoint that was
+    trained on a subject held out in this run is refused."""
     workers: int = Field(default=0, ge=0, le=1000)
-    """Loader processes; 0: windows are loaded between the updates."""
+    """Loader processes; 0: windows are loaded in the training process."""
     log_every: int = Field(default=50, ge=1)
-    """Steps per row of the metrics, which are means over them."""
+    """Steps per row of the metrics, over which they are averaged."""
     export: bool = True
-    """Whether the best weights are written as a checkpoint that can play."""
+    """Whether the best weights are exported as a checkpoint for ``live``."""
 
 
 class MotionTrainOptions(TrainOptions):
     """One training run of a motion model.
 
     Raises:
-        OptionError: a value out of its range; the message names table, option and value.
+        OptionError: a value is out of range; the message names table, option and value.
     """
 
     data: DataOptions = DataOptions()
@@ -150,12 +147,12 @@ class MotionTrainOptions(TrainOptions):
         "run.ensemble",
         "run.workers",
     )
-    """Also where data and checkpoints are: a resumed run compares them by their digests."""
+    """Also the paths of data and checkpoints: a resumed run compares their digests instead."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         config = self.config()
-        if self.run.init:  # the checkpoint says what its model has
+        if self.run.init:  # the checkpoint decides the model's configuration
             return self
         self.check_losses(config)
         if config.pose_window:
@@ -188,7 +185,7 @@ class MotionTrainOptions(TrainOptions):
         return REFINE if given.get("run", {}).get("init") else {}
 
     def config(self) -> ModelConfig:
-        """The model's configuration; unless it is told otherwise, one that reads the causal twin.
+        """The model's configuration; by default it reads the causal twin.
 
         Raises:
             OptionError: an unknown field, or values that do not fit together.
@@ -196,12 +193,12 @@ class MotionTrainOptions(TrainOptions):
         return ModelConfig.from_dict({"twin": True, **self.model})
 
     def huber_at(self, step: int) -> float:
-        """The parameters' corner in update ``step``: geometric from the first to the last."""
+        """Corner of the parameters' loss in update ``step``: geometric from the first to the last."""
         first, last = self.loss.huber
         return float(first * (last / first) ** min(step / self.schedule.steps, 1.0))
 
     def sampled(self, step: int) -> float:
-        """Share of the windows of update ``step`` that are steered by the model's own scalars."""
+        """Share of the windows of update ``step`` steered by the model's own scalars."""
         return self.loss.own_scalars * min(step / self.schedule.steps, 1.0)
 
 
@@ -209,4 +206,4 @@ REFINE: Final = {
     "schedule": {"peak_lr": 8e-4, "warm_up_steps": 100},
     "loss": {"huber": [0.01, 0.004]},
 }
-"""What is different, unless it is given, for a run that starts from a checkpoint."""
+"""Defaults that differ for a run that starts from a checkpoint."""

@@ -1,40 +1,41 @@
-"""Whom a checkpoint learned from, and who of those it is judged on is no stranger to it."""
+"""The people a checkpoint was trained on, and warnings if it is evaluated on them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 
 def training_subjects(training: Mapping[str, Any]) -> frozenset[str]:
-    """Whom a checkpoint learned from, in its run and in what taught it more afterwards.
+    """All people a checkpoint was trained on, in its run and in later stages.
 
     Args:
-        training: what its manifest says of it.
+        training: table ``training`` of the checkpoint's manifest.
     """
-    said = [training.get("people")]
+    lists = [training.get("people")]
     for stage in ("beats", "poses"):
-        noted = training.get(stage)
-        said.append(noted.get("learned_from") if isinstance(noted, Mapping) else None)
-    return frozenset(str(name) for names in said if isinstance(names, list) for name in names)
+        entry = training.get(stage)
+        lists.append(entry.get("learned_from") if isinstance(entry, Mapping) else None)
+    return frozenset(str(name) for names in lists if isinstance(names, list) for name in names)
 
 
 def not_strangers(training: Mapping[str, Any], judged: Iterable[str]) -> list[str]:
-    """Warnings of who is judged and taught the checkpoint; where its run does not say who did, of everybody
-    whom it does not say that it held out.
+    """Warn about evaluated people that the checkpoint was trained on.
+
+    If its run does not list them, warn about everybody who is not listed as held out.
 
     Args:
-        training: what the checkpoint's manifest says of it.
-        judged: the subjects it is judged on.
+    training: table ``training`` of the checkpoint's manifest.
+    judged: the subjects it is evaluated on.
     """
-    people, found = set(judged), []
+    people, warnings = set(judged), []
     if known := sorted(people & training_subjects(training)):
-        found.append(f"this checkpoint learned from subject {', '.join(known)}, who is judged here")
+        warnings.append(f"this checkpoint learned from subject {', '.join(known)}, who is judged here")
     if isinstance(training.get("people"), list):
-        return found
-    kept = training.get("held_out")
-    if not isinstance(kept, Mapping):
-        return [*found, "the checkpoint does not say which subjects it was not trained on"]
-    out = {str(name) for names in kept.values() if isinstance(names, list) for name in names}
-    if unsure := sorted(people - out - set(known)):
-        who = ", ".join(unsure)
-        found.append(f"not held out of this checkpoint's training as far as it says: subject {who}")
-    return found
+        return warnings
+    held_out = training.get("held_out")
+    if not isinstance(held_out, Mapping):
+        return [*warnings, "the checkpoint does not say which subjects it was not trained on"]
+    held_out_names = {str(name) for names in held_out.values() if isinstance(names, list) for name in names}
+    if unclear := sorted(people - held_out_names - set(known)):
+        names = ", ".join(unclear)
+        warnings.append(f"not held out of this checkpoint's training as far as it says: subject {names}")
+    return warnings

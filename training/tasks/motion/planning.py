@@ -1,4 +1,4 @@
-"""Plans in the training of a motion model: its codebook, the codes of what comes, and what is minimised."""
+"""Plans in the training of a motion model: its codebook, and the codes of future frames."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,21 +14,21 @@ from pyanticip.models.parts.planning.targets import PlanChoice
 from training.data.examples import Example
 from training.tasks.motion.windows import Part
 
-ROWS: Final = 20_000
-"""Frames that a codebook is fitted to, at most: evenly spaced over all there are."""
+MAX_ROWS: Final = 20_000
+"""Maximum number of frames that a codebook is fitted to, evenly spaced."""
 
 
 def fit_codebook(model: MotionTransformer, examples: Sequence[Example]) -> float | None:
-    """Fit the codebook of a model with planning, and tell it how often its codes come.
+    """Fit the codebook of a model with planning, and set the frequencies of its codes.
 
-    The same for every seed: what differs between runs is not the language that they plan in.
+    The codebook does not depend on the seed, so that runs with other seeds plan with the same codes.
 
     Args:
-        model: changed in place; one without planning is left alone.
+        model: changed in place; a model without planning is left alone.
         examples: the training clips, without copies.
 
     Returns:
-        The share of the frames' variance that the codes leave out, None without planning.
+        The share of the frames' variance that the codes do not explain; None without planning.
 
     Raises:
         OptionError: fewer frames than codes.
@@ -41,12 +41,12 @@ def fit_codebook(model: MotionTransformer, examples: Sequence[Example]) -> float
 
 
 def fitted(codebook: PlanCodebook, examples: Sequence[Example]) -> tuple[Tensor, float]:
-    """How often each code comes (C,) in clips that a codebook is fitted to, and :meth:`PlanCodebook.error`.
+    """Fit a codebook to clips; returns the count of each code (C,) and :meth:`PlanCodebook.error`.
 
     Raises:
         OptionError: fewer frames than codes.
     """
-    every = max(-(-sum(map(len, examples)) // ROWS), 1)
+    every = max(-(-sum(map(len, examples)) // MAX_ROWS), 1)
     rows = np.concatenate([np.asarray(example.features)[::every] for example in examples])
     codes = len(codebook.centres)
     if len(rows) < codes:
@@ -62,7 +62,7 @@ def fitted(codebook: PlanCodebook, examples: Sequence[Example]) -> tuple[Tensor,
 
 @torch.no_grad()
 def codes_of(model: MotionTransformer, part: Part) -> Tensor:
-    """The codes (b, L + K) of the frames of windows and of the K after them, -1 beyond a clip's end."""
+    """Codes (b, L + K) of the frames of windows and of the K frames after them, -1 beyond a clip's end."""
     assert model.codebook is not None
     assert part.beyond is not None
     assert part.inside is not None
@@ -71,7 +71,7 @@ def codes_of(model: MotionTransformer, part: Part) -> Tensor:
 
 
 def plans_for(model: MotionTransformer, codes: Tensor, length: int) -> PlanChoice:
-    """The plans that windows of ``length`` frames are trained with: drawn from the simulator."""
+    """Draw the plans for training windows of ``length`` frames from the simulator."""
     assert model.planning is not None
     with torch.no_grad():
         return model.planning.simulate(codes, length)

@@ -1,4 +1,4 @@
-"""Errors on held-out motion: summed per clip, averaged per subject; hits and misses of events."""
+"""Runs a model over clips; errors summed per clip and averaged per subject; event scores."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,36 +12,37 @@ from pyanticip.models import MotionTransformer
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from training.data.batches import HORIZONS
 from training.data.examples import Example
-from training.tasks.motion.baselines import judged
+from training.tasks.motion.baselines import evaluated_frames
 
 Array = NDArray[np.float64]
 Predict = Callable[[Example], NDArray[np.float32]]
 
 CHUNK: Final = 400
+"""Frames per call of the model."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model says about every frame of a clip."""
+    """Output of a model for every frame of a clip."""
 
     params: NDArray[np.float32]
     """(T, 8, 5)."""
     hazards: NDArray[np.float32]
     """(T, 2, 25) probabilities."""
     scalars: NDArray[np.float32]
-    """(T, 7) of the refined head."""
+    """(T, 7) scalars of the refined head."""
     gate: NDArray[np.float32]
     """(T,)."""
 
 
 def run_model(model: MotionTransformer, example: Example) -> Predictions:
-    """The model over a whole clip, as a stream in chunks."""
+    """Run the model over a whole clip, as a stream in chunks."""
     model.eval()
     parts: list[tuple[torch.Tensor, ...]] = []
     with torch.no_grad():
         state = model.initial_state(1)
         for start in range(0, len(example), CHUNK):
-            # A copy: the features of a set are a read-only map.
+            # A copy: the features of a set are a read-only memory map.
             rows = torch.from_numpy(np.array(example.features[start : start + CHUNK]))[None]
             out, state = model(rows, state)
             parts.append((out.params[0], torch.sigmoid(out.events[0]), out.scalars[0], out.gate[0]))
@@ -53,7 +54,7 @@ def run_model(model: MotionTransformer, example: Example) -> Predictions:
 class Errors:
     """Absolute errors of one predictor on a set of clips.
 
-    ``sums`` (N, 8, 5) and ``counts`` (N, 5) per clip, ``subjects`` (N,) whose they are.
+    ``sums`` (N, 8, 5), ``counts`` of frames (N, 5), and ``subjects`` (N,), by clip.
     """
 
     sums: Array
@@ -64,7 +65,7 @@ class Errors:
         """Mean absolute error (8, 5): per subject over frames, then over subjects.
 
         Args:
-            clips: indices of clips (with repetitions, their order does not matter); all by default.
+            clips: indices of clips, possibly repeated; all by default.
         """
         chosen = np.arange(len(self.sums)) if clips is None else clips
         names = self.subjects[chosen]
@@ -76,20 +77,20 @@ class Errors:
 
 
 def measure(examples: Sequence[Example], predict: Predict) -> Errors:
-    """Errors of a predictor that gives (T, 8, 5) for a clip. Clips too short to judge are left out."""
+    """Errors of a function that predicts (T, 8, 5) for a clip. Clips that are too short are left out."""
     sums, counts, subjects = [], [], []
     for example in examples:
-        said = predict(example)
+        predicted = predict(example)
         total = np.zeros((len(PARAMETERS), len(HORIZONS)))
         count = np.zeros(len(HORIZONS))
         for i, horizon in enumerate(HORIZONS):
-            span = judged(len(example), horizon)
-            wrong = (
-                said[span, :, i].astype(np.float64)
+            span = evaluated_frames(len(example), horizon)
+            error = (
+                predicted[span, :, i].astype(np.float64)
                 - example.params[span.start + horizon : span.stop + horizon]
             )
-            total[:, i] = np.abs(wrong).sum(axis=0)
-            count[i] = len(wrong)
+            total[:, i] = np.abs(error).sum(axis=0)
+            count[i] = len(error)
         if count.min() > 0:
             sums.append(total)
             counts.append(count)
@@ -107,17 +108,17 @@ class EventScore:
 
     @property
     def precision(self) -> float:
-        """Hits among what was reported; 0 when nothing was."""
+        """Share of hits among reported events; 0 if none was reported."""
         return self.hits / self.reported if self.reported else 0.0
 
     @property
     def recall(self) -> float:
-        """Hits among what there was; 0 when there was nothing."""
+        """Share of hits among true events; 0 if there is none."""
         return self.hits / self.true if self.true else 0.0
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of the two."""
+        """Harmonic mean of precision and recall."""
         both = self.precision + self.recall
         return 2.0 * self.precision * self.recall / both if both else 0.0
 

@@ -1,4 +1,4 @@
-"""The motion model as a task of the trainer: from takes to a checkpoint that can play; what it writes."""
+"""The task ``motion``: trains the motion model, from takes to a checkpoint for ``live``."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +31,7 @@ from training.run.task import (
 )
 from training.run.train import train
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
-from training.tasks.motion.module import PIECES, MotionModule, begun_from, ensemble_of, new_model
+from training.tasks.motion.module import PIECES, MotionModule, ensemble_of, initial_model, new_model
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.people import training_subjects
 from training.tasks.motion.planning import fit_codebook
@@ -40,21 +40,21 @@ from training.tasks.motion.windows import Feed, check_pieces
 from training.teacher.kinematic_targets import TEACHER_VERSION
 
 SPEED: Final = ("frames_per_second", "loader_wait")
-"""Frames trained on in a second, over all processes, and the share of the time that the model waited for
-them; of the time between validations, since training began or went on."""
+"""Columns of the throughput: frames per second over all processes, and the share of the time spent waiting
+for them; of the time outside validations, since training started or resumed."""
 
 
 class MotionRecorder(AveragingRecorder):
     """See :class:`training.run.average.AveragingRecorder`.
 
     Args:
-        folder: where to write.
-        options: of the run.
-        data: to validate on.
-        scale: (8, 5) how far the parameters move.
-        module: what is trained; its weights are averaged here.
-        feed: where it is fed from.
-        start: update the run goes on from.
+        folder: folder of the run.
+        options: options of the run.
+        data: data to validate on.
+        scale: (8, 5) changes of the parameters; see :func:`training.tasks.motion.data.change_scale`.
+        module: the trained module, whose weights are averaged here.
+        feed: source of the batches.
+        start: update that the run starts or resumes from.
     """
 
     columns = ("step", "lr", *PIECES, "grad_norm", *COLUMNS, "seconds", *SPEED)
@@ -77,15 +77,15 @@ class MotionRecorder(AveragingRecorder):
         self.data, self.scale, self.feed = data, scale, feed
         self.judge = MotionTransformer(module.model.cfg).eval()
         self.frames = 0
-        """Frames trained on since training began or went on, over all processes."""
+        """Frames trained on since training started or resumed, over all processes."""
 
     def updated(self, module: Any, done: int, batch: Any) -> None:
-        """As the base's, and count the frames."""
+        """Also count the frames."""
         super().updated(module, done, batch)
         self.frames += batch.frames
 
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
-        """The learning rate and the throughput."""
+        """Learning rate and throughput."""
         return {**super().extras(done, means), **self.speed()}
 
     def speed(self) -> dict[str, float]:
@@ -99,7 +99,7 @@ class MotionRecorder(AveragingRecorder):
         return f"{speed['frames_per_second']:.0f} frames/s, waiting {100 * speed['loader_wait']:.1f} %"
 
     def validate(self, module: Any, done: int) -> dict[str, float]:
-        """The figures of the averaged weights on the validation subjects, each process on its share."""
+        """Validate the averaged weights, each process on its share of the clips."""
         self.judge.load_state_dict(self.averaged(module))
         with torch.random.fork_rng():
             return row(
@@ -107,13 +107,13 @@ class MotionRecorder(AveragingRecorder):
             )
 
     def enough(self) -> bool:
-        """Whether as many validations as ``schedule.patience`` says were no better than the best."""
+        """Whether the last ``schedule.patience`` validations were no better than the best."""
         patience = self.options.schedule.patience
         return patience > 0 and self.step - self.best_step >= patience * self.options.run.validate_every
 
 
 CHECKPOINT: Final = "checkpoint"
-"""What a finished run exports: the best weights."""
+"""Folder that a finished run exports the best weights to."""
 
 MotionRun = Run[MotionTrainOptions, TrainingData]
 
@@ -122,8 +122,8 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
     """See :class:`~training.run.task.Task`.
 
     Args:
-        data: what to learn from, where it is at hand already (many runs on the same data); that of
-            ``data.path`` by default.
+        data: training data that are already loaded (for many runs on the same data); by default those of
+            ``data.path``.
     """
 
     command: ClassVar = "train motion"
@@ -134,14 +134,13 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
     def __init__(self, data: TrainingData | None = None) -> None:
         self._data = data
         self._model: MotionTransformer | None = None
-        self._taught_others: frozenset[str] = frozenset()
+        self._checkpoint_people: frozenset[str] = frozenset()
 
     def check(self, options: MotionTrainOptions, world: int) -> None:
-        """Enough windows for all processes, sizes that make a model that learns, a checkpoint to start from
-        that fits."""
+        """Check that there are enough windows for all processes, and the model's sizes and checkpoints."""
         check_pieces(options, world)
         if options.run.init:
-            options.check_losses(begun_from(options).cfg)
+            options.check_losses(initial_model(options).cfg)
         else:
             check_slow_pathway(options.config(), LENGTHS[-1])
             with torch.random.fork_rng(devices=[]):
@@ -149,13 +148,13 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         ensemble_of(options)
 
     def check_given(self, options: MotionTrainOptions, folder: Path) -> None:
-        """The checkpoints that it begins with and learns from."""
+        """Check that the checkpoints of ``run.init`` and ``run.ensemble`` still exist."""
         for name, paths in given_checkpoints(options).items():
             for path in paths:
                 check_there(folder, path, name, "--init" if name == "run.init" else f"--set {name}")
 
     def begin(self, options: MotionTrainOptions, draft: Path, console: Console) -> dict[str, Any]:
-        """Sets are built and copies made, which takes a while."""
+        """Build sets and copies, and create the model's configuration."""
         data = self._read(options, console)
         config = self._new_model(options, data).cfg.to_dict()
         return {"model": config, "data": data.digest, "weights": given_weights(options)}
@@ -168,7 +167,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         here: Processes,
         console: Console,
     ) -> TrainingData:
-        """The first process may have to build the set that the others then open."""
+        """Open the data; the first process builds the set if necessary, the others wait for it."""
         if self._data is None:
             check_there(folder, options.data.path)
         if here.first:
@@ -186,7 +185,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
             for line in self._data.warnings:
                 console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
         check_labels(options, self._data)
-        self._taught_others = check_held_out(options, self._data)
+        self._checkpoint_people = check_held_out(options, self._data)
         return self._data
 
     def _new_model(self, options: MotionTrainOptions, data: TrainingData) -> MotionTransformer:
@@ -196,7 +195,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         return self._model
 
     def module(self, run: MotionRun, *, fresh: bool) -> MotionModule:
-        """The model of ``run.init``, or a new one with the training data's statistics."""
+        """Create the model, or load it from ``run.init``."""
         model = self._new_model(run.options, run.data)
         if fresh and not run.options.run.init:
             fit_codebook(model, run.data.bare)
@@ -204,34 +203,34 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         return MotionModule(model, weights, run.options)
 
     def batches(self, run: MotionRun, start: int) -> Feed:
-        """Windows of all clips and copies."""
+        """Windows of all training clips and copies."""
         config, here = self._new_model(run.options, run.data).cfg, run.here
         return Feed(
             Windows(run.data.train), run.options, config, start=start, rank=here.rank, world=here.world
         )
 
     def recorder(self, run: MotionRun, module: TrainModule, batches: Feed, start: int) -> MotionRecorder:
-        """Judges the averaged weights on the validation subjects."""
+        """Validates the averaged weights on the validation subjects."""
         assert isinstance(module, MotionModule)
         scale = change_scale(run.data.bare)
         return MotionRecorder(run.folder, run.options, run.data, scale, module, batches, start)
 
     def idle_weights(self, run: MotionRun, module: TrainModule) -> bool:
-        """Parts of the model that the options leave without gradient, or short windows do."""
+        """Whether the options, or short windows, leave parts of the model without gradient."""
         cfg = module.model.cfg
         return cfg.bias == "none" or not cfg.gated_events or cfg.slow_stride > LENGTHS[0]
 
     def report(self, run: MotionRun, record: Recorder, start: int, wall: float) -> dict[str, Any]:
-        """The data, and the throughput."""
+        """Data and throughput."""
         assert isinstance(record, MotionRecorder)
         data = run.data
-        found: dict[str, Any] = {
+        report: dict[str, Any] = {
             "teacher_version": TEACHER_VERSION,
             "copies": run.options.data.copies,
             "frames": data.frames,
             "frames_with_copies": record.feed.windows.frames,
             "data": data.digest,
-            "people": sorted({example.subject for example in data.bare} | self._taught_others),
+            "people": sorted({example.subject for example in data.bare} | self._checkpoint_people),
             "held_out": {
                 "validation": sorted({example.subject for example in data.validation}),
                 "test": list(data.test_subjects),
@@ -240,35 +239,38 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         }
         if record.frames:
             frames = record.frames / run.here.world / max(record.busy_cpu, 1e-9)
-            found |= {name: round(value, 4) for name, value in record.speed().items()}
-            found |= {"wall_seconds": round(wall, 3), "frames_per_cpu_second": round(frames, 1)}
-        return found
+            report |= {name: round(value, 4) for name, value in record.speed().items()}
+            report |= {"wall_seconds": round(wall, 3), "frames_per_cpu_second": round(frames, 1)}
+        return report
 
     def finish(self, run: MotionRun, report: Mapping[str, Any]) -> dict[str, Any]:
-        """Judge the best weights and write them as a checkpoint."""
+        """Validate the best weights and export them as a checkpoint."""
         options = run.options
         model = load_run(run.folder)
         scale = change_scale(run.data.bare)
         held_out = [in_memory(example) for example in run.data.validation]
-        found: dict[str, Any] = {"validation": validate(model, held_out, scale)}
-        found["export"] = None
+        result: dict[str, Any] = {"validation": validate(model, held_out, scale)}
+        result["export"] = None
         if options.run.export:
-            found["export"] = CHECKPOINT
+            result["export"] = CHECKPOINT
             try:
-                save_checkpoint(run.folder / CHECKPOINT, model, training={**_portable(report), **found})
+                save_checkpoint(run.folder / CHECKPOINT, model, training={**_portable(report), **result})
             except CheckpointError as error:
                 weights = run.folder / BEST
                 raise CheckpointError(f"trained, but not exported: {error}; its weights: {weights}") from None
-        return found
+        return result
 
     def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
-        """How good it became, and what to do next."""
+        """Validation result, and suggested next commands."""
         early = ", early: no better score came" if report["stopped_early"] else ""
-        judged, given = report["validation"], report["options"]["data"]
-        data = quote(given["path"]) + (f" --cache {quote(given['cache'])}" if given.get("cache") else "")
+        validation, options = report["validation"], report["options"]["data"]
+        data = quote(options["path"]) + (
+            f" --cache {quote(options['cache'])}" if options.get("cache") else ""
+        )
         lines = [
             f"{report['step']} steps in {report['seconds']:.0f} s{early}; best at step "
-            f"{report['best_step']}: error {judged['error']:.4f} from 100 ms on, score {judged['score']:.4f}"
+            f"{report['best_step']}: error {validation['error']:.4f} from 100 ms on, "
+            f"score {validation['score']:.4f}"
         ]
         if "frames_per_second" in report:
             lines.append(
@@ -281,13 +283,13 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
                 f"wrote {out / CHECKPOINT}; judge it with:",
                 f"  pyanticip evaluate motion --data {data} --checkpoint {checkpoint}",
             ]
-            if _might_learn(out / CHECKPOINT, pose_window=FRAMES):
+            if _can_gain(out / CHECKPOINT, pose_window=FRAMES):
                 lines += [
                     "it errs less once a perceptron beside it reads the last poses; ten minutes teach it:",
                     f"  pyanticip train poses --data {data} --checkpoint {checkpoint} "
                     f"--out {quote(str(out / 'poses'))}",
                 ]
-            if _might_learn(out / CHECKPOINT, strokes=True):
+            if _can_gain(out / CHECKPOINT, strokes=True):
                 lines += [
                     "its beats may get better once its event head hears strokes; a minute tells by how much:",
                     f"  pyanticip train beats --data {data} --checkpoint {checkpoint} "
@@ -301,7 +303,7 @@ def _short(path: str) -> str:
 
 
 def _portable(report: Mapping[str, Any]) -> dict[str, Any]:
-    """A report without the folders of the machine it was made on: a checkpoint may travel."""
+    """A report without the folders of this machine, as it is published with the checkpoint."""
     options = {table: dict(fields) for table, fields in report["options"].items()}
     options["data"] |= {"path": Path(options["data"]["path"]).name, "cache": ""}
     run = options["run"]
@@ -318,23 +320,23 @@ def fit(
     resume: bool = False,
     quiet: bool = True,
 ) -> dict[str, Any]:
-    """Train a motion model, or go on training it; see :func:`training.run.train.train`.
+    """Train a motion model, or resume training; see :func:`training.run.train.train`.
 
     Args:
-        options: of the run; with ``resume`` None takes those it was begun with.
-        out: folder of the run; at the end with ``checkpoint/``, the best weights.
+        options: options of the run; with ``resume`` None means those it was started with.
+        out: folder of the run, which finally has the best weights in ``checkpoint/``.
         data: as in :class:`MotionTask`.
-        resume: go on with the run in ``out``.
-        quiet: no progress bar and no lines.
+        resume: resume the run in ``out``.
+        quiet: print neither a progress bar nor lines.
     """
     return train(MotionTask(data), options, out, resume=resume, quiet=quiet)
 
 
 def check_labels(options: MotionTrainOptions, data: TrainingData) -> None:
-    """Refuse to teach a risk where no clip says which of its frames are bad.
+    """Refuse to train the risk without clips that have labels of bad frames.
 
     Raises:
-        OptionError: no clip does, and ``loss.risk`` is not 0.
+        OptionError: no clip has labels, and ``loss.risk`` or ``loss.distrust`` is not 0.
     """
     if (options.loss.risk > 0.0 or options.loss.distrust > 0.0) and all(
         example.bad is None for example in data.train
@@ -346,39 +348,39 @@ def check_labels(options: MotionTrainOptions, data: TrainingData) -> None:
 
 
 def check_held_out(options: MotionTrainOptions, data: TrainingData) -> frozenset[str]:
-    """Refuse a checkpoint to begin or to learn from that learned from somebody whom the run holds out.
+    """Refuse initial and ensemble checkpoints that were trained on subjects held out in this run.
 
     Returns:
-        Everybody whom these checkpoints learned from.
+        All people that these checkpoints were trained on.
 
     Raises:
-        OptionError: one did; a checkpoint that does not say whom it learned from is believed.
-        CheckpointError: one is damaged.
+        OptionError: a checkpoint was; one that does not list its people is accepted.
+        CheckpointError: a checkpoint is damaged.
     """
     held_out = {example.subject for example in data.validation} | {*data.test_subjects}
-    others = frozenset[str]()
+    people = frozenset[str]()
     for name, paths in given_checkpoints(options).items():
         for path in paths:
             learned_from = training_subjects(read_manifest(Path(path)).training)
-            if known := sorted(learned_from & held_out):
+            if common := sorted(learned_from & held_out):
                 raise OptionError(
-                    f"option {name}: {path} learned from {', '.join(known)}, whom this run holds out"
+                    f"option {name}: {path} learned from {', '.join(common)}, whom this run holds out"
                 )
-            others |= learned_from
-    return others
+            people |= learned_from
+    return people
 
 
 def given_checkpoints(options: MotionTrainOptions) -> dict[str, list[str]]:
-    """The checkpoints that a run begins with and learns from, by the option that names them."""
+    """Paths of the initial and the ensemble checkpoints of a run, by option."""
     run = options.run
     return {"run.init": [run.init] if run.init else [], "run.ensemble": [*run.ensemble]}
 
 
 def given_weights(options: MotionTrainOptions) -> dict[str, str]:
-    """The hash of the weights of each of :func:`given_checkpoints`, by its path.
+    """Hash of the weights of each of :func:`given_checkpoints`, by path.
 
     Raises:
-        CheckpointError: one is damaged.
+        CheckpointError: a checkpoint is damaged.
     """
     return {
         path: read_manifest(path).sha256[WEIGHTS]
@@ -388,28 +390,28 @@ def given_weights(options: MotionTrainOptions) -> dict[str, str]:
 
 
 def check_weights(options: MotionTrainOptions, folder: Path) -> None:
-    """Refuse to go on with a run whose given checkpoints are not those that it was begun with.
+    """Refuse to resume a run with other initial or ensemble checkpoints than it was started with.
 
     Args:
-        options: of the run; the checkpoints may have moved since.
-        folder: of the run; one that kept nothing of weights must name the same checkpoints.
+        options: options of the run; the checkpoints may have moved.
+        folder: folder of the run; if it has no hashes of weights, the paths must be the same.
 
     Raises:
-        OptionError: one has other weights.
-        CheckpointError: one is damaged, or the run is.
+        OptionError: a checkpoint has other weights.
+        CheckpointError: a checkpoint or the run is damaged.
     """
-    begun, kept = read_options(MotionTask, folder), read_config(MotionTask, folder).get("weights")
-    now = given_weights(options)
-    for name, given in given_checkpoints(options).items():
-        had = given_checkpoints(begun)[name]
-        if isinstance(kept, Mapping):
-            same = [kept.get(path) for path in had] == [now[path] for path in given]
+    started, hashes = read_options(MotionTask, folder), read_config(MotionTask, folder).get("weights")
+    current = given_weights(options)
+    for name, paths in given_checkpoints(options).items():
+        original = given_checkpoints(started)[name]
+        if isinstance(hashes, Mapping):
+            same = [hashes.get(path) for path in original] == [current[path] for path in paths]
         else:
-            same = had == given
+            same = original == paths
         if not same:
             what = "other weights"
-            if had and not isinstance(kept, Mapping):
-                what = f"{', '.join(had)}, and kept no hash to know it by elsewhere"
+            if original and not isinstance(hashes, Mapping):
+                what = f"{', '.join(original)}, and kept no hash to know it by elsewhere"
             raise OptionError(
                 f"option {name}: the run in {folder} was begun with {what}; "
                 "delete it to make it anew, or give another folder with --out"
@@ -417,14 +419,14 @@ def check_weights(options: MotionTrainOptions, folder: Path) -> None:
 
 
 def load_run(folder: Path | str, which: Literal["best", "last"] = "best") -> MotionTransformer:
-    """The model of a run in evaluation mode, on the CPU.
+    """Load the model of a run in evaluation mode, on the CPU.
 
     Args:
-        folder: of the run, finished or not.
-        which: the averaged weights that were best on the validation subjects, or those that were saved last.
+        folder: folder of the run, finished or not.
+        which: the averaged weights that were best on the validation subjects, or those saved last.
 
     Raises:
-        CheckpointError: no run, or no such weights yet.
+        CheckpointError: there is no run, or no such weights yet.
     """
     try:
         model = MotionTransformer(ModelConfig.from_dict(read_config(MotionTask, folder)["model"]))
@@ -434,8 +436,8 @@ def load_run(folder: Path | str, which: Literal["best", "last"] = "best") -> Mot
     return model
 
 
-def _might_learn(checkpoint: Path, **change: Any) -> bool:
-    """Whether a checkpoint's model has not got what is changed so, and could."""
+def _can_gain(checkpoint: Path, **change: Any) -> bool:
+    """Whether a checkpoint's model lacks these fields and its configuration allows them."""
     config = read_manifest(checkpoint).config
     try:
         config.replace(**change)

@@ -1,4 +1,4 @@
-"""What a model is worth on people it does not learn from, while it is trained."""
+"""Validation of a model during training."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from pyanticip.models import MotionTransformer
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, SCALAR_COLUMNS
 from training.data.batches import event_targets
 from training.data.examples import Example
-from training.tasks.motion.data import LITTLE, PREDICTED_FROM
+from training.tasks.motion.data import MIN_CHANGE, PREDICTED_FROM
 from training.tasks.motion.scores import Errors, Predictions, measure, run_model
 
 Array = NDArray[np.float64]
@@ -23,13 +23,13 @@ COLUMNS: Final = (
     "valid_events",
     "valid_scalars",
 )
-"""Mean absolute error of the parameters from 100 ms on; the same as a share of how far they move, at least
-0.01 (what chooses the weights); negative log-likelihood of the next events in nats a frame; squared error of
+"""Mean absolute error of the parameters from 100 ms on; the same relative to the parameters' change, at least
+0.01 (selects the best weights); negative log-likelihood of the next events, nats per frame; squared error of
 the refined scalars."""
 
 
 def in_memory(example: Example) -> Example:
-    """The same clip with arrays of its own: tensors share memory only with what may be written."""
+    """Copy a clip's memory-mapped arrays: tensors can only share writable memory."""
     return replace(
         example,
         features=np.array(example.features),
@@ -38,34 +38,34 @@ def in_memory(example: Example) -> Example:
 
 
 def clip_figures(output: Predictions, example: Example) -> Array:
-    """Sums over the frames of one clip: events, scalars, and how many frames there are."""
+    """Sums over the frames of one clip: event NLL, scalar error, and number of frames."""
     nll = np.zeros(len(output.gate))
     for kind, events in enumerate((example.onsets, example.phrases)):
         bins, seen = event_targets(events, len(example))
-        which = np.arange(output.hazards.shape[2])
-        hit, alive = which == bins[:, None], (which <= bins[:, None]) & (which < seen[:, None])
+        bin_index = np.arange(output.hazards.shape[2])
+        hit, at_risk = bin_index == bins[:, None], (bin_index <= bins[:, None]) & (bin_index < seen[:, None])
         hazard = np.clip(output.hazards[:, kind].astype(np.float64), 1e-7, 1.0 - 1e-7)
-        nll -= (np.log(np.where(hit, hazard, 1.0 - hazard)) * alive).sum(axis=1)
-    given = np.asarray(example.features[:, slice(*SCALAR_COLUMNS)], dtype=np.float64)
-    wrong = ((output.scalars - given) ** 2).mean(axis=1)
-    return np.array([nll.sum(), wrong.sum(), len(nll)])
+        nll -= (np.log(np.where(hit, hazard, 1.0 - hazard)) * at_risk).sum(axis=1)
+    true_scalars = np.asarray(example.features[:, slice(*SCALAR_COLUMNS)], dtype=np.float64)
+    scalar_error = ((output.scalars - true_scalars) ** 2).mean(axis=1)
+    return np.array([nll.sum(), scalar_error.sum(), len(nll)])
 
 
 def validate(
     model: MotionTransformer, examples: Sequence[Example], scale: Array, *, rank: int = 0, world: int = 1
 ) -> dict[str, Any]:
-    """The figures of a model on held-out clips.
+    """Validate a model on held-out clips.
 
     Args:
         model: in evaluation mode, on the CPU.
         examples: the clips.
-        scale: (8, 5) how far the parameters move; see :func:`training.tasks.motion.data.change_scale`.
-        rank: number of this process.
-        world: how many share the clips; all of them get the figures.
+        scale: (8, 5) changes of the parameters; see :func:`training.tasks.motion.data.change_scale`.
+        rank: index of this process.
+        world: number of processes that share the clips; all get the same result.
 
     Returns:
-        ``error``, ``score``, ``events``, ``scalars`` as in :data:`COLUMNS`; ``params`` those by parameter
-        and horizon; ``subjects`` the same ``error`` by subject.
+        ``error``, ``score``, ``events``, ``scalars`` as in :data:`COLUMNS`; ``params``, the errors by
+        parameter and horizon; ``subjects``, ``error`` by subject.
     """
     mine = [in_memory(examples[i]) for i in range(rank, len(examples), world)]
     sums = np.zeros(3)
@@ -87,7 +87,7 @@ def validate(
     table = errors.mean()
     return {
         "error": float(table[:, PREDICTED_FROM:].mean()),
-        "score": float((table / np.maximum(scale, LITTLE))[:, PREDICTED_FROM:].mean()),
+        "score": float((table / np.maximum(scale, MIN_CHANGE))[:, PREDICTED_FROM:].mean()),
         "events": float(sums[0] / max(sums[2], 1.0)),
         "scalars": float(sums[1] / max(sums[2], 1.0)),
         "params": {
@@ -104,6 +104,6 @@ def validate(
 _ERRORS: Final = ("sums", "counts", "subjects")
 
 
-def row(found: dict[str, Any]) -> dict[str, float]:
-    """The figures that stand in a row of the metrics."""
-    return {f"valid_{name}": found[name] for name in ("error", "score", "events", "scalars")}
+def row(result: dict[str, Any]) -> dict[str, float]:
+    """The columns of the metrics from a result of :func:`validate`."""
+    return {f"valid_{name}": result[name] for name in ("error", "score", "events", "scalars")}

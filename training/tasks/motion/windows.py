@@ -1,4 +1,4 @@
-"""The windows of every update: functions of seed and step, shared out among processes and parts."""
+"""The windows of every update: a function of seed and step, distributed over processes and parts."""
 
 import multiprocessing
 import time
@@ -15,47 +15,47 @@ from pyanticip.models.config import ModelConfig
 from training.data.batches import LENGTHS, Batch, Windows
 from training.tasks.motion.options import MotionTrainOptions
 
-# Independent streams of random numbers from one seed; 3 is dropout's.
+# Independent streams of random numbers from one seed; 3 is used by dropout.
 DRAW: Final = 1
 SAMPLING: Final = 2
 INITIAL: Final = 4
 
 PREFETCH: Final = 4
-"""Updates that every worker keeps ready."""
+"""Updates that every worker prefetches."""
 
 
 class Part(NamedTuple):
-    """One process's part of what an update, or one of its accumulated parts, is computed from."""
+    """The share of one process in one accumulated part of an update."""
 
     batch: Batch
     own: Tensor
     """(b, L) bool: where the model is steered by its own scalars."""
     frames: int
-    """Of the whole update, over all processes."""
+    """Frames of the whole update, over all processes."""
     step: int
-    """Number of the update, from 0."""
+    """Index of the update."""
     part: int
-    """Number of the accumulated part within the update."""
+    """Index of the accumulated part within the update."""
     beyond: Tensor | None = None
-    """(b, K, 279) features of the frames after the window, where the model plans K frames ahead."""
+    """(b, K, 279) features of the frames after the window, if the model plans K frames ahead."""
     inside: Tensor | None = None
-    """(b, L + K) bool: which frames of the window and after it lie inside the clip."""
+    """(b, L + K) bool: frames of the window and after it that lie inside the clip."""
 
 
 class Feed:
     """The parts of a run from update ``start`` on, for one of ``world`` processes.
 
-    Which windows an update takes, and which of them steer themselves, follows from seed and step alone: a run
-    that is resumed, or computed by more processes or in more parts, sees the same. The loss of every part is
-    divided by what the whole update's would be: their mean is the loss of one process with everything.
+    The windows of an update, and which are steered by the model's own scalars, depend only on seed and step:
+    a resumed run, or one with more processes or parts, sees the same. The loss of every part is normalised
+    by the divisors of the whole update, so that their mean is the loss of a single process.
 
     Args:
-        windows: where they are drawn from.
-        options: of the run.
-        config: of the model; a checkpoint that the run begins with decides it, not the options.
-        start: update to begin with.
-        rank: number of this process.
-        world: how many there are.
+        windows: source of the windows.
+        options: options of the run.
+        config: configuration of the model, which may come from a checkpoint rather than the options.
+        start: first update.
+        rank: index of this process.
+        world: number of processes.
 
     Raises:
         OptionError: more processes and parts than an update has windows.
@@ -78,14 +78,14 @@ class Feed:
         self.start, self.rank, self.world = start, rank, world
         self.plan = 0 if config.planning is None else config.planning.tokens
         self.waited = 0.0
-        """Seconds that the model has waited for its batches."""
+        """Time spent waiting for batches, seconds."""
 
     def __iter__(self) -> Iterator[Part]:
         source = self._workers() if self.options.run.workers else self.stretch(self.start, 1)
         while True:
-            begun = time.perf_counter()
+            wait_start = time.perf_counter()
             parts = next(source, None)
-            self.waited += time.perf_counter() - begun
+            self.waited += time.perf_counter() - wait_start
             if parts is None:
                 return
             yield from parts
@@ -99,9 +99,9 @@ class Feed:
         seed, accumulate = self.options.schedule.seed, self.options.run.accumulate
         rng = np.random.default_rng([seed, DRAW, step])
         chosen, first, length = self.windows.choose(rng, self.options.schedule.batch_frames)
-        known, judged = self.windows.judged(chosen, first, length)
+        params_weight, weight = self.windows.loss_masks(chosen, first, length)
         pieces = self.world * accumulate
-        divisors = (max(float(known.sum()), 1.0) / pieces, max(float(judged.sum()), 1.0) / pieces)
+        divisors = (max(float(params_weight.sum()), 1.0) / pieces, max(float(weight.sum()), 1.0) / pieces)
         drawn = np.random.default_rng([seed, SAMPLING, step]).random(len(chosen))
         own = drawn < self.options.sampled(step)
         parts = []
@@ -112,8 +112,8 @@ class Feed:
             parts.append(
                 Part(
                     batch=Batch(**{**vars(batch), "divisors": divisors}),
-                    # A whole window is steered by the model's own scalars or by the given ones: as it will
-                    # be live.
+                    # A whole window is steered either by the model's own scalars or by the computed ones,
+                    # as in live use.
                     own=torch.from_numpy(own[rows])[:, None].expand(len(rows), length),
                     frames=len(chosen) * length,
                     step=step,
@@ -131,10 +131,10 @@ class Feed:
         rows = []
         for number, begin in zip(chosen.tolist(), first.tolist(), strict=True):
             features = self.windows.examples[number].features
-            wanted = np.minimum(np.arange(begin + length, begin + length + self.plan), len(features) - 1)
-            rows.append(np.asarray(features[wanted[0] : wanted[-1] + 1])[wanted - wanted[0]])
-        there = first[:, None] + np.arange(length + self.plan) < self.windows.lengths[chosen][:, None]
-        return torch.from_numpy(np.stack(rows)), torch.from_numpy(there)
+            indices = np.minimum(np.arange(begin + length, begin + length + self.plan), len(features) - 1)
+            rows.append(np.asarray(features[indices[0] : indices[-1] + 1])[indices - indices[0]])
+        inside = first[:, None] + np.arange(length + self.plan) < self.windows.lengths[chosen][:, None]
+        return torch.from_numpy(np.stack(rows)), torch.from_numpy(inside)
 
     def _workers(self) -> Iterator[list[Part]]:
         fork = "fork" in multiprocessing.get_all_start_methods()
@@ -150,7 +150,7 @@ class Feed:
 
 
 class _Stretches(IterableDataset[list[Part]]):
-    """What one worker of many gathers: whole updates, for the loader asks each for one thing in turn."""
+    """The updates of one worker: the loader takes one whole update from each worker in turn."""
 
     def __init__(self, feed: Feed) -> None:
         self.feed = feed

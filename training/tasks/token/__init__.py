@@ -1,4 +1,4 @@
-"""Training of the token models: data, options, losses, the run and its folder.
+"""The task ``language``: data, options, losses, evaluation, and the folder of a run.
 
-The options, the tokenizers and the synthetic sequences need no torch.
+Options, tokenizers and synthetic sequences do not import torch.
 """

@@ -1,4 +1,4 @@
-"""Text files as streams of tokens, kept beside a run and read through a memory map."""
+"""Text files as streams of tokens, stored in the folder of a run and memory-mapped."""
 
 import codecs
 import hashlib
@@ -23,12 +23,12 @@ _LINES: Final = 4096
 
 
 def read_lines(path: Path | str) -> Iterator[str]:
-    """The lines of a UTF-8 file with their ends, in order; longer ones in pieces of about a megabyte.
+    """Yield the lines of a UTF-8 file with their line ends; lines over about a megabyte come in pieces.
 
-    A byte order mark at the beginning is left out.
+    A byte order mark at the beginning is skipped.
 
     Raises:
-        FormatError: no such file, or not UTF-8; the message says file and byte.
+        FormatError: the file is missing or not UTF-8; the message names file and byte.
     """
     try:
         with open_file(path) as file:
@@ -51,7 +51,7 @@ def _lines(file: BinaryIO, path: str) -> Iterator[str]:
         if at == 0:
             text = text.removeprefix("\ufeff")
         at += len(block)
-        # Only \n ends a line here: what str.splitlines would add cuts words of other scripts.
+        # Only \n ends a line: str.splitlines would also split at characters within words of some scripts.
         *whole, rest = (rest + text).split("\n")
         yield from (line + "\n" for line in whole)
         if not block or len(rest) >= _BLOCK:
@@ -66,7 +66,7 @@ def digest(path: Path | str) -> str:
     """SHA-256 of a file.
 
     Raises:
-        FormatError: it cannot be read.
+        FormatError: the file cannot be read.
     """
     try:
         with open_file(path) as file:
@@ -77,35 +77,35 @@ def digest(path: Path | str) -> str:
 
 @dataclass(frozen=True)
 class Corpus:
-    """The tokens of a text file, one after the other.
+    """The tokens of a text file.
 
-    Each line is encoded by itself, so that the tokens do not depend on how the file is read.
+    Each line is encoded separately, so that the tokens do not depend on how the file is read.
     """
 
     tokens: NDArray[Any]
-    """(n,) unsigned numbers, mapped from ``file``."""
+    """(n,) unsigned integers, memory-mapped from ``file``."""
     file: Path
     source: str
     sha256: str
-    """Of the text."""
+    """SHA-256 of the text."""
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     @classmethod
     def encode(cls, path: Path | str, tokenizer: Tokenizer, folder: Path, name: str) -> "Corpus":
-        """Encode a text file into ``folder``, or map what an earlier call left there.
+        """Encode a text file into ``folder``, or map the result of an earlier call.
 
-        The file's name carries a hash of text and tokenizer: neither ever meets the other's old tokens.
+        The name of the file includes a hash of text and tokenizer, so that outdated tokens are never used.
 
         Args:
             path: the text.
-            tokenizer: how to encode it.
-            folder: where the tokens are kept; made if missing.
-            name: first part of their file's name.
+            tokenizer: encodes the text.
+            folder: folder of the tokens; made if missing.
+            name: prefix of the file's name.
 
         Raises:
-            FormatError: no such text, not UTF-8, or empty.
+            FormatError: the text is missing, not UTF-8, or empty.
         """
         sha = digest(path)
         key = hashlib.sha256(f"{sha}\n{tokenizer.to_json()}".encode()).hexdigest()[:16]
@@ -130,7 +130,7 @@ class Corpus:
 
 
 def _write(path: Path | str, tokenizer: Tokenizer, target: Path) -> None:
-    """Stream tokens into a .npy file that is complete or not there."""
+    """Write tokens to a .npy file, atomically and without holding them in memory."""
     kind = np.dtype(np.uint16 if tokenizer.vocab <= 1 << 16 else np.uint32)
     part, raw = target.with_suffix(".part"), target.with_suffix(".raw")
     count = 0

@@ -1,4 +1,4 @@
-"""``pyanticip evaluate language``: what the runs of token models learned, on data they never saw."""
+"""``pyanticip evaluate language``: runs of token models on held-out data."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from pyanticip.models import AnticipatoryTransformer
 from training.report.pages import report_paths
 from training.run.recorder import read_metrics
 from training.tasks.token.gate import commitment_report, gate_report, shuffled_loss, shuffling_report
-from training.tasks.token.listen import HeldOut, ScalarsOf, by_context, drift, listen
+from training.tasks.token.listen import HeldOut, ScalarsOf, by_context, drift, predict
 from training.tasks.token.metrics import (
     CONTEXTS,
     Predictions,
@@ -30,13 +30,16 @@ from training.tasks.token.task import load_run, open_run
 from training.tasks.token.windows import Prepared
 
 MEAN_WINDOWS: Final = 1024
-"""Training windows that the mean of a position is taken over, at most."""
+"""Maximum number of training windows for the mean scalars of each position."""
 
 Which = Literal["best", "last"]
 
 
 def bridge(model: nn.Module, neighbours: int = 8) -> ScalarsOf:
-    """Scalars of a model's own token embeddings, as in its training; None for a baseline."""
+    """Return a function that computes the scalars of a model's token embeddings, as in training.
+
+    For a baseline the function returns None.
+    """
 
     def scalars_of(ids: Tensor) -> Tensor | None:
         if not isinstance(model, AnticipatoryTransformer):
@@ -48,24 +51,23 @@ def bridge(model: nn.Module, neighbours: int = 8) -> ScalarsOf:
 
 
 def held_out(run: Prepared, model: nn.Module, sequences: int, neighbours: int = 8) -> HeldOut:
-    """Held-out windows of a run, evenly spaced, and what its training windows are like at each position.
+    """Evenly spaced held-out windows of a run, and the mean training scalars at each position.
 
-    They are windows that no validation looked at, for validations choose the weights; a text that has not as
-    many gives all of its windows. Synthetic sequences end in random tokens that nothing can foretell; they
-    count like all others.
+    The windows were not used by validations, as these select the weights; if a text has too few of them, any
+    windows are used. The unpredictable random tokens at the end of synthetic sequences count as well.
     """
-    train, (windows, fresh) = run.data.train, run.unjudged(sequences)
+    train, (windows, fresh) = run.data.train, run.unvalidated(sequences)
     ids, mean = torch.from_numpy(windows), None
     if isinstance(model, AnticipatoryTransformer):
-        seen = torch.from_numpy(train.take(train.spread(MEAN_WINDOWS)))[:, :-1]
-        found = bridge(model, neighbours)(seen)
-        assert found is not None
-        mean = found.double().numpy().mean(0)
+        inputs = torch.from_numpy(train.take(train.spread(MEAN_WINDOWS)))[:, :-1]
+        scalars = bridge(model, neighbours)(inputs)
+        assert scalars is not None
+        mean = scalars.double().numpy().mean(0)
     return HeldOut(ids, np.ones((len(ids), ids.shape[1] - 1), dtype=bool), mean, fresh)
 
 
 def curves_of(folder: Path) -> dict[str, NDArray[np.float64]]:
-    """The columns of a run's metrics, NaN where a row has no value."""
+    """Columns of a run's metrics; NaN where a row has no value."""
     rows = read_metrics(folder)
     names = sorted({name for row in rows for name in row})
     return {n: np.array([row.get(n, math.nan) for row in rows], dtype=np.float64) for n in names}
@@ -80,24 +82,24 @@ def judge(
     which: Which = "best",
     seed: int = 0,
 ) -> Sheet:
-    """Everything that is measured of one run.
+    """Evaluate one run.
 
     Args:
-        folder: of the run.
-        sequences: held-out sequences, at most.
-        steps: self-predicted steps of the drift watch; 0: none.
+        folder: folder of the run.
+        sequences: maximum number of held-out sequences.
+        steps: self-predicted steps of the drift measurement; 0: none.
         contexts: context lengths of the perplexities; those longer than a sequence are left out.
         which: the weights that were best on the validation data, or the last ones.
-        seed: of resampling and shuffling.
+        seed: seed of resampling and shuffling.
 
     Raises:
-        CheckpointError: no run, or no weights in it.
+        CheckpointError: there is no run, or it has no weights.
     """
     run = open_run(folder)
     model, _, options = load_run(folder, which)
     held = held_out(run, model, sequences, options.loss.neighbours)
     length = held.ids.shape[1] - 1
-    fitting = [c for c in contexts if c <= length]
+    usable_contexts = [c for c in contexts if c <= length]
     report: dict[str, Any] = {
         "run": Path(folder).name,
         "kind": options.kind,
@@ -116,13 +118,13 @@ def judge(
     curves = curves_of(Path(folder))
     scalars_of = bridge(model, options.loss.neighbours)
     if not isinstance(model, AnticipatoryTransformer):
-        output = listen(model, held, scalars_of, None)
+        output = predict(model, held, scalars_of, None)
         report["perplexity"] = {"plain": perplexity(output.loss, output.mask, seed=seed).to_dict()}
-        if fitting:
-            found = by_context(model, held, scalars_of, None, contexts=fitting)
+        if usable_contexts:
+            found = by_context(model, held, scalars_of, None, contexts=usable_contexts)
             report["contexts"] = {"plain": {name: v.to_dict() for name, v in found.items()}}
         return Sheet(report, curves, {"plain": output})
-    outputs: dict[str, Predictions] = {name: listen(model, held, scalars_of, name) for name in MODES}
+    outputs: dict[str, Predictions] = {name: predict(model, held, scalars_of, name) for name in MODES}
     assert held.mean is not None
     report |= {key: {} for key in ("perplexity", "contexts", "scalars", "commitment_loss", "gate")}
     for name in MODES:
@@ -135,8 +137,8 @@ def judge(
         )
         report["commitment_loss"][name] = commitment_report(output, seed=seed)
         report["gate"][name] = gate_report(output, seed=seed)
-        if fitting and name != "refined_prev":
-            found = by_context(model, held, scalars_of, name, contexts=fitting)
+        if usable_contexts and name != "refined_prev":
+            found = by_context(model, held, scalars_of, name, contexts=usable_contexts)
             report["contexts"][name] = {c: v.to_dict() for c, v in found.items()}
     external = outputs["external"]
     assert external.initial is not None
@@ -149,11 +151,11 @@ def judge(
     )
     before_model = new_model(options, run.vocab)
     assert isinstance(before_model, AnticipatoryTransformer)
-    before = listen(before_model, held, bridge(before_model, options.loss.neighbours))
+    before = predict(before_model, held, bridge(before_model, options.loss.neighbours))
     report["gate"]["step0"] = gate_report(before, seed=seed)
-    watched = drift(model, held.ids, steps=steps) if steps else None
-    if watched is not None:
-        report["drift"] = watched.report()
+    drift_result = drift(model, held.ids, steps=steps) if steps else None
+    if drift_result is not None:
+        report["drift"] = drift_result.report()
     amplitude = kernel = None
     if model.trunk.bias is not None:
         weight = model.trunk.bias.first.weight.detach().double().cpu().numpy()
@@ -162,7 +164,7 @@ def judge(
             given = torch.from_numpy(external.given[:1]).float()
             amplitude = model.trunk.bias(given)[0].double().numpy()
             kernel = model.trunk.bias.kernel(length).double().numpy()
-    return Sheet(report, curves, outputs, before, watched, amplitude, kernel, model.cfg.slow_past)
+    return Sheet(report, curves, outputs, before, drift_result, amplitude, kernel, model.cfg.slow_past)
 
 
 def evaluate(
@@ -174,22 +176,22 @@ def evaluate(
     which: Which = "best",
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Judge runs, and write a report with pictures where a folder for it is given.
+    """Evaluate runs, and optionally write a report with pictures.
 
     Args:
-        folders: of the runs.
-        report: folder that gets ``report.json``, ``report.md``, ``report.html``; made if missing.
-        sequences: held-out sequences of each run, at most.
-        steps: self-predicted steps of the drift watch; 0: none.
+        folders: folders of the runs.
+        report: folder for ``report.json``, ``report.md``, ``report.html``; made if missing. None: no report.
+        sequences: maximum number of held-out sequences of each run.
+        steps: self-predicted steps of the drift measurement; 0: none.
         which: the weights that were best on the validation data, or the last ones.
-        seed: of resampling and shuffling.
+        seed: seed of resampling and shuffling.
 
     Returns:
-        ``runs``, a report each, and ``summary``, mean and spread over the seeds of equal runs.
+        ``runs``, a report of each, and ``summary``, mean and spread over runs that differ only in their seed.
 
     Raises:
-        OptionError: no run is named, or the same one twice, or the report would replace something else.
-        CheckpointError: a folder without a trained run.
+        OptionError: no run is given, or one twice, or the report would replace something else.
+        CheckpointError: a folder has no trained run.
     """
     if not folders:
         raise OptionError("evaluate language: name at least one run")

@@ -1,4 +1,4 @@
-"""Running a token model over held-out sequences: what it says, at every context, and by itself for long."""
+"""Runs token models over held-out sequences: predictions, perplexity by context, and drift of the scalars."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,21 +17,23 @@ from training.tasks.token.metrics import CONTEXTS, Array, Mask, Predictions, per
 
 Mode = Literal["external", "initial", "refined_prev"]
 ScalarsOf = Callable[[Tensor], Tensor | None]
-"""Scalars (B, L, 7) of token numbers (B, L); None where a model takes none."""
+"""Scalars (B, L, 7) of tokens (B, L); None for a model without scalars."""
 
 CHUNK: Final = 64
+"""Sequences per call."""
 WINDOWS: Final = 512
-"""Windows per call, where every prediction has one of its own."""
+"""Windows per call of :func:`by_context`, where every prediction has its own window."""
 BLOCKS: Final = 10
+"""Blocks of the statistics of :class:`Drift`."""
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Sequences that no training step saw.
+    """Sequences that were not trained on.
 
-    ``ids`` (N, L + 1) token numbers, of which the first L are read and the last L foretold; ``mask`` (N, L)
-    which predictions count; ``mean`` (L, 7) mean scalars of *training* sequences at each position, or None
-    for a model without scalars; ``fresh`` whether no validation looked at them either.
+    ``ids`` (N, L + 1) tokens, the first L inputs and the last L targets; ``mask`` (N, L) predictions that
+    count; ``mean`` (L, 7) mean scalars of *training* sequences at each position, or None for a model without
+    scalars; ``fresh`` whether they were not used for validation either.
     """
 
     ids: Tensor
@@ -58,7 +60,7 @@ def _numbers(value: Tensor) -> Array:
 
 
 @torch.no_grad()
-def listen(
+def predict(
     model: nn.Module,
     held: HeldOut,
     scalars_of: ScalarsOf,
@@ -66,35 +68,35 @@ def listen(
     *,
     rows: int = CHUNK,
 ) -> Predictions:
-    """What the model says of every position of held-out sequences.
+    """Predictions of a model for every position of held-out sequences.
 
     Args:
-        model: a token model; set to evaluation.
+        model: a token model; set to evaluation mode.
         held: the sequences.
-        scalars_of: the bridge, on this model's embeddings.
-        mode: which scalars steer it; None for a model that takes none.
+        scalars_of: computes the scalars of this model's embeddings.
+        mode: which scalars steer it; None for a model without scalars.
         rows: sequences per call.
     """
     model.eval()
     parts: dict[str, list[Array]] = {}
     for start in range(0, len(held.ids), rows):
         ids = held.ids[start : start + rows]
-        seen, next_ids = ids[:, :-1], ids[:, 1:]
-        given = None if mode is None else scalars_of(seen)
-        out = _call(model, seen, given, mode)
+        inputs, next_ids = ids[:, :-1], ids[:, 1:]
+        given = None if mode is None else scalars_of(inputs)
+        out = _call(model, inputs, given, mode)
         logits = out.logits.float()
         loss = F.cross_entropy(logits.flatten(0, 1), next_ids.flatten(), reduction="none")
-        found: dict[str, Any] = {"loss": loss.view(next_ids.shape), "right": logits.argmax(-1) == next_ids}
-        found["confidence"] = logits.softmax(-1).amax(-1)
+        values: dict[str, Any] = {"loss": loss.view(next_ids.shape), "right": logits.argmax(-1) == next_ids}
+        values["confidence"] = logits.softmax(-1).amax(-1)
         if mode is not None:
-            found |= {"given": given}
-            found |= {name: getattr(out, name) for name in ("scalars", "initial", "gate", "share")}
-        for name, value in found.items():
+            values |= {"given": given}
+            values |= {name: getattr(out, name) for name in ("scalars", "initial", "gate", "share")}
+        for name, value in values.items():
             if value is not None:
                 parts.setdefault(name, []).append(_numbers(value))
-    whole = {name: np.concatenate(values) for name, values in parts.items()}
-    right = whole.pop("right").astype(bool)
-    return Predictions(mask=held.mask, right=right, **whole)
+    arrays = {name: np.concatenate(values) for name, values in parts.items()}
+    right = arrays.pop("right").astype(bool)
+    return Predictions(mask=held.mask, right=right, **arrays)
 
 
 @torch.no_grad()
@@ -107,20 +109,20 @@ def by_context(
     contexts: Sequence[int] = CONTEXTS,
     positions: int = 8,
 ) -> dict[str, Interval]:
-    """Perplexity where each prediction sees exactly so many previous tokens, on the same targets for all.
+    """Perplexity with a limited number of previous tokens, on the same targets for all context lengths.
 
-    Every window starts anew: its positions count from 0 and its scalars come from its own tokens alone.
+    Every window starts anew: positions count from 0, and scalars are computed from its own tokens only.
 
     Args:
-        model, held, scalars_of, mode: as for :func:`listen`.
-        contexts: numbers of tokens, none larger than a sequence.
+        model, held, scalars_of, mode: as for :func:`predict`.
+        contexts: numbers of previous tokens, none larger than a sequence.
         positions: evenly spaced targets per sequence, from the largest context on.
 
     Returns:
-        The perplexity per context, and under ``"full"`` that of the same targets with all there is before.
+        The perplexity per context, and under ``"full"`` that of the same targets with all previous tokens.
 
     Raises:
-        OptionError: a context longer than the sequences.
+        OptionError: a context is longer than the sequences.
     """
     length = held.ids.shape[1] - 1
     widest = max(contexts)
@@ -129,7 +131,7 @@ def by_context(
             f"contexts must be from 1 to the sequences' {length} tokens, given {tuple(contexts)}"
         )
     model.eval()
-    # Column t is foretold from columns t - c .. t - 1.
+    # Column t is predicted from columns t - c .. t - 1.
     targets = np.unique(np.linspace(widest, length, positions).round().astype(np.int64))
     mask = held.mask[:, targets - 1]
     report = {}
@@ -143,17 +145,17 @@ def by_context(
             last = out.logits[:, -1].float()
             losses.append(F.cross_entropy(last, truth[start : start + WINDOWS], reduction="none"))
         report[str(context)] = perplexity(_numbers(torch.cat(losses)).reshape(mask.shape), mask)
-    full = listen(model, held, scalars_of, mode)
+    full = predict(model, held, scalars_of, mode)
     report["full"] = perplexity(full.loss[:, targets - 1], mask)
     return report
 
 
 @dataclass(frozen=True)
 class Drift:
-    """The scalars of a model that steers itself by its own refined scalars for long.
+    """Scalars of a model that is steered by its own refined scalars over many steps.
 
-    ``blocks`` (BLOCKS, 3, 7) minimum, mean and standard deviation of each scalar in consecutive blocks;
-    ``first`` and ``last`` means over the first and last block; ``steps`` how many; ``trace`` (steps, 7).
+    ``steps``: number of steps; ``blocks`` (BLOCKS, 3, 7): minimum, mean and standard deviation of each scalar
+    in consecutive blocks; ``trace`` (steps, 7): the scalars.
     """
 
     steps: int
@@ -162,35 +164,35 @@ class Drift:
 
     def report(self) -> dict[str, Any]:
         """Per scalar: range over all steps, mean and deviation of the first and the last block, and drift,
-        the change of the mean in units of the pooled deviation inside blocks."""
-        found: dict[str, Any] = {"steps": self.steps, "finite": bool(np.isfinite(self.trace).all())}
+        the change of the mean in units of the pooled deviation within blocks."""
+        report: dict[str, Any] = {"steps": self.steps, "finite": bool(np.isfinite(self.trace).all())}
         for k, name in enumerate(SCALARS):
             means, stds = self.blocks[:, 1, k], self.blocks[:, 2, k]
-            inside = float(np.sqrt(np.mean(np.square(stds))))
-            found[name] = {
+            pooled_std = float(np.sqrt(np.mean(np.square(stds))))
+            report[name] = {
                 "min": round(float(self.trace[:, k].min()), 4),
                 "max": round(float(self.trace[:, k].max()), 4),
                 "first_mean": round(float(means[0]), 4),
                 "last_mean": round(float(means[-1]), 4),
                 "first_std": round(float(stds[0]), 4),
                 "last_std": round(float(stds[-1]), 4),
-                "drift": round(float(means[-1] - means[0]) / max(inside, 1e-6), 3),
+                "drift": round(float(means[-1] - means[0]) / max(pooled_std, 1e-6), 3),
             }
-        return found
+        return report
 
 
 @torch.no_grad()
 def drift(model: Any, ids: Tensor, *, steps: int = 5000) -> Drift:
-    """Let the model steer itself by its refined scalars for ``steps`` steps over given tokens.
+    """Run a model for ``steps`` steps, steered by its own refined scalars.
 
-    The tokens go through one row after another without a break, and begin again when they run out. A model
-    whose longest sequence is shorter runs as a copy with the same weights and the same finite contexts and a
-    longest sequence of ``steps``, for the loop of scalars is what is watched.
+    The rows of tokens are read one after another without a break, and repeated as needed. A model with a
+    shorter maximum sequence is replaced by a copy with the same weights and contexts and a maximum of
+    ``steps``, since it is the feedback of the scalars that is measured.
 
     Args:
         model: an AnticipatoryTransformer.
         ids: (N, L) tokens.
-        steps: how many.
+        steps: number of steps.
     """
     model.eval()
     stream = ids.flatten()
@@ -207,7 +209,7 @@ def drift(model: Any, ids: Tensor, *, steps: int = 5000) -> Drift:
 
 
 def endless(model: Any, steps: int) -> Any:
-    """The model, or a copy of it that may read ``steps`` tokens: same weights, same contexts."""
+    """The model, or a copy that can read ``steps`` tokens, with the same weights and contexts."""
     cfg = model.cfg
     if cfg.max_seq_len >= steps:
         return model

@@ -1,4 +1,4 @@
-"""What a token model is trained to minimise."""
+"""The losses of token models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,37 +15,38 @@ from training.tasks.token.options import LanguageOptions
 
 @dataclass(frozen=True)
 class LanguageLosses:
-    """The parts, each a scalar tensor; those a model does not have are zero."""
+    """Terms of the loss as scalar tensors; terms that a model does not have are zero."""
 
     total: Tensor
-    """What is minimised: ``ce + scalar_weight (scalar_refined [+ scalar_initial]) + ortho_weight ortho``."""
+    """Total: ``ce + scalar_weight (scalar_refined [+ scalar_initial]) + ortho_weight ortho`` + pieces."""
     paper: Tensor
-    """The paper's loss, whatever is minimised: ``ce + scalar_refined + 0.1 ortho``."""
+    """The paper's loss, whatever the options: ``ce + scalar_refined + 0.1 ortho``."""
     ce: Tensor
     """Cross-entropy of the next token under the gated logits, nats."""
     scalar_refined: Tensor
-    """Mean squared error of the refined head over the seven scalars, native units."""
+    """Mean squared error of the refined head over the seven scalars, in their own units."""
     scalar_initial: Tensor
     ortho: Tensor
     """Orthogonality penalty of the bias network's heads."""
     ortho_excess: Tensor
-    """What of it lies above the least that is possible for so many heads."""
+    """The penalty above its minimum for this number of heads."""
     gate_mean: Tensor
+    """Mean of the commitment gate over the batch."""
     gate_std: Tensor
-    """Of the commitment gate over the batch."""
+    """Its standard deviation."""
     gate_error: Tensor
-    """Mean squared difference of the gate and the given commitment."""
+    """Mean squared difference of the gate and the computed commitment."""
     pieces: Mapping[str, Tensor] = field(default_factory=dict)
-    """What the model's own parts are trained to do besides, in ``total`` as well."""
+    """Losses of the model's own parts, included in ``total``."""
 
     def stacked(self, pieces: Sequence[str] = ()) -> Tensor:
-        """All parts without gradient, in the order of :data:`PARTS`, and those of the ``pieces`` named."""
-        told = [*(getattr(self, name) for name in PARTS), *(self.pieces[name] for name in pieces)]
-        return torch.stack([each.detach().float() for each in told])
+        """All terms without gradient, in the order of :data:`PARTS`, followed by the named ``pieces``."""
+        terms = [*(getattr(self, name) for name in PARTS), *(self.pieces[name] for name in pieces)]
+        return torch.stack([each.detach().float() for each in terms])
 
 
 PARTS = tuple(each.name for each in fields(LanguageLosses) if each.name != "pieces")
-"""Names of the parts."""
+"""Names of the terms, without ``pieces``."""
 
 
 def losses(
@@ -55,14 +56,14 @@ def losses(
     computed: Tensor | None,
     options: LanguageOptions,
 ) -> LanguageLosses:
-    """The losses of one batch.
+    """Compute the losses of one batch.
 
     Args:
-        model: what made ``out``; its orthogonality penalty is taken along.
-        out: of inputs (B, L).
-        targets: (B, L) the tokens that come next.
-        computed: (B, L, 7) scalars computed from the embeddings; None where the model has no heads.
-        options: the weights and what is supervised.
+        model: the model, for its orthogonality penalty.
+        out: its output for inputs (B, L).
+        targets: (B, L) next tokens.
+        computed: (B, L, 7) scalars computed from the embeddings; None for a baseline.
+        options: the weights, and which heads are supervised.
     """
     if not isinstance(model, AnticipatoryTransformer) or not isinstance(out, LanguageOutput):
         ce = F.cross_entropy(out.logits.float().flatten(0, 1), targets.flatten())
@@ -75,8 +76,8 @@ def losses(
     refined = F.mse_loss(out.scalars.float(), computed)
     initial = F.mse_loss(out.initial.float(), computed)
     supervised = refined + initial if options.loss.supervise == "both" else refined
-    found = model.orthogonality()
-    ortho, excess = (zero, zero) if found is None else (found.penalty, found.excess)
+    overlap = model.orthogonality()
+    ortho, excess = (zero, zero) if overlap is None else (overlap.penalty, overlap.excess)
     total = ce + options.loss.scalar_weight * supervised + options.loss.ortho_weight * ortho
     gate = out.gate.detach().float()
     return LanguageLosses(

@@ -1,7 +1,7 @@
-"""What is measured of a token model on held-out sequences, from arrays of what it said.
+"""Metrics of token models on held-out sequences, computed from arrays of predictions.
 
-A row of these arrays is a sequence; position t of ``loss`` is the cross-entropy of token t + 1, said after
-token t was seen, and stands beside the scalars and the gate of position t.
+A row of these arrays is a sequence. Position t of ``loss`` is the cross-entropy of token t + 1, predicted
+after token t, and corresponds to position t of scalars and gate.
 """
 
 from collections.abc import Sequence
@@ -19,20 +19,20 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 CONTEXTS: Final = (4, 8, 16, 32)
-"""Context lengths at which perplexity is measured, beside the full one."""
+"""Context lengths at which perplexity is measured, besides the full one."""
 
-FLAT: Final = 1e-9
-"""A standard deviation below this is a constant: a correlation with it is not defined."""
+MIN_STD: Final = 1e-9
+"""Values with a smaller standard deviation count as constant, so that correlations are undefined."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model says about every predicted position of held-out sequences.
+    """Predictions of a model for every position of held-out sequences.
 
-    ``loss`` (N, P) in nats, ``right`` (N, P) whether its first choice was right, ``mask`` (N, P) which
-    positions count; ``given``, ``scalars`` and ``initial`` (N, P, 7) the scalars given to it and those of its
-    two heads, ``gate`` and ``share`` (N, P), ``confidence`` (N, P) the probability of its first choice. A
-    model without a head or a gate has None there.
+    ``loss`` (N, P) nats; ``right`` (N, P) whether the first choice was right; ``mask`` (N, P) positions that
+    count; ``given``, ``scalars`` and ``initial`` (N, P, 7) the scalars given to the model and those of its
+    refined and initial head; ``gate`` and ``share`` (N, P); ``confidence`` (N, P) probability of the first
+    choice. None for what a model does not have.
     """
 
     loss: Array
@@ -70,12 +70,12 @@ def perplexity(loss: Array, mask: Mask, *, seed: int = 0) -> Interval:
 
 
 def correlation(a: Array, b: Array, mask: Mask, *, seed: int = 0) -> Interval:
-    """Pearson's correlation over the positions that count; NaN where either is constant."""
-    chosen_a, chosen_b = a[mask], b[mask]
-    if chosen_a.std() < FLAT or chosen_b.std() < FLAT:
+    """Pearson's correlation over the positions that count; NaN if either is constant."""
+    masked_a, masked_b = a[mask], b[mask]
+    if masked_a.std() < MIN_STD or masked_b.std() < MIN_STD:
         return Interval(float("nan"), float("nan"), float("nan"))
-    # Centred first, so that sums of squares lose no digits.
-    x, y = np.where(mask, a - chosen_a.mean(), 0.0), np.where(mask, b - chosen_b.mean(), 0.0)
+    # Centred first, so that sums of squares are accurate.
+    x, y = np.where(mask, a - masked_a.mean(), 0.0), np.where(mask, b - masked_b.mean(), 0.0)
     sums = np.stack([v.sum(1) for v in (mask.astype(np.float64), x, y, x * x, y * y, x * y)], 1)
 
     def pearson(total: Array) -> Array:
@@ -88,46 +88,47 @@ def correlation(a: Array, b: Array, mask: Mask, *, seed: int = 0) -> Interval:
 def scalar_errors(
     predicted: Array, given: Array, mask: Mask, mean: Array, *, seed: int = 0
 ) -> dict[str, Any]:
-    """Mean squared error of each scalar beside that of predicting the mean of its position.
+    """Mean squared error of each scalar, compared with predicting the mean of its position.
 
     Args:
         predicted, given: (N, P, 7).
         mask: (N, P).
-        mean: (P, 7) mean of the *training* sequences at each position.
+        mean: (P, 7) mean over *training* sequences at each position.
     """
     if mean.shape != given.shape[1:]:
         raise ShapeError(f"mean: expected shape {given.shape[1:]}, given {mean.shape}")
     counts = mask.sum(1).astype(np.float64)
     report: dict[str, Any] = {}
     for k, name in enumerate(SCALARS):
-        ours = (np.square(predicted[..., k] - given[..., k]) * mask).sum(1)
-        theirs = (np.square(mean[:, k] - given[..., k]) * mask).sum(1)
+        model_error = (np.square(predicted[..., k] - given[..., k]) * mask).sum(1)
+        mean_error = (np.square(mean[:, k] - given[..., k]) * mask).sum(1)
         total = counts.sum()
 
         def ratio(sums: Array) -> Array:
             return np.asarray(sums[..., 0] / sums[..., 1])
 
-        low, high = resample(np.stack([ours, theirs], 1), ratio, seed=seed)
-        share = ours.sum() / theirs.sum() if theirs.sum() > 0 else float("nan")
+        low, high = resample(np.stack([model_error, mean_error], 1), ratio, seed=seed)
+        share = model_error.sum() / mean_error.sum() if mean_error.sum() > 0 else float("nan")
         report[name] = {
-            "mse": round(float(ours.sum() / total), 6),
-            "position_mean_mse": round(float(theirs.sum() / total), 6),
+            "mse": round(float(model_error.sum() / total), 6),
+            "position_mean_mse": round(float(mean_error.sum() / total), 6),
             "ratio": Interval(float(share), float(low), float(high)).to_dict(4),
         }
     return report
 
 
 def heads(weight: Array, count: int) -> dict[str, Any]:
-    """How far the heads of the trajectory bias look at different scalars.
+    """How different the scalars are that the heads of the trajectory bias use.
 
     Args:
-        weight: (56, 7) of the first bias layer.
-        count: number of heads H; head h owns rows ``h 56/H`` to ``(h + 1) 56/H``.
+    weight: (56, 7) weights of the first bias layer.
+    count: number of heads H; head h owns rows ``h 56/H`` to ``(h + 1) 56/H``.
 
     Returns:
-        ``profiles`` (H, 7) mean row of each head, L2-normalised; ``penalty`` the sum over pairs of squared
-        cosines, its ``floor`` for H > 7, the ``excess``; ``gram`` the mean absolute cosine of a pair;
-        ``dominant`` the scalar of the largest absolute weight per head, and how many of them are different.
+    ``profiles`` (H, 7), mean row of each head, L2-normalised; ``penalty``, sum over pairs of squared
+    cosines, its minimum ``floor`` for H > 7, and the ``excess``; ``gram``, mean absolute cosine of a
+    pair; ``dominant``, scalar of the largest absolute weight of each head; ``different``, number of
+    distinct ones.
     """
     if weight.ndim != 2 or count < 1 or len(weight) % count:
         raise ShapeError(f"weight: expected (rows, scalars) with {count} equal heads, given {weight.shape}")
@@ -151,7 +152,7 @@ def heads(weight: Array, count: int) -> dict[str, Any]:
 
 
 def spread(values: Sequence[float | None]) -> dict[str, Any]:
-    """Mean, standard deviation (n - 1) and range over runs; runs without a value are left out and counted."""
+    """Mean, standard deviation (n - 1) and range over the runs that have a value, and their number."""
     known = np.array([v for v in values if v is not None and np.isfinite(v)], dtype=np.float64)
     if not len(known):
         return {"runs": 0, "mean": None, "std": None, "min": None, "max": None}
@@ -168,24 +169,24 @@ def selective(loss: Array, confidence: Array, mask: Mask, share: float = 0.5) ->
     """Mean loss of the ``share`` of positions with the highest confidence: the risk at that coverage.
 
     Raises:
-        OptionError: a share outside (0, 1].
+        OptionError: the share is outside (0, 1].
     """
     if not 0.0 < share <= 1.0:
         raise OptionError(f"share must be above 0 and at most 1, got {share!r}")
-    chosen_loss, chosen = loss[mask], confidence[mask]
-    keep = max(1, round(share * len(chosen)))
-    # Equal confidences share their mean loss: neither order nor luck decides.
-    order = np.argsort(-chosen, kind="stable")
-    level = chosen[order[keep - 1]]
-    above, equal = chosen > level, chosen == level
-    rest = keep - int(above.sum())
-    return float((chosen_loss[above].sum() + rest * chosen_loss[equal].mean()) / keep)
+    masked_loss, masked = loss[mask], confidence[mask]
+    count = max(1, round(share * len(masked)))
+    # Positions of equal confidence at the threshold contribute their mean loss, whatever their order.
+    order = np.argsort(-masked, kind="stable")
+    threshold = masked[order[count - 1]]
+    above, equal = masked > threshold, masked == threshold
+    rest = count - int(above.sum())
+    return float((masked_loss[above].sum() + rest * masked_loss[equal].mean()) / count)
 
 
 def calibration(right: Mask, confidence: Array, mask: Mask) -> float:
-    """Expected calibration error: mean gap of confidence and accuracy over equal-width bins."""
+    """Expected calibration error: mean gap between confidence and accuracy over 15 bins of equal width."""
     bins = 15
-    chosen, hits = confidence[mask], right[mask].astype(np.float64)
-    index = np.clip((chosen * bins).astype(np.int64), 0, bins - 1)
-    gaps = np.abs(np.bincount(index, chosen - hits, minlength=bins))
-    return float(gaps.sum() / len(chosen))
+    masked, hits = confidence[mask], right[mask].astype(np.float64)
+    index = np.clip((masked * bins).astype(np.int64), 0, bins - 1)
+    gaps = np.abs(np.bincount(index, masked - hits, minlength=bins))
+    return float(gaps.sum() / len(masked))

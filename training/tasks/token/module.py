@@ -1,4 +1,4 @@
-"""One update of a token model (forward, loss, weights), and what it writes down."""
+"""The training step of token models: forward pass, losses, parameter groups, validation and metrics."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,21 +22,22 @@ from training.tasks.token.options import LanguageOptions
 from training.tasks.token.windows import INITIAL, Batch, Prepared, Windows
 
 LOSS: Final = "loss"
-"""Column of the paper's loss, the one figures are compared by."""
+"""Column of the paper's loss."""
 
 TRAINED: Final = tuple({"paper": LOSS}.get(name, name) for name in PARTS)
+"""Columns of the losses in training."""
 
 
 class LanguageRecorder(Recorder):
     """See :class:`training.run.recorder.Recorder`.
 
-    In a row ``predicted`` is the share of the model's own scalars, ``seconds`` the time spent in updates and
-    validations so far. The losses of the model's parts have columns of their own.
+    Column ``predicted`` is the share of the model's own scalars, ``seconds`` the time spent in updates and
+    validations so far. The losses of the model's parts have their own columns.
 
     Args:
-        prepared: where to write, and the data to validate on.
-        start: update the run goes on from.
-        module: what is trained.
+        prepared: folder, options and validation data of the run.
+        start: update that the run starts or resumes from.
+        module: the trained module.
     """
 
     shown: ClassVar = LOSS
@@ -47,10 +48,10 @@ class LanguageRecorder(Recorder):
         super().__init__(prepared.folder, prepared.options, start)
         self.windows: Windows = prepared.data.valid
         self.module = module
-        self._tell(piece_names(module, torch.from_numpy(self.windows.take(self.windows.spread(1)))))
+        self._set_pieces(piece_names(module, torch.from_numpy(self.windows.take(self.windows.spread(1)))))
 
-    def _tell(self, pieces: Sequence[str]) -> None:
-        """Have columns for these losses of the model's parts."""
+    def _set_pieces(self, pieces: Sequence[str]) -> None:
+        """Set the columns, including one for each of these losses of the model's parts."""
         self.module.pieces = tuple(pieces)
         self.trained = (*TRAINED, *pieces)
         self.validated = tuple(f"valid_{name}" for name in self.trained)
@@ -60,21 +61,21 @@ class LanguageRecorder(Recorder):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """As the recorder's, and which losses have columns."""
+        """State of the recorder, and the losses of parts that have columns."""
         return {**super().state_dict(), "pieces": self.module.pieces}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """See :meth:`state_dict`; a run from before there were such columns goes on without."""
-        self._tell(state_dict.get("pieces", ()))
+        """Inverse of :meth:`state_dict`; runs of older versions resume without such columns."""
+        self._set_pieces(state_dict.get("pieces", ()))
         super().load_state_dict(state_dict)
 
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
-        """The learning rate, and the share of the model's own scalars."""
+        """Learning rate, and share of the model's own scalars."""
         own = 1.0 if self.options.loss.scalars == "self" else self.options.sampled(done - 1)
         return {**super().extras(done, means), "predicted": own}
 
     def validate(self, module: Any, done: int) -> dict[str, float]:
-        """Every part of the loss on the validation windows, each process on its share."""
+        """Every term of the loss on the validation windows, each process on its share."""
         assert isinstance(module, LanguageModule)
         windows = self.windows
         mine = windows.spread(self.options.data.valid_windows)[self.rank :: self.world]
@@ -87,7 +88,7 @@ class LanguageRecorder(Recorder):
 
 
 def new_model(options: LanguageOptions, vocab: int) -> LanguageModel:
-    """The untrained model of a run: the same weights for the same seed."""
+    """Create the untrained model of a run: the same weights for the same seed."""
     with torch.random.fork_rng():
         torch.manual_seed(derived_seed(options.schedule.seed, INITIAL))
         kind: Literal["anticipatory", "baseline"] = (
@@ -99,16 +100,17 @@ def new_model(options: LanguageOptions, vocab: int) -> LanguageModel:
 def forward_losses(
     model: LanguageModel, ids: Tensor, options: LanguageOptions, predicted: Tensor | None = None
 ) -> LanguageLosses:
-    """Run windows (B, L + 1) through a model and compare with what comes next.
+    """Run windows (B, L + 1) through a model and compute its losses.
 
-    Scalars to steer by and to learn from are those of the token embeddings without gradient. A model that
-    plans looks at simulated plans in training, which know the future by design, and else at its own.
+    The scalars that steer the model, and that its heads learn, are computed from the token embeddings without
+    gradient. In training a model that plans gets simulated plans, which know the future by design; otherwise
+    it uses its own.
 
     Args:
-        model: of either kind.
-        ids: (B, L + 1) tokens.
-        options: which scalars steer, and the loss.
-        predicted: (B, L) bool, steps steered by the model's own scalars.
+    model: of either kind.
+    ids: (B, L + 1) tokens.
+    options: which scalars steer, and the loss.
+    predicted: (B, L) bool: positions steered by the model's own scalars.
     """
     inputs, targets = ids[:, :-1], ids[:, 1:]
     plan = None
@@ -118,56 +120,56 @@ def forward_losses(
         out = model(inputs, plan=plan)
         return with_parts(losses(model, out, targets, None, options), model, out, ids)
     with torch.autocast(ids.device.type, enabled=False):
-        found = bridge_scalars(model.embed(inputs).detach(), k=options.loss.neighbours)
-        given = found.to(ids.device, torch.float32)
+        computed = bridge_scalars(model.embed(inputs).detach(), k=options.loss.neighbours)
+        computed = computed.to(ids.device, torch.float32)
     if options.loss.scalars == "self":
         out = model(inputs, mode="initial", plan=plan)
     else:
-        out = model(inputs, given, predicted=predicted, plan=plan)
-    return with_parts(losses(model, out, targets, given, options), model, out, ids)
+        out = model(inputs, computed, predicted=predicted, plan=plan)
+    return with_parts(losses(model, out, targets, computed, options), model, out, ids)
 
 
 def with_parts(
-    found: LanguageLosses, model: LanguageModel, out: LanguageOutput | BaselineOutput, ids: Tensor
+    base: LanguageLosses, model: LanguageModel, out: LanguageOutput | BaselineOutput, ids: Tensor
 ) -> LanguageLosses:
-    """What the model's parts are trained to do comes to what is minimised, and nothing else changes."""
-    context, total = LossContext(out, codes=ids), found.total
+    """Add the losses of the model's parts to the total."""
+    context, total = LossContext(out, codes=ids), base.total
     pieces: dict[str, Tensor] = {}
     for part in model.parts():
         for name, piece in part.losses(context).items():
             total = total + piece
             pieces[name] = pieces[name] + piece if name in pieces else piece
-    return replace(found, total=total, pieces=pieces)
+    return replace(base, total=total, pieces=pieces)
 
 
 class LanguageModule(TrainModule):
-    """A token model that is trained."""
+    """Trains a token model."""
 
     model: LanguageModel
     options: LanguageOptions
     pieces: tuple[str, ...] = ()
-    """The losses of the model's parts that are told."""
+    """Names of the losses of the model's parts that are reported."""
 
     def training_step(self, batch: Batch) -> dict[str, Tensor]:
-        """The loss of one part; ``parts`` holds its pieces without gradient, see :data:`PARTS`,
-        and those of :attr:`pieces`."""
+        """The loss of one part; ``parts`` holds its terms without gradient, ordered as :data:`PARTS` and then
+        :attr:`pieces`."""
         sampling = self.options.loss.own_scalars > 0.0
-        found = forward_losses(self.model, batch.ids, self.options, batch.predicted if sampling else None)
-        return {"loss": found.total, "parts": found.stacked(self.pieces)}
+        result = forward_losses(self.model, batch.ids, self.options, batch.predicted if sampling else None)
+        return {"loss": result.total, "parts": result.stacked(self.pieces)}
 
     def groups(self) -> list[dict[str, Any]]:
         """Weight decay on the matrices of linear layers only.
 
-        An embedding without gradient would still decay: rare tokens would drift towards the origin, and their
-        scalars with them.
+        Embeddings are excluded: those of rare tokens, mostly without gradient, would decay towards the
+        origin, and their scalars with them.
         """
         planning = self.model.planning
-        # At a rate of its own: it has to forget what the anticipator was like before.
+        # At its own rate: it has to follow changes of the anticipator.
         simulator = [] if planning is None else list(planning.simulator.parameters())
-        apart = {id(weight) for weight in simulator}
+        simulator_ids = {id(weight) for weight in simulator}
         matrices = [m.weight for m in self.model.modules() if isinstance(m, nn.Linear)]
-        matrices = [weight for weight in matrices if id(weight) not in apart]
-        decayed = {id(weight) for weight in matrices} | apart
+        matrices = [weight for weight in matrices if id(weight) not in simulator_ids]
+        decayed = {id(weight) for weight in matrices} | simulator_ids
         groups: list[dict[str, Any]] = [
             {"params": matrices, "weight_decay": self.options.schedule.weight_decay},
             {"params": [p for p in self.model.parameters() if id(p) not in decayed], "weight_decay": 0.0},
@@ -179,9 +181,9 @@ class LanguageModule(TrainModule):
 
 @torch.no_grad()
 def summed_losses(module: LanguageModule, batches: list[Tensor]) -> Tensor:
-    """Sums over windows of every part of the loss, and their number: (parts and pieces + 1,) float64.
+    """Sums over windows of every term of the loss, then the number of windows: (terms + 1,) float64.
 
-    Without dropout and scheduled sampling; the module is left in the mode it was in.
+    Without dropout and scheduled sampling; the module's mode is restored.
     """
     training = module.training
     module.eval()
@@ -189,8 +191,8 @@ def summed_losses(module: LanguageModule, batches: list[Tensor]) -> Tensor:
     try:
         with module.autocast():
             for ids in batches:
-                found = forward_losses(module.model, ids.to(module.device), module.options)
-                sums[:-1] += found.stacked(module.pieces).double() * len(ids)
+                result = forward_losses(module.model, ids.to(module.device), module.options)
+                sums[:-1] += result.stacked(module.pieces).double() * len(ids)
                 sums[-1] += len(ids)
     finally:
         module.train(training)
@@ -199,7 +201,7 @@ def summed_losses(module: LanguageModule, batches: list[Tensor]) -> Tensor:
 
 @torch.no_grad()
 def piece_names(module: LanguageModule, ids: Tensor) -> tuple[str, ...]:
-    """What the losses of the model's parts are called, of windows like ``ids`` (B, L + 1)."""
+    """Names of the losses of the model's parts, from a trial with windows ``ids`` (B, L + 1)."""
     if not module.model.parts():
         return ()
     training = module.training

@@ -1,4 +1,4 @@
-"""Everything that decides the training of a token model."""
+"""All options of the training of a token model."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self
@@ -10,22 +10,22 @@ from pyanticip.models.config import ModelConfig
 from training.run.options import Options, ScheduleOptions, Text, TrainOptions, pair
 
 SYNTHETIC: Final = "synthetic"
-"""The value of ``data.path`` that stands for no file."""
+"""Value of ``data.path`` for synthetic data instead of a file."""
 
 
 class DataOptions(Options):
-    """What a model learns from."""
+    """Training data."""
 
     path: Text = SYNTHETIC
     """``"synthetic"``, or the text file to train on."""
     valid: Text = ""
-    """The text file to validate on; needed where ``data`` is one."""
+    """The text file to validate on; required if ``path`` is a text file."""
     tokenizer: Literal["char", "bpe"] = "char"
-    """``"char"`` or ``"bpe"``; learned from the training text alone."""
+    """Kind of tokenizer, learned from the training text only."""
     vocab: int = Field(default=0, ge=0)
-    """Size of the vocabulary; 0: 1000 for synthetic data, every character of the text, 4096 for BPE."""
+    """Size of the vocabulary; 0: 1000 for synthetic data, all characters of the text, or 4096 for BPE."""
     seq_len: int = Field(default=128, ge=2)
-    """Tokens the model sees at once; each predicts the next one."""
+    """Tokens per window; each predicts the next one."""
     train_sequences: int = Field(default=16_384, ge=1)
     """Synthetic sequences to train on."""
     repeats: Annotated[
@@ -36,41 +36,41 @@ class DataOptions(Options):
             ascending=True,
         ),
     ] = (2, 4)
-    """How often a motif of the synthetic data is repeated, both ends included."""
+    """Minimum and maximum number of repetitions of a motif in synthetic data, inclusive."""
     valid_windows: int = Field(default=256, ge=1)
-    """Windows of a validation: that many synthetic sequences, or evenly spaced windows of the text."""
+    """Windows per validation: synthetic sequences, or evenly spaced windows of the text."""
 
 
 class LossOptions(Options):
-    """What is minimised: the cross-entropy of the next token, and these."""
+    """Weights and settings of the loss, to which the cross-entropy contributes with weight 1."""
 
     scalars: Literal["external", "self"] = "external"
-    """What steers attention in training: scalars ``"external"`` from the bridge, or those the model predicts
-    (``"self"``). Both heads learn from the bridge's either way."""
+    """Scalars that steer attention in training: ``"external"``, computed from the embeddings, or ``"self"``,
+    predicted by the model. Both heads learn the computed ones either way."""
     supervise: Literal["both", "refined"] = "both"
-    """Heads whose scalars are supervised: ``"both"``, or ``"refined"`` as in the paper."""
+    """Supervised heads: ``"both"``, or ``"refined"`` as in the paper."""
     scalar_weight: float = Field(default=1.0, ge=0, le=1000)
     """Weight of the squared error of the scalars."""
     neighbours: int = Field(default=8, ge=1)
-    """Past states that uncertainty compares; see ``k`` of :class:`pyanticip.VectorStream`."""
+    """Past states that uncertainty is computed from; see ``k`` of :class:`pyanticip.VectorStream`."""
     ortho_weight: float = Field(default=0.1, ge=0, le=1000)
     """Weight of the overlap of the bias heads' directions."""
     own_scalars: float = Field(default=0.0, ge=0, le=1)
-    """Scheduled sampling: share of scalars that are the model's own at the last step, from 0, linearly."""
+    """Scheduled sampling: share of the model's own scalars at the last step, rising linearly from 0."""
     sampling_unit: Literal["window", "position"] = "window"
-    """What is replaced by the model's own: whole windows, or positions one by one."""
+    """Unit of scheduled sampling: whole windows, or single positions."""
 
 
-UNREAD: Final = (
+NOT_FOR_BASELINE: Final = (
     *("loss.scalars", "loss.supervise", "loss.scalar_weight", "loss.neighbours", "loss.ortho_weight"),
     *("loss.own_scalars", "loss.sampling_unit", "model.paper", "model.bias"),
     *("model.alpha", "model.dist_scale", "model.mixing", "model.slow_stride", "model.gate_start"),
 )
-"""Options that a baseline has no use for. Sizes are not among them: they come with those of other runs."""
+"""Options without effect on a baseline. Sizes are not included: they may be shared with other runs."""
 
 
 class LanguageScheduleOptions(ScheduleOptions):
-    """How the weights move."""
+    """Schedule of the optimisation."""
 
     batch: int = Field(default=16, ge=1)
     """Sequences per update, over all processes and all accumulated parts."""
@@ -81,14 +81,14 @@ class LanguageScheduleOptions(ScheduleOptions):
 class LanguageOptions(TrainOptions):
     """One training run of a token model, from the data to the last step.
 
-    ``model`` may also say ``paper=True``: start and kernel to the paper's letter.
+    ``model`` may also have ``paper=True``: initialisation and kernel exactly as in the paper.
 
     Raises:
-        OptionError: a value outside its range or of the wrong type; the message names option and value.
+        OptionError: a value is out of range or of the wrong type; the message names option and value.
     """
 
     kind: Literal["anticipatory", "baseline"] = "anticipatory"
-    """``"anticipatory"`` or ``"baseline"`` (a plain transformer of as many parameters)."""
+    """``"anticipatory"``, or ``"baseline"``, a plain transformer with as many parameters."""
     size: Literal["small", "default"] = "small"
     """The preset of :class:`~pyanticip.models.ModelConfig` that the model starts from."""
     data: DataOptions = DataOptions()
@@ -113,14 +113,17 @@ class LanguageOptions(TrainOptions):
         return self
 
     def _check_baseline(self) -> None:
-        """Refuse what a plain transformer does not read: runs that differ in it would be the same run."""
-        given = {"loss": self.loss.model_dump(), "model": self.model}
-        usual = {"loss": LossOptions().model_dump(), "model": {**dict(ModelConfig.small()), "paper": False}}
-        for name in UNREAD:
+        """Refuse options without effect on a plain transformer: runs that differ in them are the same."""
+        values = {"loss": self.loss.model_dump(), "model": self.model}
+        defaults = {
+            "loss": LossOptions().model_dump(),
+            "model": {**dict(ModelConfig.small()), "paper": False},
+        }
+        for name in NOT_FOR_BASELINE:
             table, option = name.split(".")
-            value = given[table].get(option, usual[table][option])
-            # As many parameters as a model without bias has are fewer.
-            if value != usual[table][option] and (name, value) != ("model.bias", "none"):
+            value = values[table].get(option, defaults[table][option])
+            # model.bias="none" is allowed: it changes the number of parameters to match.
+            if value != defaults[table][option] and (name, value) != ("model.bias", "none"):
                 raise OptionError(
                     f"option {name}: {value!r} does nothing with kind='baseline': nothing steers a plain "
                     "transformer; choose kind='anticipatory', or leave it out"
@@ -129,7 +132,7 @@ class LanguageOptions(TrainOptions):
     def config(self, vocab: int) -> ModelConfig:
         """The configuration of the model for a vocabulary of this size.
 
-        The longest sequence is the preset's, or ``seq_len`` where that is longer.
+        The maximum sequence length is the preset's, or ``seq_len`` if that is longer.
 
         Raises:
             OptionError: an unknown field in ``model``, or values that do not fit together.
@@ -144,15 +147,15 @@ class LanguageOptions(TrainOptions):
         return config
 
     def sampled(self, step: int) -> float:
-        """Share of the scalars that are the model's own in update ``step`` (from 0)."""
+        """Share of the model's own scalars in update ``step`` (from 0)."""
         return self.loss.own_scalars * step / max(self.schedule.steps - 1, 1)
 
 
 def preset(name: str) -> Mapping[str, Any]:
-    """A set of options by its name.
+    """A preset of options by name.
 
     Raises:
-        OptionError: there is none.
+        OptionError: there is no such preset.
     """
     if name not in PRESETS:
         raise OptionError(f"unknown preset {name!r}{suggestion(name, list(PRESETS))}")
@@ -160,12 +163,12 @@ def preset(name: str) -> Mapping[str, Any]:
 
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
-    # The paper's smoke test (section 8.1). On sequences that never come again nothing is learned in 50 steps;
-    # what falls is the loss on 160 of them, which come two or three times each.
+    # The paper's smoke test (section 8.1). Nothing is learned in 50 steps on sequences that are never
+    # repeated; with 160 sequences, each seen two or three times, the loss falls.
     "smoke": {
         "schedule": {"steps": 50, "batch": 8, "peak_lr": 1e-3},
         "data": {"seq_len": 32, "vocab": 1000, "train_sequences": 160},
         "run": {"log_every": 1, "validate_every": 50, "save_every": 50},
     },
 }
-"""Sets of options under a name."""
+"""Presets of options by name."""

@@ -1,4 +1,4 @@
-"""The pictures of a language report, as PNG bytes."""
+"""Pictures of a language report, as PNG bytes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -11,16 +11,17 @@ from training.report.pages import png, pyplot
 from training.tasks.token.metrics import Predictions
 
 SHORT: Final = ("C", "U", "T", "R", "P", "N", "S")
-"""The scalars' letters, in their order."""
+"""Initials of the scalars, in order."""
 
-DOTS: Final = 4000
+MAX_DOTS: Final = 4000
+"""Maximum number of dots in a scatter plot."""
 
 
 def losses(curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> bytes:
-    """Loss curves of several runs.
+    """Plot loss curves of several runs.
 
     Args:
-        curves: run name to columns of its metrics: ``step``, and any of the parts drawn here.
+        curves: columns of the metrics by run: ``step``, and any of the terms drawn here.
     """
     from matplotlib import ticker
 
@@ -35,16 +36,16 @@ def losses(curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> bytes:
     figure, axes = plt.subplots(1, max(1, len(shown)), figsize=(3.6 * max(1, len(shown)), 3.0), squeeze=False)
     for axis, (key, title, unit) in zip(axes[0], shown, strict=False):
         for name, columns in curves.items():
-            # A plain transformer has no scalars: its zeros say nothing.
+            # A plain transformer has no scalars: its zeros are not drawn.
             if key in columns and (key in ("ce", "valid_ce") or np.nanmax(columns[key]) > 0.0):
                 known = np.isfinite(columns[key])
-                dot = "o" if known.sum() == 1 else None  # a line of one point is none
+                dot = "o" if known.sum() == 1 else None  # a line of one point is invisible
                 axis.plot(columns["step"][known], columns[key][known], lw=1.2, marker=dot, ms=4, label=name)
         axis.set_title(title, fontsize=9)
         axis.set_xlabel("step")
         axis.set_ylabel(unit, fontsize=8)
         drawn = np.concatenate([line.get_ydata() for line in axis.lines] or [np.zeros(1)])
-        # Below a decade a logarithmic axis may have no tick at all.
+        # A logarithmic axis over less than a decade may have no tick.
         if key in ("scalar_refined", "ortho_excess") and drawn.max() > 10.0 * drawn.min():
             axis.set_yscale("symlog", linthresh=1e-4)
             axis.yaxis.set_major_locator(ticker.SymmetricalLogLocator(base=10, linthresh=1e-4, subs=(1, 3)))
@@ -56,15 +57,15 @@ def losses(curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> bytes:
 
 
 def gate(output: Predictions, before: Predictions | None) -> bytes:
-    """The commitment gate against the given and the predicted commitment; the untrained model in grey."""
+    """Plot the gate against the given and the predicted commitment; the untrained model in grey."""
     assert output.gate is not None
     assert output.given is not None
     assert output.scalars is not None
     plt = pyplot()
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4))
     rng = np.random.default_rng(0)
-    chosen = np.flatnonzero(output.mask.ravel())
-    chosen = rng.permutation(chosen)[:DOTS]
+    drawn = np.flatnonzero(output.mask.ravel())
+    drawn = rng.permutation(drawn)[:MAX_DOTS]
     for axis, source, title in (
         (axes[0], output.given, "given commitment"),
         (axes[1], output.scalars, "predicted commitment"),
@@ -73,15 +74,15 @@ def gate(output: Predictions, before: Predictions | None) -> bytes:
             old = before.given if source is output.given else before.scalars
             assert old is not None
             axis.plot(
-                old[..., 0].ravel()[chosen],
-                before.gate.ravel()[chosen],
+                old[..., 0].ravel()[drawn],
+                before.gate.ravel()[drawn],
                 ".",
                 ms=2,
                 color="0.75",
                 label="step 0",
             )
         axis.plot(
-            source[..., 0].ravel()[chosen], output.gate.ravel()[chosen], ".", ms=2, alpha=0.4, label="trained"
+            source[..., 0].ravel()[drawn], output.gate.ravel()[drawn], ".", ms=2, alpha=0.4, label="trained"
         )
         axis.set_xlabel(title)
         axis.set_ylabel("gate")
@@ -99,15 +100,15 @@ def gate(output: Predictions, before: Predictions | None) -> bytes:
     return png(figure)
 
 
-def profiles(found: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bytes:
-    """Head profiles: what each head's first bias layer looks at, (H, 7), one panel per run."""
+def profiles(reports: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bytes:
+    """Draw the profiles (H, 7) of the heads' first bias layer, one panel per run."""
     plt = pyplot()
-    count = len(found)
+    count = len(reports)
     figure, axes = plt.subplots(
         1, count, figsize=(2.6 * count + 0.8, 2.6), squeeze=False, layout="constrained"
     )
     image = None
-    for axis, report, name in zip(axes[0], found, names, strict=True):
+    for axis, report, name in zip(axes[0], reports, names, strict=True):
         rows = np.asarray(report["profiles"])
         image = axis.imshow(rows, vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto")
         axis.set_xticks(range(7), SHORT)
@@ -123,18 +124,18 @@ def profiles(found: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bytes:
 
 
 def bias_maps(amplitude: NDArray[np.float64], kernel: NDArray[np.float64], past: int) -> bytes:
-    """The trajectory bias of every head over one sequence, queries downwards, keys to the right.
+    """Draw the trajectory bias of every head over one sequence, queries downwards, keys to the right.
 
-    Each row's largest value is taken away: only differences along the keys survive the softmax.
+    Each row's maximum is subtracted, since only differences along the keys affect the softmax.
 
     Args:
         amplitude: (L, H).
         kernel: (H, at least L) over distance.
-        past: how far back the global pathway reaches.
+        past: reach of the global pathway, positions.
     """
     length, count = amplitude.shape
     distance = np.arange(length)[:, None] - np.arange(length)[None, :]
-    seen = (distance >= 0) & (distance <= past)
+    visible = (distance >= 0) & (distance <= past)
     plt = pyplot()
     columns = min(count, 4)
     rows = -(-count // columns)
@@ -143,10 +144,10 @@ def bias_maps(amplitude: NDArray[np.float64], kernel: NDArray[np.float64], past:
         axis.axis("off")
     for h in range(count):
         value = amplitude[:, h, None] * kernel[h][np.clip(distance, 0, kernel.shape[1] - 1)]
-        value = np.where(seen, value, -np.inf)
+        value = np.where(visible, value, -np.inf)
         value = value - value.max(1, keepdims=True)
         axis = axes.ravel()[h]
-        image = axis.imshow(np.where(seen, value, np.nan), cmap="viridis", interpolation="nearest")
+        image = axis.imshow(np.where(visible, value, np.nan), cmap="viridis", interpolation="nearest")
         axis.set_title(f"head {h}", fontsize=8)
         figure.colorbar(image, ax=axis, fraction=0.046)
     figure.tight_layout()
@@ -154,12 +155,12 @@ def bias_maps(amplitude: NDArray[np.float64], kernel: NDArray[np.float64], past:
 
 
 def scalars(computed: NDArray[np.float64], external: NDArray[np.float64], own: NDArray[np.float64]) -> bytes:
-    """Given and predicted scalars over one sequence, (L, 7) each.
+    """Plot given and predicted scalars over one sequence, (L, 7) each.
 
     Args:
-        computed: of the bridge.
-        external: of the refined head while the given ones steer.
-        own: of the refined head while the initial head's steer.
+        computed: computed from the embeddings.
+        external: from the refined head, steered by the computed ones.
+        own: from the refined head, steered by those of the initial head.
     """
     plt = pyplot()
     figure, axes = plt.subplots(7, 1, figsize=(9.0, 8.5), sharex=True)
@@ -177,7 +178,7 @@ def scalars(computed: NDArray[np.float64], external: NDArray[np.float64], own: N
 
 
 def drift(trace: NDArray[np.float32]) -> bytes:
-    """The scalars of a model that steers itself, (steps, 7): a moving mean and the range of each block."""
+    """Plot the scalars (steps, 7) of a model that steers itself: mean and range of each block."""
     plt = pyplot()
     figure, axis = plt.subplots(figsize=(9.0, 3.2))
     width = max(1, len(trace) // 100)

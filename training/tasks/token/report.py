@@ -1,4 +1,4 @@
-"""The report of ``pyanticip evaluate language``: JSON, Markdown, and HTML with its pictures inside."""
+"""The report of ``pyanticip evaluate language``: JSON, Markdown, and HTML with embedded pictures."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ from training.tasks.token.listen import Drift, Mode
 from training.tasks.token.metrics import Array, Predictions, spread
 
 MODES: Final[tuple[Mode, ...]] = ("external", "initial", "refined_prev")
-"""Which scalars steer: the given ones, those of the initial head, the refined head's of the step before."""
+"""Scalars that steer: given, from the initial head, or from the refined head at the previous step."""
 
 CHOSE: Final = " Validations on windows among these chose the weights."
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """One run, judged: ``report`` of plain values, and the arrays that pictures are drawn from."""
+    """Evaluation of one run: ``report`` of JSON values, and the arrays for the pictures."""
 
     report: dict[str, Any]
     curves: dict[str, NDArray[np.float64]]
@@ -36,7 +36,7 @@ class Sheet:
 
 
 def summarise(reports: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Mean and spread over runs that differ in nothing but their seed: one row per such group."""
+    """Mean and spread over runs that differ only in their seed: one row per such group."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for report in reports:
         groups.setdefault(_group(report), []).append(report)
@@ -52,18 +52,18 @@ def _group(report: dict[str, Any]) -> str:
 
 
 def _summary(name: str, members: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "group": name,
         "runs": [report["run"] for report in members],
         "seeds": [report["seed"] for report in members],
     }
     for label, path in headline(members[0]):
-        found[label] = spread([value_at(report, path) for report in members])
-    return found
+        summary[label] = spread([value_at(report, path) for report in members])
+    return summary
 
 
 def headline(report: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
-    """What is shown of every run: a label, and where its value stands in a report."""
+    """Rows of the table of a run: labels, and the paths of their values in a report."""
     if report["kind"] != "anticipatory":
         known = report.get("contexts", {}).get("plain", {})
         return [
@@ -108,11 +108,11 @@ def _steered(mode: str) -> str:
 
 
 def value_at(report: dict[str, Any], path: Sequence[str]) -> float | None:
-    """The number at a path of keys; None where there is none."""
-    found: Any = report
+    """The number at a path of keys; None if there is none."""
+    value: Any = report
     for key in path:
-        found = found.get(key) if isinstance(found, dict) else None
-    return None if found is None else float(found)
+        value = value.get(key) if isinstance(value, dict) else None
+    return None if value is None else float(value)
 
 
 def write(result: dict[str, Any], sheets: Sequence[Sheet], folder: Path) -> list[Path]:
@@ -121,7 +121,7 @@ def write(result: dict[str, Any], sheets: Sequence[Sheet], folder: Path) -> list
 
 
 def tables(result: dict[str, Any]) -> str:
-    """The tables alone, as Markdown."""
+    """The tables as Markdown."""
     return as_markdown(list(_tables(result)))
 
 
@@ -175,29 +175,29 @@ def _scalar_table(members: Sequence[dict[str, Any]]) -> Iterator[Part]:
     for name in SCALARS:
         base = sum(r["scalars"]["external"][name]["position_mean_mse"] for r in members) / len(members)
         cells = [
-            number(sum(r["scalars"][who][name]["ratio"]["value"] for r in members) / len(members), 3)
-            for who in ("external", "initial", "refined_prev", "initial_head")
+            number(sum(r["scalars"][source][name]["ratio"]["value"] for r in members) / len(members), 3)
+            for source in ("external", "initial", "refined_prev", "initial_head")
         ]
         rows.append([name, number(base), *cells])
     yield "table", rows
 
 
 def _drift_table(members: Sequence[dict[str, Any]]) -> Iterator[Part]:
-    watched = [report["drift"] for report in members if "drift" in report]
-    if not watched:
+    drifts = [report["drift"] for report in members if "drift" in report]
+    if not drifts:
         return
     yield (
         "text",
         (
-            f"Steering itself by the refined scalars of the step before for {watched[0]['steps']} steps over "
+            f"Steering itself by the refined scalars of the step before for {drifts[0]['steps']} steps over "
             "held-out tokens (first run: range, mean of the first and the last tenth; all runs: largest "
             "change of the mean, in standard deviations inside a tenth):"
         ),
     )
     rows: list[Row] = [["", "min", "max", "first mean", "last mean", "last std", "largest drift"]]
     for name in SCALARS:
-        one = watched[0][name]
-        worst = max((w[name]["drift"] for w in watched), key=abs)
+        one = drifts[0][name]
+        worst = max((w[name]["drift"] for w in drifts), key=abs)
         cells = [number(one[k]) for k in ("min", "max", "first_mean", "last_mean", "last_std")]
         rows.append([name, *cells, number(worst, 3)])
     yield "table", rows

@@ -1,4 +1,4 @@
-"""Synthetic sequences whose phases are known: a repeated motif, randomness, convergence (Diomande 2026)."""
+"""Synthetic sequences with known phases: a repeated motif, randomness, convergence (Diomande 2026)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from pyanticip.errors import OptionError
 
 MOTIF, RANDOM, CONVERGE, PADDING = range(4)
-"""The labels of the phases."""
+"""Labels of the phases."""
 
+# Ranges, inclusive, and number of tokens.
 MOTIF_TOKENS: Final = (3, 7)
 MOTIF_REPEATS: Final = (2, 4)
 RANDOM_TOKENS: Final = (5, 14)
@@ -19,7 +20,7 @@ CONVERGING_TOKENS: Final = 10
 
 @dataclass(frozen=True)
 class Synthetic:
-    """Sequences and what each of their tokens belongs to."""
+    """Sequences, and the phase of each token."""
 
     ids: NDArray[np.int64]
     """(N, L) tokens."""
@@ -38,35 +39,35 @@ def synthetic(
     """Draw sequences of three phases.
 
     A motif of 3 to 7 random tokens, repeated 2 to 4 times; 5 to 14 random tokens; 10 tokens that converge
-    on a random centre: the i-th (from 0) is the centre plus uniform whole noise of at most
-    ``max(1, vocab // 2**i)``, modulo the vocabulary; random tokens up to ``length``. The rest is cut.
+    to a random centre: the i-th (from 0) is the centre plus uniform integer noise of at most
+    ``max(1, vocab // 2**i)``, modulo the vocabulary; random tokens up to ``length``, where sequences are cut.
 
     Args:
         vocab: number of tokens, at least 2.
-        length: tokens of a sequence, at least 2.
-        sequences: how many.
-        seed: of every draw; training and validation data come from different ones.
-        repeats: least and most repetitions of a motif.
+        length: tokens per sequence, at least 2.
+        sequences: number of sequences.
+        seed: seed of all draws; training and validation use different ones.
+        repeats: minimum and maximum number of repetitions of a motif.
 
     Raises:
-        OptionError: a size that is too small, or a negative seed.
+        OptionError: a size is too small, or the seed is negative.
 
     >>> drawn = synthetic(vocab=50, length=64, sequences=4, seed=0)
     >>> drawn.ids.shape, int(drawn.ids.max()) < 50, drawn.phases[0, 0] == MOTIF
     ((4, 64), True, np.True_)
     """
-    for name, given, least in (
+    for name, value, minimum in (
         ("vocab", vocab, 2),
         ("length", length, 2),
         ("sequences", sequences, 1),
         ("seed", seed, 0),
     ):
-        if given < least:
-            raise OptionError(f"synthetic data: {name} must be at least {least}, given {given}")
+        if value < minimum:
+            raise OptionError(f"synthetic data: {name} must be at least {minimum}, given {value}")
     if not 1 <= repeats[0] <= repeats[1]:
         raise OptionError(f"synthetic data: repeats must be 1 <= least <= most, given {repeats}")
     rng = np.random.default_rng(seed)
-    at = np.arange(length)[None, :]
+    position = np.arange(length)[None, :]
 
     def between(bounds: tuple[int, int]) -> NDArray[np.int64]:
         return rng.integers(bounds[0], bounds[1], size=(sequences, 1), endpoint=True)
@@ -75,7 +76,9 @@ def synthetic(
     random_from = period * between(repeats)
     converge_from = random_from + between(RANDOM_TOKENS)
     padding_from = converge_from + CONVERGING_TOKENS
-    phases = (at >= random_from).astype(np.int8) + (at >= converge_from) + (at >= padding_from)
+    phases = (
+        (position >= random_from).astype(np.int8) + (position >= converge_from) + (position >= padding_from)
+    )
 
     motif = rng.integers(vocab, size=(sequences, MOTIF_TOKENS[1]))
     spread = np.maximum(1, vocab >> np.arange(CONVERGING_TOKENS))
@@ -84,7 +87,7 @@ def synthetic(
     converging = (centre + noise) % vocab
 
     ids = rng.integers(vocab, size=(sequences, length))
-    ids = np.where(phases == MOTIF, np.take_along_axis(motif, at % period, axis=1), ids)
-    step = np.clip(at - converge_from, 0, CONVERGING_TOKENS - 1)
+    ids = np.where(phases == MOTIF, np.take_along_axis(motif, position % period, axis=1), ids)
+    step = np.clip(position - converge_from, 0, CONVERGING_TOKENS - 1)
     ids = np.where(phases == CONVERGE, np.take_along_axis(converging, step, axis=1), ids)
     return Synthetic(ids, phases)

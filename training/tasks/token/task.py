@@ -1,4 +1,4 @@
-"""The token model as a task of the trainer: from a text, or synthetic sequences, to a checkpoint."""
+"""The task ``language``: trains a token model on a text or on synthetic sequences."""
 
 import math
 from collections.abc import Mapping
@@ -25,9 +25,10 @@ from training.tasks.token.windows import Batches, Prepared, Windows, synthetic_d
 TOKENIZER: Final = "tokenizer.json"
 DATA: Final = "data"
 MODEL: Final = "model"
-"""Checkpoint of a finished run: the best weights, with the tokenizer."""
+"""Folder of the checkpoint of a finished run: the best weights, with the tokenizer."""
 
 SYNTHETIC_VOCAB: Final = 1000
+"""Default vocabulary of synthetic data."""
 
 
 LanguageRun = Run[LanguageOptions, Prepared]
@@ -42,13 +43,13 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
     options = LanguageOptions
 
     def check(self, options: LanguageOptions, world: int) -> None:
-        """A batch that can be divided among the processes, a slow pathway that learns."""
+        """Check that the batch can be divided among the processes, and the slow pathway."""
         Batches.check(options, world)
         if options.kind == "anticipatory":
             check_slow_pathway(options.config(SYNTHETIC_VOCAB), options.data.seq_len)
 
     def begin(self, options: LanguageOptions, draft: Path, console: Console) -> dict[str, Any]:
-        """Tokenizer and encoded texts."""
+        """Write the tokenizer and the encoded texts."""
         return encode(draft, options)
 
     def open(
@@ -59,11 +60,11 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
         here: Processes,
         console: Console,
     ) -> Prepared:
-        """What was encoded; the texts themselves are not needed any more."""
+        """Open the encoded texts; the original texts are not needed any more."""
         return open_run(folder, options)
 
     def module(self, run: LanguageRun, *, fresh: bool) -> LanguageModule:
-        """A new model; one that plans knows how often tokens come."""
+        """Create the model; one that plans gets the frequencies of the tokens."""
         model, vocab = new_model(run.options, run.data.vocab), run.data.vocab
         if model.planning is not None and fresh:
             tokens = torch.as_tensor(run.data.data.train.rows.reshape(-1).astype("int64"))
@@ -71,23 +72,23 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
         return LanguageModule(model, run.options)
 
     def batches(self, run: LanguageRun, start: int) -> Batches:
-        """Windows in an order that is shuffled anew in every epoch."""
+        """Training windows, shuffled in every epoch."""
         here = run.here
         return Batches(run.data.data.train, run.options, start=start, rank=here.rank, world=here.world)
 
     def recorder(self, run: LanguageRun, module: TrainModule, batches: Any, start: int) -> LanguageRecorder:
-        """Judges every part of the loss on the validation windows."""
+        """Validates every term of the loss on the validation windows."""
         assert isinstance(module, LanguageModule)
         return LanguageRecorder(run.data, start, module)
 
     def idle_weights(self, run: LanguageRun, module: TrainModule) -> bool:
-        """Parts of the model that the options leave without gradient."""
+        """Whether the options leave parts of the model without gradient."""
         options = run.options
         idle = options.loss.supervise == "refined" or options.model.get("bias") == "none"
         return idle and options.kind == "anticipatory"
 
     def report(self, run: LanguageRun, record: Recorder, start: int, wall: float) -> dict[str, Any]:
-        """How the loss fell, and how fast it went."""
+        """Course of the loss, and throughput."""
         schedule = run.options.schedule
         rows = [row for row in read_metrics(run.folder) if LOSS in row] if run.here.first else []
         late = [row[LOSS] for row in rows if row["step"] > schedule.steps - 10]
@@ -103,14 +104,14 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
         }
 
     def finish(self, run: LanguageRun, report: Mapping[str, Any]) -> dict[str, Any]:
-        """Write the best weights as a checkpoint, ``model/``, with what is said about their training."""
+        """Export the best weights as the checkpoint ``model/``."""
         model, tokenizer, _ = load_run(run.folder)
         text = None if tokenizer is None else tokenizer.to_json()
         save_checkpoint(run.folder / MODEL, model, training=report, tokenizer=text)
         return {}
 
     def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
-        """How good it became."""
+        """Result of the training."""
         first, last = f"{report['first_loss']:.3f}", f"{report['last_loss']:.3f}"
         loss = last if report["first_loss"] == report["last_loss"] else f"{first} -> {last}"
         return [
@@ -121,21 +122,21 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
 
 
 def encode(draft: Path, options: LanguageOptions) -> dict[str, Any]:
-    """Write tokenizer and encoded texts of a new run into its folder.
+    """Write tokenizer and encoded texts of a new run to its folder.
 
     Returns:
-        What ``config.json`` says of them: the size of the vocabulary, the texts.
+        Entries for ``config.json``: size of the vocabulary, and the texts.
 
     Raises:
-        OptionError: a text is shorter than a window, options that do not fit.
-        FormatError: a text that cannot be read.
+        OptionError: a text is shorter than a window, or options do not fit together.
+        FormatError: a text cannot be read.
     """
     synthetic = options.data.path == SYNTHETIC
-    found = {"vocab": options.data.vocab or SYNTHETIC_VOCAB} if synthetic else _encode(draft, options)
-    # What only the model's constructor refuses is refused before there is a run.
+    config = {"vocab": options.data.vocab or SYNTHETIC_VOCAB} if synthetic else _encode(draft, options)
+    # Creates the model for its own checks, before there is a run.
     with torch.device("meta"):
-        new_model(options, found["vocab"])
-    return found
+        new_model(options, config["vocab"])
+    return config
 
 
 def _encode(draft: Path, options: LanguageOptions) -> dict[str, Any]:
@@ -164,14 +165,14 @@ def read_tokenizer(folder: Path | str) -> Tokenizer | None:
 
 
 def open_run(folder: Path | str, options: LanguageOptions | None = None) -> Prepared:
-    """Read back what :func:`encode` made; the texts themselves are not needed any more.
+    """Open the data that :func:`encode` wrote; the original texts are not needed any more.
 
     Args:
-        folder: of the run.
-        options: those to go on with where they differ in how things are computed; the run's by default.
+        folder: folder of the run.
+        options: options to resume with, if they differ in execution; the run's by default.
 
     Raises:
-        CheckpointError: no run, or its files are missing.
+        CheckpointError: there is no run, or files of it are missing.
     """
     folder = Path(folder)
     config, options = read_config(LanguageTask, folder), options or read_options(LanguageTask, folder)
@@ -193,15 +194,15 @@ def open_run(folder: Path | str, options: LanguageOptions | None = None) -> Prep
 def load_run(
     folder: Path | str, which: Literal["best", "last"] = "best", *, device: str = "cpu"
 ) -> tuple[LanguageModel, Tokenizer | None, LanguageOptions]:
-    """The model of a run in evaluation mode, its tokenizer (None for synthetic data) and its options.
+    """Load the model of a run in evaluation mode, its tokenizer (None for synthetic data) and its options.
 
     Args:
-        folder: of the run, finished or not.
-        which: the weights that were best on the validation data, or the last that were saved.
-        device: where the model goes.
+        folder: folder of the run, finished or not.
+        which: the weights that were best on the validation data, or the last ones saved.
+        device: device of the model.
 
     Raises:
-        CheckpointError: no run, or no such weights yet.
+        CheckpointError: there is no run, or no such weights yet.
     """
     folder = Path(folder)
     options, tokenizer = read_options(LanguageTask, folder), read_tokenizer(folder)

@@ -1,4 +1,4 @@
-"""Characters and byte-pair encoding: text to token numbers and back, as one ``tokenizer.json``."""
+"""Character and byte-pair tokenizers, stored as ``tokenizer.json``."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,31 +14,32 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.untrusted import read_text
 
 UNKNOWN: Final = "<unk>"
-"""What a character that the training text does not have becomes; token 0 of a character tokenizer."""
+"""Token of characters that are not in the training text; number 0 of a character tokenizer."""
 
 BYTES: Final = 256
-"""Tokens that every byte-pair encoding has: one a byte, so that no text is unknown to it."""
+"""Tokens that every byte-pair encoding has, one per byte, so that it can encode any text."""
 
 DEFAULT_BPE: Final = 4096
+"""Default vocabulary of a byte-pair encoding."""
 
 Kind = Literal["char", "bpe"]
 
 
 class Tokenizer:
-    """Text to token numbers and back.
+    """Converts text to tokens and back.
 
     Args:
-        backend: a tokenizer of the ``tokenizers`` package, of the two kinds this module makes.
+        backend: a tokenizer of the ``tokenizers`` package, of one of the two kinds made in this module.
 
     Raises:
-        FormatError: another kind of tokenizer.
+        FormatError: it is of another kind.
     """
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         if isinstance(backend.model, models.WordLevel):
             self.kind: Kind = "char"
-            # A table from code points replaces the package's search for words, a hundred times faster.
+            # A table of code points, a hundred times faster than the package's search for words.
             vocab = backend.get_vocab(with_added_tokens=False)
             points = {ord(text): number for text, number in vocab.items() if len(text) == 1}
             if UNKNOWN not in vocab or len(points) != len(vocab) - 1:
@@ -57,23 +58,23 @@ class Tokenizer:
         return int(self.backend.get_vocab_size())
 
     def encode(self, text: str) -> NDArray[np.int64]:
-        """Tokens of one piece of text, (n,)."""
+        """Tokens (n,) of a text."""
         return self.encode_pieces([text])
 
     def encode_pieces(self, pieces: Sequence[str]) -> NDArray[np.int64]:
-        """Tokens of pieces of text, one after the other; byte pairs never cross from one to the next."""
+        """Concatenated tokens (n,) of pieces of text; byte pairs do not span pieces."""
         if self.kind == "char":
             points = np.frombuffer("".join(pieces).encode("utf-32-le", "surrogatepass"), dtype="<u4")
             known = np.minimum(points, len(self._table) - 1)
             ids = np.where(points < len(self._table), self._table[known], self._unknown)
             return ids.astype(np.int64)
-        found = self.backend.encode_batch(list(pieces), add_special_tokens=False)
+        encodings = self.backend.encode_batch(list(pieces), add_special_tokens=False)
         return np.concatenate(
-            [np.asarray(each.ids, dtype=np.int64) for each in found] or [np.empty(0, np.int64)]
+            [np.asarray(each.ids, dtype=np.int64) for each in encodings] or [np.empty(0, np.int64)]
         )
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of tokens; bytes that make no UTF-8 become U+FFFD."""
+        """The text of tokens; invalid UTF-8 becomes U+FFFD."""
         return str(self.backend.decode([int(number) for number in ids], skip_special_tokens=False))
 
     def to_json(self) -> str:
@@ -85,7 +86,7 @@ class Tokenizer:
         """Read ``tokenizer.json``.
 
         Raises:
-            FormatError: not such a file.
+            FormatError: the file is invalid.
         """
         text = read_text(path)
         try:
@@ -97,14 +98,14 @@ class Tokenizer:
 
 
 def characters(pieces: Iterable[str], vocab: int = 0) -> Tokenizer:
-    """A tokenizer with one token a character: the most frequent ones, ties by code point.
+    """Learn a tokenizer with one token for each of the most frequent characters, ties by code point.
 
     Args:
         pieces: the training text.
-        vocab: number of tokens, ``<unk>`` included; 0: every character there is.
+        vocab: number of tokens including ``<unk>``; 0: all characters.
 
     Raises:
-        OptionError: no room for a single character.
+        OptionError: the vocabulary has no room for a character.
     """
     if vocab == 1 or vocab < 0:
         raise OptionError(f"option vocab: expected at least 2 tokens, given {vocab}")
@@ -112,8 +113,8 @@ def characters(pieces: Iterable[str], vocab: int = 0) -> Tokenizer:
     for piece in pieces:
         counts.update(piece)
     ranked = sorted(counts, key=lambda character: (-counts[character], character))
-    kept = ranked if vocab == 0 else ranked[: vocab - 1]
-    numbers = {UNKNOWN: 0} | {character: 1 + n for n, character in enumerate(sorted(kept))}
+    selected = ranked if vocab == 0 else ranked[: vocab - 1]
+    numbers = {UNKNOWN: 0} | {character: 1 + n for n, character in enumerate(sorted(selected))}
     backend = Backend(models.WordLevel(numbers, unk_token=UNKNOWN))
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     backend.decoder = decoders.Fuse()
@@ -121,23 +122,23 @@ def characters(pieces: Iterable[str], vocab: int = 0) -> Tokenizer:
 
 
 def byte_pairs(pieces: Iterable[str], vocab: int = 0) -> Tokenizer:
-    """A byte-level BPE: 256 bytes, and merges of the most frequent pairs.
+    """Learn a byte-level BPE: 256 bytes, and merges of the most frequent pairs.
 
     Args:
         pieces: the training text.
-        vocab: number of tokens to learn; fewer where the text has no more pairs. 0: 4096.
+        vocab: maximum number of tokens; a text with few pairs gives fewer. 0: 4096.
 
     Raises:
-        OptionError: fewer tokens than there are bytes.
+        OptionError: the vocabulary is too small for the bytes.
     """
-    wanted = vocab or DEFAULT_BPE
-    if wanted <= BYTES:
-        raise OptionError(f"option vocab: a BPE needs more than {BYTES} tokens (one a byte), given {wanted}")
+    size = vocab or DEFAULT_BPE
+    if size <= BYTES:
+        raise OptionError(f"option vocab: a BPE needs more than {BYTES} tokens (one a byte), given {size}")
     backend = Backend(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=wanted,
+        vocab_size=size,
         min_frequency=2,
         show_progress=False,
         special_tokens=[],
@@ -148,10 +149,10 @@ def byte_pairs(pieces: Iterable[str], vocab: int = 0) -> Tokenizer:
 
 
 def learn(kind: str, pieces: Iterable[str], vocab: int = 0) -> Tokenizer:
-    """A tokenizer of either kind, from the training text."""
+    """Learn a tokenizer of either kind from the training text."""
     return characters(pieces, vocab) if kind == "char" else byte_pairs(pieces, vocab)
 
 
 def _each(pieces: Iterable[str]) -> Iterator[str]:
-    """A plain iterator: the package takes a list's items for documents and a string's for characters."""
+    """A plain iterator: the package treats lists and strings differently."""
     yield from pieces

@@ -1,4 +1,4 @@
-"""Windows of tokens, and batches of them that depend on nothing but the seed and the step."""
+"""Windows of tokens, and batches of them that depend only on seed and step."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,14 +27,15 @@ JUDGED_DATA: Final = 13
 
 
 class Windows:
-    """Windows of ``length + 1`` tokens: all but the last are inputs, all but the first targets.
+    """Windows of ``length + 1`` tokens: all but the last are inputs, all but the first are targets.
 
     Args:
-        rows: (N, length + 1) tokens, or a stream (n,) that is cut into windows which share one token.
-        length: inputs of a window.
+    rows: (N, length + 1) tokens, or a stream (n,) that is cut into windows that overlap by one token.
+    length: inputs per window.
+    source: name of the data in messages.
 
     Raises:
-        OptionError: the stream is shorter than one window.
+    OptionError: the stream is shorter than one window.
     """
 
     def __init__(self, rows: NDArray[Any], length: int, source: str = "data") -> None:
@@ -54,7 +55,7 @@ class Windows:
         return self.count
 
     def take(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The windows (n, length + 1) at these numbers, in this order."""
+        """Windows (n, length + 1) with these indices, in this order."""
         if self.rows.ndim == 2:
             return self.rows[which].astype(np.int64)
         at = which[:, None] * self.length + np.arange(self.length + 1)
@@ -62,14 +63,14 @@ class Windows:
         return windows
 
     def spread(self, most: int) -> NDArray[np.int64]:
-        """At most ``most`` window numbers, evenly spaced: (n,)."""
+        """Evenly spaced indices of at most ``most`` windows, (n,)."""
         n = min(most, self.count)
         return (np.arange(n) * self.count) // n
 
 
 @dataclass(frozen=True)
 class LanguageData:
-    """What a model learns from and what it is judged on."""
+    """Training and validation windows."""
 
     train: Windows
     valid: Windows
@@ -82,7 +83,7 @@ def synthetic_data(options: LanguageOptions, vocab: int) -> LanguageData:
 
 
 def synthetic_windows(options: LanguageOptions, vocab: int, purpose: int, count: int) -> Windows:
-    """So many synthetic windows; ``purpose`` is one of the numbers above, a stream of its own for each."""
+    """Draw synthetic windows; ``purpose``, a constant above, selects an independent random stream."""
     seed, length = derived_seed(options.schedule.seed, purpose), options.data.seq_len
     return Windows(synthetic(vocab, length + 1, count, seed, repeats=options.data.repeats).ids, length)
 
@@ -98,47 +99,46 @@ def text_data(options: LanguageOptions, train: Corpus, valid: Corpus) -> Languag
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that is prepared: its options, its vocabulary, its data."""
+    """A prepared run: folder, options, vocabulary and data."""
 
     folder: Path
     options: LanguageOptions
     vocab: int
     tokenizer: Tokenizer | None
-    """None for synthetic data, whose tokens are numbers."""
+    """None for synthetic data."""
     data: LanguageData
 
-    def unjudged(self, most: int) -> tuple[NDArray[np.int64], bool]:
-        """At most ``most`` windows (n, length + 1) that no validation looked at, and True. Where a text has
-        not as many, evenly spaced ones of all that it has for validation, and False."""
+    def unvalidated(self, most: int) -> tuple[NDArray[np.int64], bool]:
+        """Up to ``most`` windows (n, length + 1) not used by validations, and True; if a text has too few of
+        them, evenly spaced ones of all its validation windows, and False."""
         if self.tokenizer is None:
             drawn = synthetic_windows(self.options, self.vocab, JUDGED_DATA, most)
             return drawn.take(np.arange(most)), True
         valid = self.data.valid
-        left = np.setdiff1d(np.arange(len(valid)), valid.spread(self.options.data.valid_windows))
-        if len(left) < most:
+        unused = np.setdiff1d(np.arange(len(valid)), valid.spread(self.options.data.valid_windows))
+        if len(unused) < most:
             return valid.take(valid.spread(most)), False
-        return valid.take(left[(np.arange(most) * len(left)) // most]), True
+        return valid.take(unused[(np.arange(most) * len(unused)) // most]), True
 
 
 class Batch(NamedTuple):
-    """One process's part of what an update, or one of its accumulated parts, is computed from."""
+    """The share of one process in one accumulated part of an update."""
 
     ids: Tensor
     """(b, L + 1) int64."""
     predicted: Tensor
-    """(b, L) bool: where scheduled sampling puts the model's own scalars."""
+    """(b, L) bool: positions where scheduled sampling uses the model's own scalars."""
     step: int
-    """Number of the update, from 0."""
+    """Index of the update."""
     part: int
-    """Number of the accumulated part within the update."""
+    """Index of the accumulated part within the update."""
 
 
 class Batches:
     """The batches of a run from update ``start`` on, for one of ``world`` processes.
 
-    Windows come in an order that is shuffled anew in every epoch; update k takes the windows at ``k * batch``
-    and after. Order and scheduled sampling are functions of seed and step, not states: a run that is resumed,
-    or computed by more processes or in more parts, sees the same.
+    Windows are shuffled in every epoch; update k takes the windows from ``k * batch`` on. Order and scheduled
+    sampling depend only on seed and step: a resumed run, or one with more processes or parts, sees the same.
 
     Raises:
         OptionError: the batch cannot be divided among the processes and parts.
@@ -177,8 +177,7 @@ class Batches:
                 yield Batch(torch.from_numpy(ids[rows]), torch.from_numpy(predicted[rows]), step, part)
 
     def update(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Everything update ``step`` is computed from: tokens (B, L + 1) and where the model's own scalars go
-        (B, L)."""
+        """Tokens (B, L + 1) of an update, and the positions (B, L) with the model's own scalars."""
         options = self.options
         ids = self.windows.take(self._numbers(step))
         rows, length = ids.shape[0], self.windows.length
@@ -189,14 +188,14 @@ class Batches:
 
     def _numbers(self, step: int) -> NDArray[np.int64]:
         size, batch = len(self.windows), self.options.schedule.batch
-        found: list[NDArray[np.int64]] = []
-        at, left = step * batch, batch
-        while left:
-            epoch, offset = divmod(at, size)
-            piece = self._shuffled(epoch)[offset : offset + left]
-            found.append(piece)
-            at, left = at + len(piece), left - len(piece)
-        return np.concatenate(found)
+        pieces: list[NDArray[np.int64]] = []
+        position, remaining = step * batch, batch
+        while remaining:
+            epoch, offset = divmod(position, size)
+            piece = self._shuffled(epoch)[offset : offset + remaining]
+            pieces.append(piece)
+            position, remaining = position + len(piece), remaining - len(piece)
+        return np.concatenate(pieces)
 
     def _shuffled(self, epoch: int) -> NDArray[np.int64]:
         if epoch != self._epoch:

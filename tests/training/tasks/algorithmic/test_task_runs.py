@@ -12,9 +12,16 @@ from support.takes import same_weights
 
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from training.tasks.algorithmic import TASKS
-from training.tasks.algorithmic.batches import IGNORED, Batches, all_right, samples, stack
+from training.tasks.algorithmic.batches import IGNORED, Batches, exact_matches, samples, stack
 from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
-from training.tasks.algorithmic.module import TaskModule, capacity, doubt, new_model, roomy, shifted
+from training.tasks.algorithmic.module import (
+    TaskModule,
+    capacity,
+    limited_places,
+    move_entropy,
+    new_model,
+    shifted,
+)
 from training.tasks.algorithmic.options import TaskOptions
 from training.tasks.algorithmic.runs import open_run, study
 from training.tasks.algorithmic.runs import train_or_keep as train
@@ -125,7 +132,7 @@ def test_an_answer_is_right_in_every_token_and_the_end() -> None:
         said = torch.where(wrong, rows.ids[:, 1:] + 1, rows.ids[:, 1:]) % 64
         return SimpleNamespace(logits=torch.nn.functional.one_hot(said, 64).float())
 
-    assert all_right(oracle, examples).tolist() == (~spoiled).tolist()
+    assert exact_matches(oracle, examples).tolist() == (~spoiled).tolist()
 
 
 def test_shifted_sinusoids_use_the_whole_table_and_put_it_back() -> None:
@@ -154,14 +161,14 @@ def test_cursors_have_as_many_places_as_a_batch_needs_and_nothing_else_changes()
         return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
     wide = loss()
-    with roomy(model, ids.shape[1]):
+    with limited_places(model, ids.shape[1]):
         narrow = loss()
     assert seen == [22, 10]
     assert model.state_dict()["positions.table"].shape == (22, 4)
     torch.testing.assert_close(narrow, wide, rtol=1e-5, atol=1e-9)
-    with roomy(model, 90):
+    with limited_places(model, 90):
         assert len(model.positions.table) == 22
-    with roomy(new_model(options("rope")), 4):
+    with limited_places(new_model(options("rope")), 4):
         pass
 
 
@@ -180,10 +187,10 @@ def test_the_cursors_weights_have_rates_of_their_own() -> None:
 
 def test_doubt_is_the_entropy_of_the_moves_and_goes_into_the_loss() -> None:
     even = torch.zeros(2, 3, 8)
-    assert float(doubt(even)) == pytest.approx(np.log(2) + np.log(3))
+    assert float(move_entropy(even)) == pytest.approx(np.log(2) + np.log(3))
     sure = even.clone()
     sure[..., :4] = 40.0
-    assert float(doubt(sure)) == pytest.approx(0.0, abs=1e-6)
+    assert float(move_entropy(sure)) == pytest.approx(0.0, abs=1e-6)
     losses, parts = [], []
     for crisp, since in ((0.0, 0.0), (0.5, 0.0), (0.5, 0.5)):
         o = options("prism", crisp=crisp, crisp_from=since)
@@ -193,7 +200,7 @@ def test_doubt_is_the_entropy_of_the_moves_and_goes_into_the_loss() -> None:
         losses.append(float(done["loss"].detach()))
         parts.append(done["parts"])
         done["loss"].backward()
-        assert not module._doubts
+        assert not module._entropies
     assert torch.equal(parts[0], parts[1])
     assert losses[2] == losses[0]
     assert losses[0] + 0.2 < losses[1] < losses[0] + 0.5 * np.log(6)

@@ -68,7 +68,7 @@ def test_what_to_do_next_names_the_cache_where_one_was_given(tiny, tmp_path, mon
     options = tiny(data={"path": "takes", "cache": "my cache"}).to_dict()
     report = {"stopped_early": False, "step": 1, "seconds": 1.0, "best_step": 1, "options": options}
     report |= {"validation": {"error": 0.1, "score": 1.0}, "export": "checkpoint"}
-    monkeypatch.setattr("training.tasks.motion.task._might_learn", lambda checkpoint, **change: True)
+    monkeypatch.setattr("training.tasks.motion.task._can_gain", lambda checkpoint, **change: True)
     lines = [line for line in MotionTask().lines(tmp_path, report) if line.startswith("  pyanticip")]
     assert len(lines) == 3
     assert all("--data takes --cache 'my cache' --checkpoint" in line for line in lines)

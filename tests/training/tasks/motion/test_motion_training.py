@@ -21,7 +21,7 @@ from training.run.recorder import Recorder, read_metrics
 from training.run.task import read_options
 from training.tasks.motion.losses import event_nll, losses
 from training.tasks.motion.module import MotionModule, new_model, widened
-from training.tasks.motion.options import GONE, MotionTrainOptions
+from training.tasks.motion.options import REMOVED, MotionTrainOptions
 from training.tasks.motion.people import not_strangers, training_subjects
 from training.tasks.motion.scores import Predictions
 from training.tasks.motion.task import MotionTask, check_held_out, fit, load_run
@@ -247,12 +247,12 @@ def test_a_run_of_an_older_version_is_gone_on_with(whole, data, tmp_path, monkey
         with pytest.raises(RuntimeError, match="killed"):
             fit(whole[0], tmp_path / "run", data=data)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    config["options"]["loss"] |= GONE
+    config["options"]["loss"] |= REMOVED
     config["model"] |= {"pose_horizons": []}
     (tmp_path / "run" / "config.json").write_text(json.dumps(config))
     state = read_state(tmp_path / "run")
     (kept,) = state["callbacks"].values()
-    kept["sums"] = torch.cat((kept["sums"], torch.zeros(len(GONE))))
+    kept["sums"] = torch.cat((kept["sums"], torch.zeros(len(REMOVED))))
     torch.save(state, tmp_path / "run" / LAST)
     assert fit(None, tmp_path / "run", data=data, resume=True)["finished"]
     for which in ("best", "last"):

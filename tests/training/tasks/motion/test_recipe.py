@@ -19,7 +19,7 @@ from training.recipes import make as maker
 from training.recipes.make import make
 from training.recipes.stages import PACKAGED, Train, read_stages
 from training.run.files import CONFIG
-from training.tasks.motion.options import GONE
+from training.tasks.motion.options import REMOVED
 from training.tasks.motion.task import MotionTask
 
 TINY = """
@@ -63,7 +63,7 @@ def test_the_packaged_recipe_says_what_the_packaged_checkpoint_notes():
     assert told["data"].pop("path") == "data"
     assert told["run"].pop("init") == f"{distilled.start}/checkpoint"
     assert told["run"].pop("ensemble") == [f"{name}/checkpoint" for name in distilled.ensemble]
-    told["loss"] = without_removed(told["loss"], GONE, "")
+    told["loss"] = without_removed(told["loss"], REMOVED, "")
     mine = distilled.run_options().to_dict()
     assert {table: {name: mine[table][name] for name in names} for table, names in told.items()} == told
     assert beats.start == distilled.name

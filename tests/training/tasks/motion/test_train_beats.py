@@ -17,7 +17,7 @@ from training.data.sets import MotionSet
 from training.data.sets.vary import _opened
 from training.finish import beats, common, poses
 from training.tasks.motion import task
-from training.tasks.motion.module import begun_from
+from training.tasks.motion.module import initial_model
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import run_model
 from training.teacher.kinematic_targets import TEACHER_VERSION
@@ -238,6 +238,6 @@ def test_a_run_says_how_its_head_learns_to_hear(tmp_path, checkpoint, monkeypatc
 def test_a_run_does_not_make_a_head_hear_that_did_not(checkpoint):
     options = MotionTrainOptions().but(run={"init": str(checkpoint)}, model={**SMALL, "strokes": True})
     with pytest.raises(OptionError, match=r"has False, given True; train beats teaches its head"):
-        begun_from(options)
+        initial_model(options)
     with pytest.raises(OptionError, match=r"pose_window: 20 needs a model .* use train poses"):
         MotionTrainOptions().but(model={"pose_window": 20})

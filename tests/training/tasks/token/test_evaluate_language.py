@@ -19,7 +19,7 @@ from pyanticip.vocabulary import SCALARS
 from training.tasks.token import plots
 from training.tasks.token.evaluate import bridge, evaluate, held_out
 from training.tasks.token.gate import shuffled_loss
-from training.tasks.token.listen import Drift, HeldOut, by_context, drift, endless, listen
+from training.tasks.token.listen import Drift, HeldOut, by_context, drift, endless, predict
 from training.tasks.token.report import tables
 from training.tasks.token.task import LanguageTask, load_run, open_run
 from training.tasks.token.tokens import Tokenizer
@@ -86,7 +86,7 @@ def test_the_numbers_are_those_of_the_model(runs, judged):
 
 def test_the_windows_that_chose_the_weights_do_not_judge_them(runs, judged):
     run = open_run(runs["own-0"])
-    drawn, fresh = run.unjudged(40)
+    drawn, fresh = run.unvalidated(40)
     assert fresh
     assert not {row.tobytes() for row in drawn} & {row.tobytes() for row in run.data.valid.rows}
     # A text of 30 windows, 12 of which are validated: 18 are left.
@@ -96,11 +96,11 @@ def test_the_windows_that_chose_the_weights_do_not_judge_them(runs, judged):
         data=replace(run.data, valid=Windows(np.arange(1201), 40)),
     )
     starts = text.data.valid.take(text.data.valid.spread(12))[:, 0]
-    windows, fresh = text.unjudged(18)
+    windows, fresh = text.unvalidated(18)
     assert fresh
     assert len(windows) == 18
     assert not set(windows[:, 0]) & set(starts)
-    windows, fresh = text.unjudged(19)
+    windows, fresh = text.unvalidated(19)
     assert (len(windows), fresh) == (19, False)
     assert not judged[0]["runs"][0]["held_out"]["chose_weights"]
 
@@ -134,10 +134,10 @@ def test_every_prediction_sees_exactly_its_context(runs):
 
 def test_shuffling_changes_what_the_gate_is_fed_and_nothing_else(runs):
     _, model, held, scalars_of = opened(runs["own-0"])
-    said = listen(model, held, scalars_of)
+    said = predict(model, held, scalars_of)
     with torch.no_grad():
         model.trunk.commitment.combine.weight[0, 1] = 0.0  # a gate that does not look at commitment
-        blind = listen(model, held, scalars_of)
+        blind = predict(model, held, scalars_of)
         loss, gate = shuffled_loss(model, held, scalars_of)
     np.testing.assert_allclose(loss, blind.loss, atol=1e-5)
     np.testing.assert_allclose(gate, blind.gate, atol=1e-6)
