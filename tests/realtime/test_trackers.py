@@ -16,7 +16,7 @@ from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.monitor.suit import Suit
 from realtime.programs.demo import PERFORMANCE
 from realtime.seams import SOURCES
-from training.tasks.completion.fit import in_the_world
+from training.tasks.completion.fit import global_rotations
 from training.teacher.kinematics import positions
 
 # Tracker positions of SlimeVR's standing right-handed body, which faces -z with its left towards -x.
@@ -186,7 +186,7 @@ def test_hands_and_feet_are_where_their_trackers_are_though_limbs_and_torso_are_
     joints = [joint(name) for name in names]
     # Mounted in a T-pose.
     quats = np.concatenate([np.tile([1.0, 0, 0, 0], (1, 22, 1)), clip.quats[:400]])
-    rotations, places = in_the_world(quats), positions(quats, upright=True)
+    rotations, places = global_rotations(quats), positions(quats, upright=True)
     tracked = _core.solve_trackers(names, rotations[:, joints], places[:, joints])
     assert {CANONICAL_JOINTS[j] for j in np.flatnonzero(tracked[1])} == set(names)
     completed, confidence = _core.complete_body(*tracked)

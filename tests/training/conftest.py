@@ -20,7 +20,7 @@ if SOURCE not in training.__path__:  # the suite runs on the wheel, which has no
 
 @pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
-    """A child finds what is under test where this process found it."""
+    """Environment in which a child process imports the same package as this one."""
     paths = os.pathsep.join(filter(None, sys.path))
     return {**os.environ, "PYTHONPATH": paths, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"}
 
@@ -29,8 +29,7 @@ def environment() -> dict[str, str]:
 def command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str, str]]:
-    """``command("train", "motion", ...)`` runs a command line: its exit code, what it printed, what it
-    complained of."""
+    """``command("train", "motion", ...)`` runs a command line: exit code, standard output, standard error."""
     from pyanticip.cli import cli
     from pyanticip.cli.terminal import run
 
@@ -44,7 +43,7 @@ def command(
 
 @pytest.fixture
 def in_two_processes(environment: dict[str, str]) -> Callable[..., Any]:
-    """``in_two_processes("train", "motion", ...)``: the answer of a command that torchrun starts twice."""
+    """``in_two_processes("train", "motion", ...)``: JSON output of a command that torchrun runs twice."""
 
     def call(*words: object) -> Any:
         torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -1,4 +1,4 @@
-"""The rivals and the judging: extrapolation, tuning, errors, bootstrap."""
+"""Baselines without learning: extrapolation, tuning, errors, bootstrap."""
 
 import numpy as np
 import pytest
@@ -27,9 +27,9 @@ from training.teacher.kinematic_targets import EDGE
 def test_a_straight_line_is_carried_on_exactly():
     y = 0.1 + 0.002 * np.arange(100)
     for n in (1, 4):
-        said = extrapolate(y, Setting(0.0, 0.0, n, 1.0), 10)
-        # The slope over n frames is taken to lie n/2 frames back.
-        np.testing.assert_allclose(said[n:], y[n:] + 0.002 * (10 + n / 2))
+        announced = extrapolate(y, Setting(0.0, 0.0, n, 1.0), 10)
+        # The slope over n frames is delayed by n/2 frames.
+        np.testing.assert_allclose(announced[n:], y[n:] + 0.002 * (10 + n / 2))
     assert np.array_equal(extrapolate(y, Setting(0.0, 0.0), 10), y)
     assert extrapolate(y * 100, Setting(0.0, 0.0, 1, 1.0), 10).max() == 1.0
 

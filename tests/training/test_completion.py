@@ -1,4 +1,4 @@
-"""The network that completes a body: what is trained is what plays, it learns, and it beats doing nothing."""
+"""The completion network: torch against the Rust core, training, and comparison with simpler systems."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from training.data.examples import at_rate
 from training.evaluate import sensors
 from training.evaluate.takes import KINDS
 from training.run.averaged import train_averaged
-from training.tasks.completion.fit import WINDOW, draw_window, fit, in_the_world, swap_upper_bodies
+from training.tasks.completion.fit import WINDOW, draw_window, fit, global_rotations, swap_upper_bodies
 from training.tasks.completion.net import JOINTS, CompletionNet, joint_positions, matrices, nearest
 from training.tasks.completion.teacher import parameters
 from training.tasks.options import CompletionOptions
@@ -45,12 +45,12 @@ def test_what_is_trained_is_what_plays(clip, joints) -> None:
     net.load_state_dict(load_file(WEIGHTS))
     seen, mask = hidden(clip, joints)
     with torch.no_grad():
-        world = torch.from_numpy(in_the_world(seen).astype(np.float32))[None]
+        world = torch.from_numpy(global_rotations(seen).astype(np.float32))[None]
         there = torch.from_numpy(mask.astype(np.float32))[None]
         said, doubt, facing = net(world, there, torch.from_numpy(nearest(mask))[None])
         wanted = joint_positions(facing[:, :, None] @ said)[0].numpy()
     made, confidence = _core.complete_body(seen, mask)
-    found = joint_positions(matrices(torch.from_numpy(in_the_world(made).astype(np.float32)))).numpy()
+    found = joint_positions(matrices(torch.from_numpy(global_rotations(made).astype(np.float32)))).numpy()
     assert np.abs(found - wanted).max() < 2e-3, "metres"
     assert confidence[:, ~mask] == pytest.approx(np.exp(-doubt[0].exp().numpy() / 0.5)[:, ~mask], abs=2e-3)
     assert (confidence[:, mask] == 1.0).all()
@@ -80,7 +80,7 @@ def test_hands_and_knees_are_nearer_than_at_rest(clip) -> None:
 
 
 def test_the_loss_hears_what_the_teacher_says(clip) -> None:
-    world = matrices(torch.from_numpy(in_the_world(clip).astype(np.float32)))[None]
+    world = matrices(torch.from_numpy(global_rotations(clip).astype(np.float32)))[None]
     said = parameters(joint_positions(world), world[:, :, 0], range(16, 61, 2))
     assert said[0].numpy() == pytest.approx(_core.teacher_parameters(clip), abs=2e-5)
 
@@ -108,7 +108,7 @@ def test_arms_are_crossed_with_somebody_elses_only_where_both_legs_are_measured(
     above = slice(1, 14)
     wanted = torch.where(other[:, None], known.roll(1, 0), known)
     assert torch.equal(told[:, above], wanted[:, above]), "what is somebody else's is known as they are"
-    # What the trunk is to the hips' heading in the window that it is of, it is here.
+    # The trunk is turned about the vertical only, to the heading of the hips.
     turned = matrices(made)[:, :, 3, 1, 1] - matrices(quats.roll(1, 0))[:, :, 3, 1, 1]
     assert turned[other].abs().max() < 1e-5, "upright as before"
 
@@ -125,7 +125,7 @@ def test_a_window_is_a_piece_of_the_clip_sometimes_slower_or_faster() -> None:
     changed = np.abs(speeds[:, 0] - 1.0) > 5e-3
     assert 0.2 < changed.mean() < 0.45
     assert 0.69 < speeds.min() < 0.8 < 1.3 < speeds.max() < 1.41
-    # They begin anywhere, and end where the clip does.
+    # Windows begin anywhere and end within the clip.
     assert angles[:, 0].min() < 0.1 * angle[-1]
     assert 0.95 * angle[-1] < angles.max() <= angle[-1]
     short = draw_window(clip[:10], rng)
@@ -147,7 +147,7 @@ def test_it_learns(monkeypatch) -> None:
     masks = [np.ones(JOINTS, np.bool_)] * 2
     short = fit(clips, ["a", "b"], masks, steps=2)
     longer = fit(clips, ["a", "b"], masks, steps=25)
-    seen = torch.from_numpy(in_the_world(clips[0][:100]).astype(np.float32))[None]
+    seen = torch.from_numpy(global_rotations(clips[0][:100]).astype(np.float32))[None]
     mask = np.isin(np.arange(JOINTS), SUITS["six"])
     given = seen, torch.from_numpy(mask.astype(np.float32))[None], torch.from_numpy(nearest(mask))[None]
 
@@ -165,7 +165,7 @@ def test_it_learns(monkeypatch) -> None:
 
 def test_of_joints_that_a_take_lacks_nothing_is_learned(monkeypatch) -> None:
     monkeypatch.setattr("training.tasks.completion.fit.CompletionNet", lambda: CompletionNet(8))
-    # Without a chest, which bears the arms, without the left shoulder, which its mirror image has, and toes.
+    # Without the chest, parent of the arms; the left shoulder, which the mirrored copy has; and toes.
     lacking = [CANONICAL_JOINTS.index(name) for name in ("chest", "left_shoulder", "left_toes", "right_toes")]
     mask = ~np.isin(np.arange(JOINTS), lacking)
     quats, _ = dropped_joints(swing(20).retarget("humanoid").quats, np.ones(JOINTS, np.bool_), lacking)
@@ -189,11 +189,11 @@ def test_where_the_weights_cannot_go_is_told_before_the_training(tmp_path, comma
         ("c.txt", "expected a name that ends in .safetensors"),
         ("mine.safetensors", "is there already"),
     ):
-        code, _, complaint = told(out)
-        assert (code > 0, says in complaint.splitlines()[-1]) == (True, True), complaint
+        code, _, stderr = told(out)
+        assert (code > 0, says in stderr.splitlines()[-1]) == (True, True), stderr
     assert (tmp_path / "mine.safetensors").read_bytes() == b"mine"
-    code, _, complaint = told(WEIGHTS)
-    assert (code, "give a new file for the weights" in complaint) == (2, True)
+    code, _, stderr = told(WEIGHTS)
+    assert (code, "give a new file for the weights" in stderr) == (2, True)
 
 
 def test_the_weights_were_made_as_the_command_makes_them() -> None:
@@ -218,7 +218,7 @@ def test_what_ridge_is_taught_is_the_body_without_its_heading_and_goes_back() ->
     rng = np.random.default_rng(0)
     quats = rng.normal(size=(60, JOINTS, 4))
     quats /= np.linalg.norm(quats, axis=-1, keepdims=True)
-    world, mask = in_the_world(quats), np.isin(np.arange(JOINTS), SUITS["six"])
+    world, mask = global_rotations(quats), np.isin(np.arange(JOINTS), SUITS["six"])
     same = np.abs((sensors._local(world) * quats).sum(-1))
     np.testing.assert_allclose(same, 1.0, atol=1e-9)
     turned, facing = sensors._turned(world, mask)
@@ -226,8 +226,8 @@ def test_what_ridge_is_taught_is_the_body_without_its_heading_and_goes_back() ->
     np.testing.assert_allclose(np.abs((sensors._of_columns(columns) * turned).sum(-1)), 1.0, atol=1e-6)
     about = np.broadcast_to(facing[:, None], turned.shape)
     np.testing.assert_allclose(np.abs((multiply(about, turned) * world).sum(-1)), 1.0, atol=1e-9)
-    # Another heading of all is none.
-    all_round = in_the_world(yaw(quats, np.zeros((60, 3)), 1.3)[0])
+    # Turning everything changes nothing.
+    all_round = global_rotations(yaw(quats, np.zeros((60, 3)), 1.3)[0])
     np.testing.assert_allclose(sensors._without_heading(all_round, mask), columns, atol=1e-6)
     past = sensors._past(columns).reshape(60, len(sensors.PAST), JOINTS, 6)
     for n, back in enumerate((0, 2, 5, 10, 25)):

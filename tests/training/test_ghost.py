@@ -1,4 +1,4 @@
-"""The monitor's ghost: what is trained is what is drawn, it knows no place and no heading, and it learns."""
+"""The monitor's ghost: training against drawing, invariance to position and heading, and learning."""
 
 import dataclasses
 import shutil
@@ -21,7 +21,7 @@ from training.data.examples import at_rate
 from training.evaluate import ghost as judge
 from training.tasks.ghost import windows as bank
 from training.tasks.ghost.fit import fit
-from training.tasks.ghost.windows import OBSERVED, TARGET, Windows, every, mirrored, world_positions
+from training.tasks.ghost.windows import OBSERVED, TARGET, Windows, all_windows, mirrored, world_positions
 
 
 @pytest.fixture(scope="module")
@@ -30,21 +30,21 @@ def clips(data_dir):
 
 
 def played(piece, frames=120):
-    """What the ghost says after every second frame (T / 2, 10, 22, 3)."""
+    """Forecasts of the ghost after every second frame (T / 2, 10, 22, 3)."""
     ghost = Ghost()
     return np.stack([ghost.hear(n, piece.quats[n], piece.root[n]) for n in range(0, frames, STRIDE)])
 
 
 def test_what_is_trained_is_what_is_drawn(clips) -> None:
     model, ghost = load_forecaster(GHOST), Ghost()
-    seen = every(clips[0])[::9, :OBSERVED]
+    seen = all_windows(clips[0])[::9, :OBSERVED]
     with torch.no_grad():
         wanted = model.predict(seen).numpy()
     assert np.abs(np.stack([ghost.predict(one.numpy()) for one in seen]) - wanted).max() < 1e-5
 
 
 def test_the_frames_of_a_suit_at_60_hz_are_enough(clips) -> None:
-    """Two of five have no pose there, and the monitor is told every second one, or third."""
+    """Two of five frames have no pose, and the monitor gets every second or third frame."""
     piece, ghost, other = clips[0], Ghost(), Ghost()
     places = world_positions(piece)[0].numpy()
     off = []
@@ -86,8 +86,8 @@ def test_somewhere_else_and_turned_it_says_the_same_there(clips) -> None:
 
 
 def test_who_walks_in_place_or_slides_is_foreseen_as_well(clips) -> None:
-    """Suits guess where the hips go, and some leave them where they are."""
-    model, shown = load_forecaster(GHOST), every(clips[0])
+    """Suits guess the position of the hips, and some leave them in place."""
+    model, shown = load_forecaster(GHOST), all_windows(clips[0])
     plain = judge.errors([("a", shown)], model.predict)
     flat = torch.tensor([1.0, 0.0, 1.0])
     carried = 0.02 * torch.arange(1 - OBSERVED, 1 + TARGET)[:, None, None] * torch.tensor([1.0, 0.0, 0.0])
@@ -101,7 +101,7 @@ def test_after_a_gap_it_begins_anew(clips) -> None:
         ghost.hear(n, piece.quats[n], piece.root[n])
     said = ghost.hear(80, piece.quats[80], piece.root[80])
     assert (said == other.hear(80, piece.quats[80], piece.root[80])).all()
-    # Who was seen once stands.
+    # After a single observed pose, the forecast is to stand still.
     assert np.abs(said[4] - world_positions(piece)[0][80].numpy()).max() < 0.25
 
 
@@ -109,7 +109,7 @@ def test_windows_are_what_they_are_drawn_from(clips, monkeypatch) -> None:
     for name, value in {"WARP": 1.0, "SWAP_SHARE": 0.0, "SLIDE_SHARE": 0.0}.items():
         monkeypatch.setattr(bank, name, value)
     drawn = Windows(clips[:1], ["somebody"], 0).batch(64)
-    own = every(clips[0])
+    own = all_windows(clips[0])
     own = torch.cat((own, mirrored(own)))
     nearest = torch.cdist(drawn.flatten(1), own.flatten(1)).amin(1) / drawn.flatten(1).norm(dim=1)
     assert nearest.max() < 0.02
@@ -133,7 +133,7 @@ def test_clips_that_are_too_short_are_named(clips, monkeypatch) -> None:
         def training_clips(self):
             return self.long
 
-        def strangers(self, split):
+        def held_out_clips(self, split):
             return self.short
 
     monkeypatch.setattr(judge, "Takes", Takes)
@@ -149,7 +149,7 @@ def test_it_learns_and_rivals_are_judged_beside_it(clips, tmp_path, monkeypatch)
     said: list[int] = []
     model = fit(clips, people, steps=25, seed=1, say=lambda what, done, of: said.append(done))
     assert said == list(range(1, 26))
-    shown = [(who, every(clip)[::8]) for who, clip in zip(people, clips, strict=True)]
+    shown = [(who, all_windows(clip)[::8]) for who, clip in zip(people, clips, strict=True)]
     learned = judge.errors(shown, model.predict)
     assert same_weights(*(fit(clips, people, steps=2, seed=1).state_dict() for _ in range(2)))
     assert (learned < 0.6 * judge.errors(shown, judge.hold)).all()
@@ -184,7 +184,7 @@ def test_the_command_says_all_of_it_by_kind_of_movement(data_dir, tmp_path, monk
     assert all(
         walking["ghost"][k] < min(walking[name][k] for name in walking if name != "ghost") for k in range(3)
     )
-    # Nor is it behind a ridge that all takes have taught.
+    # The limits are the errors of a ridge fitted on all takes, cm.
     assert (np.array(walking["ghost"]) < (1.5, 2.4, 4.6)).all()
 
 
@@ -212,5 +212,5 @@ def test_what_writes_at_its_end_alone_says_so_where_it_is_stopped(
 def test_it_is_trained_over_nothing(tmp_path, command) -> None:
     (tmp_path / "a.bvh").touch()
     shutil.copytree(SHIPPED, tmp_path / "motion")
-    code, _, complaint = command("train", "ghost", "--data", tmp_path, "--out", tmp_path / "motion")
-    assert (code, "is there already; give a new folder" in complaint) == (2, True)
+    code, _, stderr = command("train", "ghost", "--data", tmp_path, "--out", tmp_path / "motion")
+    assert (code, "is there already; give a new folder" in stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""Targets, losses and windows: that they are what they say."""
+"""Targets, losses and windows."""
 
 import dataclasses
 import math
@@ -34,7 +34,7 @@ def test_targets_are_the_teachers_words_at_the_horizon(example_of):
         t = 120
         np.testing.assert_array_equal(batch.params[0, t, :, i].numpy(), example.params[t + h])
         np.testing.assert_array_equal(batch.params[1, t, :, i].numpy(), example.params[130 + t + h])
-    # A clip's start is judged, but not where the teacher's kernel is cut; a window's start is context.
+    # A clip's start counts, except where the teacher's kernel is truncated; a window's start is context.
     assert batch.params_weight[0, :, 0].nonzero().min() == TARGET_EDGE
     assert batch.params_weight[1, :, 0].nonzero().min() == WARM_UP
     last = batch.params_weight[1, :, -1].nonzero().max()
@@ -65,9 +65,9 @@ def test_reliability_is_a_half_where_the_base_rate_is_said(example_of):
         out = model(batch.features)
         base = dataclasses.replace(out, events=model.control.base.view(1, 1, 2, 25).expand_as(out.events))
     assert torch.allclose(reliability(model, base, batch), torch.tensor(0.5))
-    told = reliability(model, out, batch)
-    assert float(told.min()) >= 0.0
-    assert float(told.max()) <= 1.0
+    target = reliability(model, out, batch)
+    assert float(target.min()) >= 0.0
+    assert float(target.max()) <= 1.0
 
 
 def test_the_gate_should_open_where_the_model_foresees_and_shut_where_it_is_wrong(example_of):
@@ -87,7 +87,7 @@ def test_the_gate_should_open_where_the_model_foresees_and_shut_where_it_is_wron
 
 
 def test_subjects_count_by_the_root_of_their_frames(example_of):
-    """Who was recorded nine times as long is drawn three times as often."""
+    """A person recorded nine times as long is drawn three times as often."""
     windows = Windows([example_of(300, seed, "long") for seed in range(9)] + [example_of(300, 9, "short")])
     rng = np.random.default_rng(0)
     drawn = np.concatenate([windows.choose(rng, 3200)[0] for _ in range(400)])

@@ -1,4 +1,4 @@
-"""The same parts as a page for people and as Markdown."""
+"""Report pages as HTML and as Markdown."""
 
 import io
 import json
@@ -39,7 +39,7 @@ def test_markdown_keeps_the_marks():
 def test_a_report_goes_over_a_report_and_over_nothing_else(tmp_path, target):
     own = tmp_path / ("report.json" if target == "." else "notes.html")
     own.write_text("mine")
-    with pytest.raises(OptionError, match="is there already and of no report"):
+    with pytest.raises(OptionError, match="exists and is not part of a report"):
         write(PARTS, {}, tmp_path / target, "x")
     assert own.read_text() == "mine"
     own.unlink()

@@ -1,4 +1,4 @@
-"""What must hold for the teacher: zero phase, bounds, mirror, and the bandwidth that the docs promise."""
+"""Properties of the teacher: zero phase, bounds, mirror symmetry, and the documented bandwidth."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_a_clip_played_backwards_has_its_parameters_played_backwards(move):
     quats = move(400, seed=3)
     forward, backward = compute_targets(quats), compute_targets(quats[::-1])
     np.testing.assert_allclose(backward.params[::-1], forward.params, atol=1e-5)
-    # A phrase begins at a minimum; strokes arrive at their ends, of which a reversed clip makes beginnings.
+    # Phrases begin at minima, which reversal keeps; strokes arrive at their ends, which become beginnings.
     reversed_times = np.sort(399 - backward.times("phrase"))
     assert np.array_equal(reversed_times, forward.times("phrase"))
 
@@ -62,7 +62,7 @@ def test_raised_hands_are_high_and_stillness_is_quiet():
     still[..., 0] = 1.0
     hanging, raised = still.copy(), still.copy()
     half = np.sqrt(0.5)
-    # Left upper arm about z: +90 degrees lifts the arm of a T-pose overhead, -90 lets it hang.
+    # Left upper arm about z: +90 degrees raises the arm of a T-pose overhead, -90 lowers it.
     for joint, side in ((7, 1.0), (11, -1.0)):
         raised[:, joint] = (half, 0.0, 0.0, side * half)
         hanging[:, joint] = (half, 0.0, 0.0, -side * half)
@@ -100,7 +100,7 @@ def test_the_smoother_passes_its_cutoff_at_3_db_and_in_phase(cutoff):
 
 
 def swinging(amplitude):
-    """One arm that swings with half a cycle a second, 10 s; it is fastest in the frames 50 n."""
+    """One arm swinging at 0.5 Hz for 10 s, fastest at frames 50 n."""
     return turning({LEFT_ARM: amplitude * np.sin(np.pi * np.arange(500) / 50.0)})
 
 
@@ -108,7 +108,7 @@ def test_a_beat_is_found_in_every_swing_while_it_slows_down():
     beats = compute_targets(swinging(1.5)).times("onset")
     inner = beats[(beats > 30) & (beats < 470)]
     assert len(inner) == 9
-    # It is fastest at multiples of 50 frames and stands still 25 frames later.
+    # It is fastest at multiples of 50 frames, and still 25 frames later.
     assert ((inner % 50 >= 5) & (inner % 50 <= 20)).all()
     assert set(np.diff(inner)) <= {49, 50, 51}
 
@@ -120,10 +120,10 @@ def test_a_swing_that_is_too_slow_has_no_beat():
 def test_an_arrival_is_a_fall_from_the_highest_speed_and_needs_a_new_stroke_for_the_next():
     curve = np.array([0.0, 0.2, 1.0, 0.8, 0.69, 0.2, 0.4, 0.1, 0.3, 0.45, 0.1, 0.5, 0.3, 0.1])
     found = arrivals(curve, 0.3, 0.6, 1)
-    # 0.69 lies 0.3 under 1.0; from 0.2 to 0.4 is no rise of 0.3; from 0.1 to 0.45 is one.
+    # 0.69 is 0.3 below 1.0; from 0.2 to 0.4 is not a rise of 0.3, from 0.1 to 0.45 is.
     assert [frame for frame, _ in found] == [4, 10, 13]
     np.testing.assert_allclose([gained for _, gained in found], [1.0, 0.35, 0.4])
-    # Faster than all of them in m/s, or too near each other.
+    # Below the minimum speed, or too near each other.
     assert arrivals(curve, 0.3, 3.0, 1) == []
     assert [frame for frame, _ in arrivals(curve, 0.3, 0.6, 4)] == [4, 10]
 
@@ -132,7 +132,7 @@ def test_what_comes_after_an_arrival_does_not_move_it(move):
     quats = move(400, seed=8)
     beats = compute_targets(quats).times("onset")
     for beat in beats[3:6]:
-        # The kernels reach 17 frames ahead; by then it is settled, whatever follows.
+        # The kernels reach 17 frames ahead; then the result does not depend on what follows.
         known = compute_targets(quats[: beat + 18]).times("onset")
         assert beat in known
 
@@ -147,7 +147,7 @@ def test_wrong_shapes_and_nan_are_refused(move):
 
 
 def test_the_teacher_is_frozen(move):
-    """Another answer about this movement needs a new ``TEACHER_VERSION``, and a new model."""
+    """Another result for this movement needs a new ``TEACHER_VERSION`` and a new model."""
     targets = compute_targets(move(300, seed=9))
     assert TEACHER_VERSION == 3
     np.testing.assert_allclose(targets.params[[100, 200]], FROZEN, atol=2e-4)

@@ -74,14 +74,14 @@ class Twins:
 
     def __init__(self, quats: NDArray[np.floating]) -> None:
         self.quats = quats
-        self.made: parameter_baselines.TwinCache = {}
+        self.cache: parameter_baselines.TwinCache = {}
 
     def at(self, delay_ms: int) -> NDArray[np.float64]:
         """(T, 8): the twin with this delay."""
         key = (delay_ms / 1000.0, MOTION_DELAY_S)
-        if key not in self.made:
-            self.made[key] = causal_twin(self.quats, *key)
-        return self.made[key].astype(np.float64)
+        if key not in self.cache:
+            self.cache[key] = causal_twin(self.quats, *key)
+        return self.cache[key].astype(np.float64)
 
     def mean(self, seconds: float) -> NDArray[np.float64]:
         """(T, 8): mean of the twin over the last ``seconds``, or since the beginning."""
@@ -105,9 +105,11 @@ def simple(example: Example, twins: Twins, tuned: Baselines) -> dict[str, Answer
         name: np.repeat(row[:, :, None], len(AHEAD), 2).astype(np.float32) for name, row in rows.items()
     }
     ahead = [HORIZONS.index(h) for h in AHEAD]
-    forecasts["hold, tuned"] = parameter_baselines.predict(example, tuned.plain.hold, twins.made)[:, :, ahead]
-    forecasts["line"] = parameter_baselines.predict(example, tuned.plain.linear, twins.made)[:, :, ahead]
-    forecasts["tracker"] = trackers.predict(example, tuned.trackers, twins.made)[:, :, ahead]
+    forecasts["hold, tuned"] = parameter_baselines.predict(example, tuned.plain.hold, twins.cache)[
+        :, :, ahead
+    ]
+    forecasts["line"] = parameter_baselines.predict(example, tuned.plain.linear, twins.cache)[:, :, ahead]
+    forecasts["tracker"] = trackers.predict(example, tuned.trackers, twins.cache)[:, :, ahead]
     return forecasts
 
 

@@ -85,10 +85,10 @@ def tune(examples: Sequence[Example]) -> EventBaselines:
     return EventBaselines(tuple(extrapolators))
 
 
-def _lateness(examples: Sequence[Example], kind: int, found: Sequence[Array]) -> float:
+def _lateness(examples: Sequence[Example], kind: int, detected: Sequence[Array]) -> float:
     """Median delay of the found frames after the nearest event, frames, of those within half a second."""
     delays = []
-    for example, frames in zip(examples, found, strict=True):
+    for example, frames in zip(examples, detected, strict=True):
         true = events_of(example, kind)
         if len(true) and len(frames):
             delay = frames[:, None] - true[None, :]
@@ -107,8 +107,8 @@ def _extrapolator(examples: Sequence[Example], kind: int, lead: float, curves: C
     gap = GAPS[kind]
     tried: list[tuple[float, Extrapolator]] = []
     for (delay, motion), clips in curves.items():
-        found = [past_events(curve, kind, DEPTHS[kind][0])[0] for curve in clips]
-        base = Extrapolator(delay, motion, _lateness(examples, kind, found))
+        detected = [past_events(curve, kind, DEPTHS[kind][0])[0] for curve in clips]
+        base = Extrapolator(delay, motion, _lateness(examples, kind, detected))
         periods = {window: [best_lag(curve, window) for curve in clips] for window in WINDOWS}
 
         weights = fit(clips, kind)

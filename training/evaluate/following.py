@@ -240,7 +240,7 @@ def naive_cues(place: Array, moments: Sequence[float]) -> list[AnnouncedCue]:
     return announced
 
 
-def strangers(among: Sequence[Take], others: Sequence[Take], count: int, seed: int) -> dict[str, float]:
+def other_people(among: Sequence[Take], others: Sequence[Take], count: int, seed: int) -> dict[str, float]:
     """Count cues sent while other people do something else, also as a share of what following would pass."""
     rng = np.random.default_rng(seed)
     announced, seconds = 0, 0.0
@@ -295,7 +295,7 @@ def evaluate(data: Path, side: Side, count: int, seed: int) -> dict[str, Any]:
             report["repeats"][f"{system}, {person}"] = {**tally.row(person), "wrong": None, "twice": None}
     uncut = evaluate_repeats(pairs, naive=False)["follower"]
     report["repeats"]["follower, not told where it begins"] = uncut.row()
-    report["strangers"] = strangers(among, others, count // 2, seed)
+    report["strangers"] = other_people(among, others, count // 2, seed)
     return report
 
 

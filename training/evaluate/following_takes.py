@@ -62,19 +62,19 @@ def names(data: Path) -> dict[str, str]:
     Raises:
         FormatError: there is no manifest in ``cmu`` or in ``more``.
     """
-    found: dict[str, str] = {}
+    people: dict[str, str] = {}
     for folder, column in (("cmu", "subject"), ("more", "person")):
         for row in rows(data / folder / MANIFEST, "file", column):
             name = f"{folder}/{row['file']}"
             if not name.endswith(".asf"):
-                found[name] = row[column] if folder == "more" else f"cmu{row[column]}"
-    duplicates = {name for name in found if name.endswith(".amc") and f"{name[:-4]}.bvh" in found}
-    return {name: person for name, person in found.items() if name not in duplicates}
+                people[name] = row[column] if folder == "more" else f"cmu{row[column]}"
+    duplicates = {name for name in people if name.endswith(".amc") and f"{name[:-4]}.bvh" in people}
+    return {name: person for name, person in people.items() if name not in duplicates}
 
 
 def takes(data: Path, wanted: Callable[[str], bool]) -> list[Take]:
     """All readable and long enough takes of the people for whom ``wanted`` is true."""
-    found = []
+    result = []
     for name, person in names(data).items():
         if wanted(person):
             try:
@@ -82,8 +82,8 @@ def takes(data: Path, wanted: Callable[[str], bool]) -> list[Take]:
             except MotionError:
                 continue  # manifests list a few invalid files on purpose
             if len(quats) >= MIN_TAKE_S * RATE:
-                found.append(Take(name, person, quats))
-    return found
+                result.append(Take(name, person, quats))
+    return result
 
 
 def perform(quats: NDArray[np.float32], rng: np.random.Generator) -> Performance:

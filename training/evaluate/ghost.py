@@ -15,7 +15,7 @@ from pyanticip.models.forecast.manifest import GHOST, read_forecast_manifest
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.evaluate.takes import KINDS, Takes
 from training.report.tables import table
-from training.tasks.ghost.windows import LENGTH, OBSERVED, STRIDE, TARGET, Windows, every
+from training.tasks.ghost.windows import LENGTH, OBSERVED, STRIDE, TARGET, Windows, all_windows
 from training.tasks.motion.people import not_strangers
 
 AHEAD_MS: Final = (120, 200, 400)
@@ -119,14 +119,14 @@ def evaluate(
             "one of train ghost".format(folder, *actual, *expected)
         )
     takes = Takes(data, cache)
-    held_out, training = takes.strangers(split), takes.training_clips()
+    held_out, training = takes.held_out_clips(split), takes.training_clips()
     windows = Windows([clip.piece for clip in training], [clip.person for clip in training], 0).batch(
         _RIDGE_WINDOWS
     )
     ridges = [Ridge(windows, penalty) for penalty in PENALTIES]
     report: dict[str, Any] = {"split": split, "ahead_ms": list(AHEAD_MS), "clips": 0, "kinds": {}}
     for kind in KINDS:
-        samples = [(clip.person, every(clip.piece)) for clip in held_out if clip.kind == kind]
+        samples = [(clip.person, all_windows(clip.piece)) for clip in held_out if clip.kind == kind]
         samples = [(person, windows) for person, windows in samples if len(windows)]
         if not samples:
             continue

@@ -109,7 +109,7 @@ def evaluate(
     takes = Takes(
         Path(data_dir), None if cache is None else Path(cache), None if manifest is None else Path(manifest)
     )
-    held_out = takes.strangers(split, people)
+    held_out = takes.held_out_clips(split, people)
     flagged = {
         clip.name: words for clip in held_out if (words := implausible(clip.example.quats, RATE, clip.kind))
     }
@@ -117,7 +117,7 @@ def evaluate(
     if not clips:
         longest = max(len(clip.example) for clip in held_out)
         raise FormatError(
-            f"{data_dir}: nothing to judge: the longest clip has {longest} frames, "
+            f"{data_dir}: nothing to evaluate: the longest clip has {longest} frames, "
             f"expected at least {SHORTEST}, at a plausible rate"
         )
     test_people = {clip.person for clip in clips}
@@ -294,8 +294,8 @@ def _warnings(training: Mapping[str, Any], clips: Sequence[Clip], baselines: Lea
         warnings.append("nobody on the training side: no rival has learned")
     if sounds := sum(clip.by_sound for clip in clips):
         warnings.append(
-            f"{sounds} of {len(clips)} clips are taught by their sound, not by the teacher of movement, "
-            "whose causal twin the rivals play: there they are no measure"
+            f"the targets of {sounds} of {len(clips)} clips come from their sound, not from "
+            "the teacher of movement, whose causal twin the rivals use: comparisons mean nothing there"
         )
     return warnings + not_strangers(training, {clip.person for clip in clips})
 

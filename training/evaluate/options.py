@@ -81,7 +81,7 @@ class ForecastOptions(JsonOption):
     def check(self) -> None:
         """Also check that ``--folds`` is not combined with other data."""
         if self.folds is not None and (self.data is not None or self.checkpoint is not None):
-            raise OptionError("--folds stands alone: its scores are in its folder")
+            raise OptionError("--folds excludes --data and --checkpoint: its scores are in its folder")
         if self.folds is None and self.data is None:
             raise OptionError("expected --data, or --folds")
         if self.folds is None and self.without:

@@ -31,7 +31,7 @@ from training.evaluate.learned import Ridge
 from training.evaluate.measures import AHEAD_MS, SHORTEST
 from training.evaluate.takes import Clip, Takes, heading
 from training.report.tables import Say, table
-from training.tasks.completion.fit import in_the_world
+from training.tasks.completion.fit import global_rotations
 from training.tasks.completion.net import JOINTS, matrices, nearest
 from training.tasks.motion.people import not_strangers
 from training.tasks.motion.scores import measure, run_model
@@ -68,7 +68,7 @@ class _RidgeFitter:
 
     @cached_property
     def _rotations(self) -> list[Array]:
-        return [in_the_world(clip.example.quats) for clip in self.clips]
+        return [global_rotations(clip.example.quats) for clip in self.clips]
 
     def fit(self, mask: NDArray[np.bool_]) -> Ridge:
         """Fit from the measured joints, now and before, to all joints, heading removed."""
@@ -132,7 +132,7 @@ def _tracked(
         The solved body, the measured joints, and the joints that were only solved from positions.
     """
     rest_pose = np.tile(np.array([1.0, 0.0, 0.0, 0.0]), (1, JOINTS, 1))
-    rotations = in_the_world(np.concatenate([rest_pose, quats]))
+    rotations = global_rotations(np.concatenate([rest_pose, quats]))
     positions = np.zeros((len(rotations), JOINTS, 3))
     bone_scale = np.exp(BONE_SPREAD * np.random.default_rng(len(quats)).normal(size=(JOINTS, 3)))
     for joint, parent in enumerate(PARENTS):
@@ -153,11 +153,11 @@ def _systems(mask: NDArray[np.bool_], ridge: Ridge, *, placed: bool) -> dict[str
         return _with_features(clip.example, dropped_joints(clip.example.quats, whole, hidden)[0], mask)
 
     def copied(clip: Clip) -> Example:
-        world = in_the_world(clip.example.quats)
+        world = global_rotations(clip.example.quats)
         return _with_features(clip.example, _local(world[:, nearest(mask)]), whole)
 
     def fitted(clip: Clip) -> Example:
-        world = in_the_world(clip.example.quats)
+        world = global_rotations(clip.example.quats)
         _, facing = _turned(world, mask)
         predicted = ridge(_past(_without_heading(world, mask)[:, mask])).reshape(len(world), JOINTS, 6)
         turned = _of_columns(predicted)
@@ -203,12 +203,13 @@ def evaluate(
     """
     takes = Takes(data, cache)
     model = load_motion_model(None)
-    held_out = takes.strangers(split)
+    held_out = takes.held_out_clips(split)
     clips = [clip for clip in held_out if len(clip.example) >= SHORTEST][::every]
     if not clips:
         longest = max(len(clip.example) for clip in held_out)
         raise FormatError(
-            f"{data}: nothing to judge: the longest clip has {longest} frames, expected at least {SHORTEST}"
+            f"{data}: nothing to evaluate: the longest clip has {longest} frames, "
+            f"expected at least {SHORTEST}"
         )
     ridges = _RidgeFitter(takes.training_clips())
     groups = {ALL: clips} | {

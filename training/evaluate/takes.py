@@ -211,7 +211,7 @@ class Takes:
         """
         return self._side("train", "learn from")
 
-    def strangers(self, split: str, people: Sequence[str] = ()) -> list[Clip]:
+    def held_out_clips(self, split: str, people: Sequence[str] = ()) -> list[Clip]:
         """The clips to evaluate on: of one split, or of some people of any split.
 
         Raises:

@@ -234,7 +234,7 @@ def evaluate(data: Path, split: str, cache: Path | None = None) -> dict[str, Any
         split: train, validation or test.
         cache: cache folder for sets.
     """
-    clips = Takes(data, cache).strangers(split)
+    clips = Takes(data, cache).held_out_clips(split)
     return {"split": split, "people": sorted({clip.person for clip in clips}), "lines": judge(clips)}
 
 

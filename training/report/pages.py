@@ -149,7 +149,7 @@ def check_pair(page: Path, figures: Path) -> None:
     existing = [file for file in (page, figures) if file.exists()]
     if len(existing) == 1:
         raise OptionError(
-            f"{existing[0]}: is there already and of no report; give another place for the report"
+            f"{existing[0]}: exists and is not part of a report; give another path for the report"
         )
 
 

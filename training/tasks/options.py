@@ -171,7 +171,7 @@ class ForecastOptions(TrainOptions):
         """Also check the training options, and that the benchmark's files exist."""
         super().check()
         if self.folds and self.resume:
-            raise OptionError("--folds: goes on by itself, without --resume")
+            raise OptionError("--folds: resumes by itself, without --resume")
         path = self.gathered().data.path
         if path or not self.resume:
             (Path(path) / "train").stat()

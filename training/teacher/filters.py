@@ -18,8 +18,7 @@ def gaussian_kernel(cutoff_hz: float) -> Array:
     """Taps of a Gaussian low-pass, sum 1, with a gain of -3 dB at ``cutoff_hz``.
 
     A Gaussian of standard deviation s seconds has the gain exp(-2 (pi s f)^2), hence
-    s = sqrt(ln 2) / (2 pi f). The taps are positive: the output stays within the input's bounds, without
-    ringing.
+    s = sqrt(ln 2) / (2 pi f). The taps are positive: the output keeps the input's bounds, without ringing.
     """
     sigma = np.sqrt(np.log(2.0)) / (2.0 * np.pi * cutoff_hz) * RATE
     radius = int(np.ceil(4.0 * sigma))

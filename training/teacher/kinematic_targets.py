@@ -94,21 +94,21 @@ def arrivals(curve: Array, fall: float, speed: float, gap: int) -> list[tuple[in
         gap: minimum distance of two arrivals, frames.
     """
     threshold = np.log2(speed + ONSET_FLOOR)
-    found: list[tuple[int, float]] = []
+    strokes: list[tuple[int, float]] = []
     # A clip may begin in the middle of a stroke.
     rising, low, high = True, float(curve[0]), float(curve[0])
     for frame, value in enumerate(curve.tolist()):
         if rising:
             high = max(high, value)
             if value < high - fall:
-                if high >= threshold and (not found or frame - found[-1][0] >= gap):
-                    found.append((frame, max(high - low, fall)))
+                if high >= threshold and (not strokes or frame - strokes[-1][0] >= gap):
+                    strokes.append((frame, max(high - low, fall)))
                 rising, low = False, value
         else:
             low = min(low, value)
             if value > low + fall:
                 rising, high = True, value
-    return found
+    return strokes
 
 
 def _events(speed2: Array, kinetic: Array) -> tuple[Event, ...]:
@@ -118,12 +118,12 @@ def _events(speed2: Array, kinetic: Array) -> tuple[Event, ...]:
     slow = octaves(kinetic, PHRASE_HZ, PHRASE_FLOOR)
     troughs, properties = find_peaks(-slow, prominence=PHRASE_PROMINENCE, distance=PHRASE_GAP)
     phrases = zip(troughs.tolist(), properties["prominences"].tolist(), strict=True)
-    found = [
+    events = [
         Event(kind, frame, depth / (1.0 + depth))
         for kind, pairs in zip(EVENTS, (beats, phrases), strict=True)
         for frame, depth in pairs
     ]
-    return tuple(sorted(found, key=lambda event: (event.frame, event.kind)))
+    return tuple(sorted(events, key=lambda event: (event.frame, event.kind)))
 
 
 def compute_targets(quats: NDArray[np.floating]) -> Targets:

@@ -103,12 +103,12 @@ def duration(path: Path) -> float:
 
     check_file(path)
     try:
-        found = soundfile.info(path)
+        info = soundfile.info(path)
     except (soundfile.SoundFileError, OSError, ValueError) as error:
         raise FormatError(f"{path}: is no sound that can be read: {one_line(error)}") from None
-    if found.frames <= 0 or found.samplerate < 4000:
-        raise FormatError(f"{path}: {found.frames} samples at {found.samplerate} Hz; expected at least 4 kHz")
-    return float(found.frames / found.samplerate)
+    if info.frames <= 0 or info.samplerate < 4000:
+        raise FormatError(f"{path}: {info.frames} samples at {info.samplerate} Hz; expected at least 4 kHz")
+    return float(info.frames / info.samplerate)
 
 
 def targets_of(path: Path, start: float, frames: int) -> SoundTargets:
@@ -142,14 +142,14 @@ def targets_of(path: Path, start: float, frames: int) -> SoundTargets:
         raise FormatError(f"{path}: has samples that are not finite")
     if (peak := float(np.abs(samples).max())) > MAX_SAMPLE:
         raise FormatError(f"{path}: has samples of {peak:.3g}, where full scale is 1")
-    found = analyse(np.asarray(samples.T, dtype=np.float32), rate)
+    targets = analyse(np.asarray(samples.T, dtype=np.float32), rate)
     # The analysis may end up to one frame early; the last value is then repeated.
-    index = np.minimum(lead + np.arange(frames), len(found.params) - 1)
+    index = np.minimum(lead + np.arange(frames), len(targets.params) - 1)
     return SoundTargets(
-        found.params[index],
-        _within(found.onsets, lead, frames),
-        _within(found.phrases, lead, frames),
-        found.notes,
+        targets.params[index],
+        _within(targets.onsets, lead, frames),
+        _within(targets.phrases, lead, frames),
+        targets.notes,
     )
 
 
@@ -217,8 +217,8 @@ def _power(samples: NDArray[np.float32]) -> Array:
     """Mean square (T,) of the 46 ms around every frame."""
     import librosa
 
-    found = librosa.feature.rms(y=samples, frame_length=1024, hop_length=HOP)[0]
-    return np.asarray(found, dtype=np.float64) ** 2
+    rms = librosa.feature.rms(y=samples, frame_length=1024, hop_length=HOP)[0]
+    return np.asarray(rms, dtype=np.float64) ** 2
 
 
 def _interpolate(values: Array, known: NDArray[np.bool_]) -> Array | None:
@@ -244,8 +244,8 @@ def _pitch(mono: NDArray[np.float32], power: Array, frames: int) -> Array | None
         energy = np.sqrt((early @ early) * (late @ late))
         voiced[frame] = power[frame] > SILENT and early @ late > VOICED * energy
     octaves = np.log2(hz / low) / np.log2(high / low)
-    found = _interpolate(octaves, voiced)
-    return None if found is None else smooth(found, FAST_HZ)
+    pitch = _interpolate(octaves, voiced)
+    return None if pitch is None else smooth(pitch, FAST_HZ)
 
 
 def _brightness(spectrum: Array, power: Array) -> Array:
@@ -258,8 +258,8 @@ def _brightness(spectrum: Array, power: Array) -> Array:
     low, high = BRIGHTNESS_HZ
     centroid = sums[:, 0] / np.maximum(sums[:, 1], 1e-12)
     value = np.log2(np.maximum(centroid, 1.0) / low) / np.log2(high / low)
-    found = _interpolate(np.clip(value, 0.0, 1.0), smooth(power, FAST_HZ) > SILENT)
-    return np.full(len(power), 0.5) if found is None else found
+    brightness = _interpolate(np.clip(value, 0.0, 1.0), smooth(power, FAST_HZ) > SILENT)
+    return np.full(len(power), 0.5) if brightness is None else brightness
 
 
 def _roughness(mono: NDArray[np.float32], frames: int) -> Array:
@@ -290,8 +290,8 @@ def _flux(mono: NDArray[np.float32]) -> NDArray[np.float32]:
     """Mean rise of the mel bands over 20 ms, dB, every 6.67 ms (SuperFlux, Boeck and Widmer 2013)."""
     import librosa
 
-    found = librosa.onset.onset_strength(y=mono, sr=SAMPLE_RATE, hop_length=FINE_HOP, lag=3, max_size=3)
-    return np.asarray(found, dtype=np.float32)
+    flux = librosa.onset.onset_strength(y=mono, sr=SAMPLE_RATE, hop_length=FINE_HOP, lag=3, max_size=3)
+    return np.asarray(flux, dtype=np.float32)
 
 
 def _onsets(curve: NDArray[np.float32], power: Array) -> Array:
@@ -300,7 +300,7 @@ def _onsets(curve: NDArray[np.float32], power: Array) -> Array:
 
     if not (curve > 0.0).any():
         return np.zeros(0)
-    found = librosa.onset.onset_detect(
+    onset_frames = librosa.onset.onset_detect(
         onset_envelope=curve,
         sr=SAMPLE_RATE,
         hop_length=FINE_HOP,
@@ -309,7 +309,7 @@ def _onsets(curve: NDArray[np.float32], power: Array) -> Array:
         normalize=False,
         delta=ONSET_RISE_DB,
     )
-    seconds = np.asarray(found, dtype=np.float64) * FINE_HOP / SAMPLE_RATE
+    seconds = np.asarray(onset_frames, dtype=np.float64) * FINE_HOP / SAMPLE_RATE
     frame = np.clip(np.round(seconds * RATE).astype(int), 0, len(power) - 1)
     after = np.stack([power[np.minimum(frame + n, len(power) - 1)] for n in range(4)]).max(axis=0)
     return np.asarray(seconds[after > ONSET_LEVEL], dtype=np.float64)
@@ -339,14 +339,14 @@ def _pulse(curve: NDArray[np.float32], frames: int) -> Array:
     centred = coarse - smooth(coarse, 1.0 / 3.0)
     if frames < PULSE_WINDOW:
         centred = np.pad(centred, (0, PULSE_WINDOW - frames))
-    found: Any = librosa.feature.tempogram(
+    tempogram: Any = librosa.feature.tempogram(
         onset_envelope=centred, sr=SAMPLE_RATE, hop_length=HOP, win_length=PULSE_WINDOW, norm=None
     )
     window = np.hanning(PULSE_WINDOW)
     taper = np.correlate(window, window, "full")[PULSE_WINDOW - 1 :]
     lags = np.arange(round(PULSE_SECONDS[0] * RATE), round(PULSE_SECONDS[1] * RATE) + 1)
-    power = np.maximum(found[0], 0.0)
-    clarity = (found[lags] / (taper[lags, None] / taper[0])).max(axis=0) / (power + PULSE_REST)
+    power = np.maximum(tempogram[0], 0.0)
+    clarity = (tempogram[lags] / (taper[lags, None] / taper[0])).max(axis=0) / (power + PULSE_REST)
     return smooth(np.clip(clarity[:frames], 0.0, 1.0), SLOW_HZ)
 
 
@@ -379,5 +379,5 @@ def _width_and_pan(sound: NDArray[np.float32], frames: int) -> tuple[Array, Arra
     paired = np.minimum(l2, r2) > 1e-4 * np.maximum(l2, r2)
     width = np.where(paired, 1.0 - product / np.sqrt(np.maximum(l2 * r2, 1e-20)), 0.0)
     pan = np.arctan2(np.sqrt(r2), np.sqrt(l2)) / (0.5 * np.pi)
-    found = [_interpolate(np.clip(value, 0.0, 1.0), known) for value in (width, pan)]
-    return tuple(np.full(frames, 0.5) if v is None else v for v in found)  # type: ignore[return-value]
+    columns = [_interpolate(np.clip(value, 0.0, 1.0), known) for value in (width, pan)]
+    return tuple(np.full(frames, 0.5) if v is None else v for v in columns)  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Small takes of synthetic movement, written as files of every kind."""
+"""Small takes of synthetic movement, written in every file format."""
 
 import shutil
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def moving(frames: int = 200, seed: int = 0, rate: float = 50.0, amount: float =
 
 
 def amass(path: Path, clip: pa.Clip) -> None:
-    """As AMASS writes it: rotation vectors of 52 joints, z up; the body's first three joints sway."""
+    """Write as AMASS does: rotation vectors of 52 joints, z up; the body's first three joints sway."""
     quats = clip.quats.astype(np.float64)
     angle = 2.0 * np.arccos(np.clip(quats[..., :1], -1.0, 1.0))
     vector = quats[..., 1:] / np.maximum(np.linalg.norm(quats[..., 1:], axis=-1, keepdims=True), 1e-9) * angle
@@ -58,7 +58,7 @@ def write(path: Path, clip: pa.Clip) -> Path:
 
 @pytest.fixture(scope="session")
 def take() -> Callable[..., Path]:
-    """``take(path, frames, seed, rate)`` writes a take; the suffix says of what kind."""
+    """``take(path, frames, seed, rate)`` writes a take in the format of the suffix."""
 
     def make(path: Path, frames: int = 200, seed: int = 0, rate: float = 50.0) -> Path:
         return write(path, moving(frames, seed, rate))
@@ -68,7 +68,7 @@ def take() -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory: pytest.TempPathFactory, take: Callable[..., Path]) -> Path:
-    """A folder of five takes by three people, of three kinds; nobody changes it."""
+    """A folder of five takes by three people, in three formats; read-only."""
     folder = tmp_path_factory.mktemp("written") / "takes"
     take(folder / "anna" / "walk.bvh", 200, 1)
     take(folder / "anna" / "run.npz", 300, 2, 60.0)
@@ -80,13 +80,13 @@ def written(tmp_path_factory: pytest.TempPathFactory, take: Callable[..., Path])
 
 @pytest.fixture
 def takes(written: Path, tmp_path: Path) -> Path:
-    """The same, a test's own."""
+    """A copy of the folder, which a test may change."""
     return Path(shutil.copytree(written, tmp_path / "takes"))
 
 
 @pytest.fixture(scope="session")
 def whole(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The set of them; nobody changes it."""
+    """The set of these takes; read-only."""
     out = tmp_path_factory.mktemp("whole") / "set"
     build(written, out)
     return out

@@ -1,4 +1,4 @@
-"""Targets from sound: what is known of a synthesised sound is what is heard in it."""
+"""Targets from synthesised sounds with known parameters and events."""
 
 import subprocess
 import sys
@@ -59,7 +59,7 @@ sound[:, :20000] += 0.5 * np.sin(np.arange(20000) / 9)
 analyse(sound, 16000)
 assert not used, used
 """
-    # Kept where the tests below find it.
+    # Reused by the tests below.
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -130,7 +130,7 @@ def test_a_steady_sound_has_no_onset_and_no_pulse():
     noise = 0.1 * np.random.default_rng(0).normal(size=len(t))
     for sound in (saw, noise, tone(300.0, 6.0)):
         found = heard(sound)
-        # What begins with the file may count.
+        # An onset at the beginning of the file may count.
         assert (found.onsets > 5).sum() == 0
         assert found.params[50:-50, PULSE].max() < 0.05
         assert found.params[50:-50, DENSITY].max() == 0.0

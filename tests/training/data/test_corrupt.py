@@ -1,4 +1,4 @@
-"""What a suit and a network do to a movement: exactly what they say, and nothing else."""
+"""Corruption by suits and networks has exactly the stated effects."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_jitter_and_drift_have_the_size_they_were_given(clip):
     drifted, same = sensor_noise(quats, root, ALL, rng, jitter=0.0, drift=0.05, seconds=1.0)
     assert np.sqrt((angles(drifted, quats) ** 2).mean()) == pytest.approx(0.05 * np.sqrt(3), rel=0.1)
     np.testing.assert_array_equal(same, root)
-    # It wanders: from frame to frame it moves far less than it is away.
+    # It wanders: changes between frames are far smaller than the deviation.
     assert angles(drifted[1:], quats[1:])[0].mean() < 0.2
     np.testing.assert_allclose(np.linalg.norm(drifted, axis=-1), 1.0, atol=1e-6)
 
@@ -127,7 +127,7 @@ def test_as_much_is_lost_in_bursts_as_asked():
 def test_long_gaps_are_as_long_as_is_filled_all_of_them():
     arrived = packet_loss(2_000, np.random.default_rng(0), share=0.9, burst=500.0)
     gaps = np.diff(np.flatnonzero(arrived)) - 1
-    # What is lost for longer comes in pieces with a frame between.
+    # Longer losses are split by single frames.
     assert np.count_nonzero(gaps == _core.MAX_GAP) > 10
     assert np.count_nonzero((gaps > 0) & (gaps < _core.MAX_GAP)) < 10
 
@@ -139,7 +139,7 @@ def test_what_is_lost_is_filled_as_the_live_stream_fills_it(clip):
     assert filled.shape == quats.shape
     np.testing.assert_allclose(filled[arrived], quats[arrived], atol=1e-6)
     np.testing.assert_allclose(place[arrived], root[arrived], atol=1e-6)
-    # Gaps are crossed by curves: nearer to what was danced than a straight line through each of them.
+    # Gaps are filled by curves, which are nearer to the truth than straight lines.
     straight = _core.Resampler(22, 50.0)
     made = [straight.push(i / 50.0, quats[i], root[i]) for i in np.flatnonzero(arrived)]
     turns, places = (np.concatenate(part) for part in zip(*made, strict=True))
@@ -225,7 +225,7 @@ def test_whatever_happens_it_is_a_movement_of_the_same_length(seed):
     np.testing.assert_array_equal(seen.quats, again.quats)
     assert seen.troubles == again.troubles
     assert (seen.quats[:, ~seen.mask] == (1.0, 0.0, 0.0, 0.0)).all()
-    if "drop" in seen.troubles:  # solved, or the hips alone; nothing says where they are
+    if "drop" in seen.troubles:  # solved without positions, or the hips alone
         assert seen.mask.sum() in (1, 22)
         assert not seen.root.any()
     else:

@@ -1,4 +1,4 @@
-"""Where takes are cut, and what augmentation may and may not change."""
+"""Cutting of takes, and what augmentation may and may not change."""
 
 from collections.abc import Callable
 
@@ -110,7 +110,7 @@ def test_a_missing_joint_keeps_the_rest_of_the_body_where_it_was(move):
     less = augment.without(quats, 10)
     assert (less[:, 10] == (1.0, 0.0, 0.0, 0.0)).all()
     there, here = positions(quats, upright=True), positions(less, upright=True)
-    # The upper arm hangs on another shoulder, but all below it is only shifted.
+    # The upper arm is attached to another shoulder, but everything below it is only translated.
     np.testing.assert_allclose(np.diff(here[:, 11:14], axis=1), np.diff(there[:, 11:14], axis=1), atol=1e-12)
 
 
@@ -122,12 +122,12 @@ def test_features_of_a_frame_do_not_depend_on_later_ones(piece_of):
     other[120:] = piece_of(200, seed=9).quats[120:]
     one, two = plain(piece), plain(dataclasses.replace(piece, quats=other))
     assert np.array_equal(one.features[:120], two.features[:120])
-    # The teacher does look ahead: that is what there is to learn.
+    # The teacher does look ahead, which is what the model learns.
     assert not np.array_equal(one.params[:120], two.params[:120])
 
 
 def swung(angles: Array, joint: int = 8) -> Array:
-    """A body whose one joint is turned so far about x, frame by frame."""
+    """A body with one joint rotated about x, by an angle for each frame."""
     quats = np.zeros((len(angles), 22, 4))
     quats[..., 0] = 1.0
     quats[:, joint, 0], quats[:, joint, 1] = np.cos(angles / 2.0), np.sin(angles / 2.0)
@@ -165,7 +165,7 @@ def test_a_leant_body_is_leant_as_a_whole(move: Move) -> None:
     quats = move(10, seed=6)
     leant = positions(augment.tilt(quats, np.array([0.0, 0.0, np.pi / 2.0])), upright=True)
     x, y, z = np.moveaxis(positions(quats, upright=True), -1, 0)
-    # A quarter turn about z: what was up is at -x.
+    # A quarter turn about z: up becomes -x.
     about = leant[:, :1] - np.stack([-y, x, z], -1)[:, :1]
     np.testing.assert_allclose(leant - about, np.stack([-y, x, z], -1), atol=1e-12)
 
@@ -179,6 +179,6 @@ def test_a_warp_is_the_same_movement_whatever_the_rate_it_was_recorded_at() -> N
     both = min(len(slow[1]), len(fast[1]))
     assert both > 100
     np.testing.assert_allclose(slow[1][:both], fast[1][:both], atol=1e-9)
-    # Joints and root go together.
+    # Joints and root are warped alike.
     for quats, root in (slow, fast):
         np.testing.assert_allclose(angle(quats), root[:, 0], atol=1e-6)

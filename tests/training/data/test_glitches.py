@@ -1,4 +1,4 @@
-"""Bad stretches: what they do, which frames they are, and that a set keeps both."""
+"""Glitches: their effects, their labels, and both in sets."""
 
 import numpy as np
 import pytest
@@ -41,8 +41,7 @@ def test_the_bad_frames_and_the_one_after_are_labelled_and_all_others_are_as_the
     np.testing.assert_array_equal(found.quats[~wanted], quats[~wanted])
     np.testing.assert_array_equal(found.root[~wanted], root[~wanted])
     np.testing.assert_allclose(np.linalg.norm(found.quats, axis=-1), 1.0, atol=1e-5)
-    # Frames of the pose and of the velocities that follow from it: no feature of another frame changes but
-    # the scalars and what is carried on from them.
+    # Frames with a wrong pose or velocities: in others only scalars and recursive features change.
     before, after = (motion_features(q, r, ALL) for q, r in ((quats, root), (found.quats, found.root)))
     np.testing.assert_array_equal(before[~wanted, :198], after[~wanted, :198])
     assert (before[wanted, :198] != after[wanted, :198]).any(axis=1).mean() > 0.9
@@ -126,7 +125,7 @@ def test_a_set_keeps_the_labels_and_teaches_the_clean_movement(takes, tmp_path):
         )
     assert 0.05 < labelled / made.frames < 0.5
     assert base.example(0).bad is None
-    # A set made by a recipe without them has the bytes and the digest that it had before there were any.
+    # A set made by a recipe without glitches has the same bytes and digest as in older versions.
     plain = augment(base, tmp_path / "plain", copies=1, recipe=Recipe(corruption=CLEAN))
     assert LABELS not in plain.index["arrays"]
     assert "glitches" not in plain.index["made_by"]["recipe"]

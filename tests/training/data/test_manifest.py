@@ -1,4 +1,4 @@
-"""Who performs in a take, by a manifest above it, and that what is said of others does not matter."""
+"""Performers of takes from the manifests above them."""
 
 import shutil
 from unicodedata import normalize
@@ -39,7 +39,7 @@ def test_people_have_one_name_and_a_suffix_does_not_count(tmp_path):
 def test_the_nearest_table_above_a_take_that_names_it_says_whose_it_is(take, told, tmp_path_factory):
     folder = tmp_path_factory.mktemp("takes")
     for where in told:
-        # A table names the take where it lies above it, and some other file where it does not.
+        # A table above the take names it; elsewhere it names another file.
         below = take[len(where) :] if take[: len(where)] == where else ["elsewhere"]
         table(folder.joinpath(*where), f"{'/'.join([*below, 'x.bvh'])},{'-'.join(['at', *where])},,")
     above = [where for where in told if take[: len(where)] == where]
@@ -50,7 +50,7 @@ def test_the_nearest_table_above_a_take_that_names_it_says_whose_it_is(take, tol
     folder.joinpath(path).touch()
     (source,) = discover(folder, folder / "set").sources
     assert source.subject == (nearest or "/".join(take) or folder.name)
-    # Whoever asks for folders gets folders.
+    # An explicit rule overrides the manifest.
     (source,) = discover(folder, folder / "set", "folder").sources
     assert source.subject == ("/".join(take) or folder.name)
 
@@ -69,7 +69,7 @@ def test_what_is_no_manifest_is_said(tmp_path, content, words):
 def test_a_set_follows_its_manifest(takes, tmp_path):
     build(takes, tmp_path / "set")
     before = MotionSet.open(tmp_path / "set")
-    assert "words" not in before.index["clips"][0]  # as in sets of before there were any
+    assert "words" not in before.index["clips"][0]  # as in sets of older versions
     table(takes, "anna/walk.bvh,Zoe,,slow walk", "b.npz,,jog,", heading="file,subject,kind,description")
     report = build(takes, tmp_path / "set")
     assert (report.kept, report.made) == (5, 0)

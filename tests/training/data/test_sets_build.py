@@ -1,4 +1,4 @@
-"""A folder of takes becomes a set: complete, the same every time, and nothing that is half written opens."""
+"""Building sets: complete, reproducible, and never left half written."""
 
 import json
 import multiprocessing
@@ -82,7 +82,7 @@ def test_a_set_of_real_takes_holds_what_training_reads_from_the_files(data_dir, 
         for one, other in zip(ours, theirs, strict=True):
             for name in ("quats", "features", "params", "onsets", "phrases"):
                 np.testing.assert_array_equal(getattr(one, name), getattr(other, name), strict=True)
-    # The take that is there as AMC and as BVH is there once.
+    # The take in two formats, AMC and BVH, is in the set once.
     assert [clip.source for clip in found.clips if clip.name.startswith("05_01")] == ["05_01.amc"]
     assert found.subjects("train") == ["05"]
 
@@ -107,7 +107,7 @@ def test_another_movement_is_another_digest(takes, take, tmp_path):
     assert (two.made, two.kept) == (1, 5)
     assert two.warnings[0].startswith("ben/show.npz: there is another take of that name")
     assert contents(tmp_path / "one") != {}
-    # Copied rows and fresh ones make the same set.
+    # Copied and newly computed rows give the same set.
     assert build(takes, tmp_path / "fresh").digest == two.digest
 
 
@@ -272,7 +272,7 @@ def test_a_killed_build_leaves_no_process_behind_and_goes_on_to_the_same_bytes(
 
     def alive(pid: int) -> bool:
         status = Path(f"/proc/{pid}/stat")
-        # A zombie is gone: in a container nobody may collect it.
+        # A zombie has exited: in a container it may not be reaped.
         return status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
     while any(alive(pid) for pid in workers) and time.monotonic() < deadline:
@@ -282,7 +282,7 @@ def test_a_killed_build_leaves_no_process_behind_and_goes_on_to_the_same_bytes(
     assert 2 <= done < 5
     with pytest.raises(FormatError, match="no set in it"):
         MotionSet.open(tmp_path / "set")
-    # What a kill may also leave: a result that is half there.
+    # A kill may also leave a partial result.
     broken = sorted(work.glob("*.npz"))[0]
     broken.write_bytes(broken.read_bytes()[:-200])
     report = build(takes, tmp_path / "set")
@@ -319,7 +319,7 @@ def test_a_set_that_would_be_the_same_is_left_as_it_is(takes, tmp_path):
     assert (again.digest, again.clips, again.frames, again.subjects, again.warnings) == (
         first.digest, first.clips, first.frames, first.subjects, first.warnings,
     )  # fmt: skip
-    # Another split alone computes nothing, and writes.
+    # With only another split nothing is computed, but the set is written.
     (tmp_path / "who.csv").write_text("*,train\n")
     other = build(takes, tmp_path / "set", split_file=tmp_path / "who.csv")
     assert (other.kept, other.made) == (5, 0)

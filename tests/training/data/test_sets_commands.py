@@ -1,4 +1,4 @@
-"""The commands of ``train data``: what they print, where, and what they make."""
+"""The commands of ``train data``: their output and the files they write."""
 
 import json
 import signal
@@ -128,10 +128,10 @@ def test_who_interrupts_is_told_how_it_goes_on(base, tmp_path, monkeypatch, comm
 def test_a_page_or_a_folder_shows_what_is_there(base, tmp_path, monkeypatch, command):
     drawn = []
     draw = page.pictures
-    # They are the same on both.
+    # The pictures are the same in both.
     monkeypatch.setattr(page, "pictures", lambda found: drawn or drawn.extend(draw(found)) or drawn)
     course, courses = page.draw.course, []
-    # One clip's stands for those of the others.
+    # The picture of one clip is enough.
     monkeypatch.setattr(
         page.draw, "course", lambda *one: (courses or courses.append(course(*one)) or courses)[0]
     )
@@ -185,7 +185,7 @@ def test_everybody_is_drawn_before_anybody_twice(base):
 
 @pytest.mark.slow
 def test_the_bytes_do_not_depend_on_workers_or_on_where_the_folder_is(takes, whole, tmp_path, environment):
-    """Of the command, from outside, with processes of its own."""
+    """Test the command from outside, with worker processes."""
     line = [sys.executable, "-P", "-m", "pyanticip", "train", "data", "build", "takes", "--out", "set"]
     done = subprocess.run(
         [*line, "--workers", "2"],

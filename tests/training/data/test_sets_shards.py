@@ -1,4 +1,4 @@
-"""A set built in shards, on as many machines, is the set of one."""
+"""A set built in shards is the same as one built on one machine."""
 
 import io
 import json
@@ -21,7 +21,7 @@ COUNT = 3
 
 @pytest.fixture(scope="module")
 def machines(written, take, tmp_path_factory):
-    """The takes, and three shards of them, each of which a machine of its own saw."""
+    """The takes, and three shards of them, each built with the folder at another path."""
     folder = tmp_path_factory.mktemp("machines")
     takes = shutil.copytree(written, folder / "takes")
     take(takes / "dora" / "again.bvh", 200, 1)  # the same motion as anna's walk, in another shard
@@ -36,7 +36,7 @@ def machines(written, take, tmp_path_factory):
 
 @pytest.fixture
 def shards(machines, takes, tmp_path):
-    """A test's own."""
+    """A copy of the shards, which a test may change."""
     shutil.copytree(machines, tmp_path, dirs_exist_ok=True)
     return [tmp_path / f"shard{number}" for number in range(1, COUNT + 1)]
 
@@ -46,13 +46,13 @@ def test_together_they_are_the_set_of_one_build(takes, shards, tmp_path):
     report = merge(shards[::-1], tmp_path / "many")
     assert contents(tmp_path / "many") == contents(tmp_path / "one")
     assert report.digest == one.digest
-    assert report.subjects == one.subjects  # nobody is on two sides
+    assert report.subjects == one.subjects  # no subject is on two sides
     assert (report.refused, report.warnings) == (one.refused, one.warnings)
     assert any("the same motion as" in line for line in report.warnings)
     found = MotionSet.open(tmp_path / "many", verify=True)
     assert [clip.words for clip in found.clips] == ["", "walk", "", "", ""]
     assert (len(found), found.frames) == (5, one.frames)
-    # Later takes are added as to any set.
+    # Takes can be added later, as to any set.
     assert build(takes, tmp_path / "many").kept == 5
 
 
@@ -153,7 +153,7 @@ if __name__ == "__main__":
 
 
 def write_takes(folder: Path, files: int, body: dict[str, np.ndarray]) -> None:
-    """Takes that jump by ten metres after every clip; each with other bytes."""
+    """Write takes that jump by ten metres after every clip, all with different bytes."""
     folder.mkdir()
     for number in range(files):
         quats = body["quats"].copy()
@@ -200,7 +200,7 @@ def test_a_thousand_clips_in_bounded_memory(clip, tmp_path, environment):
     assert made.frames == found["frames"] >= FILES * CLIPS * FRAMES
     size = sum(path.stat().st_size for path in (tmp_path / "set").iterdir())
     assert size > 20e6
-    # Beyond what a small build takes: the entries of the index (about 2 kB a clip), none of the arrays.
+    # More than a small build needs: only the entries of the index (about 2 kB per clip), not the arrays.
     parent, worker = found["grown"]
     assert parent < 15e6, found
     assert worker < 15e6, found

@@ -1,4 +1,4 @@
-"""Sound beside the takes of a folder: found, aligned, and said where it does not fit."""
+"""Sounds beside takes: found and aligned, with warnings where they do not fit."""
 
 import dataclasses
 import unicodedata
@@ -50,7 +50,7 @@ def test_a_sound_beside_a_take_teaches_it(folder, tmp_path):
     # 440 Hz is three of five octaves above 55 Hz.
     np.testing.assert_allclose(example.params[:, 0], 0.6, atol=0.02)
     assert not any("sound of" in line for line in report.warnings)
-    # One channel: space and pan are the teacher's.
+    # Mono: space and pan come from the teacher.
     build(folder, tmp_path / "plain", sound="none")
     taught = MotionSet.open(tmp_path / "plain").example(0)
     np.testing.assert_array_equal(example.params[:, [5, 6]], taught.params[:, [5, 6]])
@@ -78,7 +78,7 @@ def test_the_offset_is_kept(folder, tmp_path, offset):
     expected = TIMES - found.clips[number].seconds
     expected = expected[expected > 0.0]
     assert np.abs(example.onsets / 50.0 - expected).max() <= 0.025
-    # What is used is the movement from the sound's beginning on, and its features begin there as well.
+    # Only the movement from the beginning of the sound on is used, including its features.
     assert len(example) == 200 - round(np.ceil(begins * 50.0))
     line = next(line for line in report.warnings if line.startswith("a/one.bvh: sound of 8.00 s"))
     assert ("only the" in line) == (offset < 0)
@@ -92,7 +92,7 @@ def test_a_shorter_sound_leaves_only_the_overlap(folder, tmp_path):
     assert [clip.frames for clip in found.clips] == [125, 200]
     line = "a/one.bvh: sound of 2.50 s, movement of 4.00 s: only the 2.50 s in common are used"
     assert line in report.warnings
-    # It is said again when nothing is computed.
+    # The warnings are repeated when nothing is computed.
     assert line in build(folder, tmp_path / "set").warnings
 
 
@@ -205,7 +205,7 @@ def test_sounds_that_lie_there_for_nothing_are_told(folder, tmp_path):
         "b/two.mp3: lies beside a take but is neither WAV nor FLAC: the teacher provides the targets",
         "a/one.wav: another sound beside the same take is used",
     ]
-    # Who says what is meant is not warned.
+    # An explicit manifest entry gives no warning.
     (tmp_path / "m.csv").write_text("file,sound\na/one.bvh,a/one.wav\nb/two.bvh,none\n")
     found = discover(folder, tmp_path / "set")
     assert pair(folder, found, tmp_path / "m.csv") == {"a/one.bvh": Sound("a/one.wav")}

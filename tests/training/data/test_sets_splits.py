@@ -1,4 +1,4 @@
-"""Who is on which side: whole subjects, by rule, by file or by hash, and the same every time."""
+"""Splits by whole subjects: by rule, file or hash, and reproducible."""
 
 import os
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_every_side_has_somebody_as_soon_as_there_are_enough(subjects):
     assert "train" in found
     assert ("validation" in found) or len(subjects) < 2
     assert ("test" in found) or len(subjects) < 3
-    # The order in which they come does not matter.
+    # The order does not matter.
     assert hashed_split(reversed(subjects)) == sides
 
 
@@ -78,15 +78,15 @@ def test_cmu_subjects_follow_the_split_of_the_results():
     sides = default_split(cmu)
     assert sorted(s for s, side in sides.items() if side == "validation") == ["06", "35", "43"]
     assert sorted(s for s, side in sides.items() if side == "test") == ["07", "49"]
-    # Others beside them are hashed among themselves.
+    # Other subjects are hashed among themselves.
     mixed = default_split(cmu | {"anna": False, "ben": False})
     assert {s: side for s, side in mixed.items() if s in cmu} == sides
     assert {mixed["anna"], mixed["ben"]} == {"train", "validation"}
-    # Where none of the validation subjects is there, somebody else is; 07 is never trained on.
+    # Without any of the validation subjects another one is used; 07 is never trained on.
     few = default_split(dict.fromkeys(("01", "02", "03", "04", "07"), True))
     assert few["07"] == "test"
     assert "validation" in few.values()
-    # A folder called 07 is not CMU's.
+    # A folder named 07 is not CMU's subject 07.
     assert default_split({"07": False}) == {"07": "train"}
 
 
@@ -101,7 +101,7 @@ def test_whom_the_packaged_model_is_judged_on_is_never_trained_on(subjects):
     assert set(sides) == set(subjects)
     known = {who for who, cmu in subjects.items() if who in table and (cmu or not who.isdigit())}
     assert all(sides[who] == table[who] for who in known if table[who] != "train")
-    # As soon as there is one to train on and one to validate on, the others follow as well.
+    # With one subject to train on and one to validate on, the table decides.
     if {"train", "validation"} <= {table[who] for who in known}:
         assert all(sides[who] == table[who] for who in known)
 
@@ -110,7 +110,7 @@ def test_the_sides_of_the_real_takes(data_dir, tmp_path):
     found = discover(data_dir, tmp_path)
     assert len(found.sources) == 221 + 168
     assert len({source.paths[0].rpartition("/")[2] for source in found.sources}) == 221 + 168
-    # The same motion stands there twice for four takes: the AMC is taken.
+    # Four takes exist in two formats: the AMC is used.
     twice = {source.name: source.paths for source in found.sources if len(source.paths) > 1}
     assert set(twice) == {f"cmu/{name}" for name in ("02_01", "05_01", "05_02", "05_06")}
     assert all(paths[0].endswith(".amc") for paths in twice.values())

@@ -1,4 +1,4 @@
-"""Varied copies of a set: of the training clips alone, resumable, the same for any number of processes."""
+"""Augmented copies of a set: of training clips only, resumable, the same for any number of processes."""
 
 import json
 from types import SimpleNamespace
@@ -20,17 +20,17 @@ CLEAN = Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)
 
 
 @pytest.fixture(scope="module")
-def who(tmp_path_factory):
-    """A file of the sides: ben is held out."""
+def split_file(tmp_path_factory):
+    """A split file: ben is held out."""
     path = tmp_path_factory.mktemp("who") / "who.toml"
     path.write_text('train = ["*"]\nvalidation = ["ben"]\n')
     return path
 
 
 @pytest.fixture(scope="module")
-def base(written, who):
-    build(written, who.parent / "base", split_file=who)
-    return MotionSet.open(who.parent / "base")
+def base(written, split_file):
+    build(written, split_file.parent / "base", split_file=split_file)
+    return MotionSet.open(split_file.parent / "base")
 
 
 def test_copies_of_the_training_clips_only(base, tmp_path):
@@ -56,7 +56,7 @@ def movements(made) -> dict[str, np.ndarray]:
 
 
 def test_a_seed_makes_other_movements_and_so_does_each_copy(base, tmp_path):
-    """Not another digest alone, in which the seed stands anyway."""
+    """Another seed changes the data, not only the digest, which includes the seed."""
     one, two = (
         movements(augment(base, tmp_path / f"{seed}", copies=2, seed=seed, recipe=Recipe(corruption=CLEAN)))
         for seed in (1, 2)
@@ -69,14 +69,13 @@ def test_a_seed_makes_other_movements_and_so_does_each_copy(base, tmp_path):
 
 
 @pytest.mark.parametrize(("one", "without"), [("ben/show.anticip", ()), ("cleo/deep/a.bvh", ("cleo/deep",))])
-def test_who_is_held_out_leaves_no_trace_in_the_copies(takes, take, tmp_path, who, one, without):
-    """Whose upper body a copy borrows is drawn from the training side: another take of somebody who is judged
-    changes no copy."""
+def test_who_is_held_out_leaves_no_trace_in_the_copies(takes, take, tmp_path, split_file, one, without):
+    """Upper bodies come from training clips only: another take of a validation subject changes no copy."""
     found, recipe = [], Recipe(corruption=CLEAN)
     for seed in (3, 33):
         (takes / one).unlink()
         take(takes / one, 150, seed)
-        build(takes, tmp_path / f"base{seed}", split_file=who)
+        build(takes, tmp_path / f"base{seed}", split_file=split_file)
         out = tmp_path / f"more{seed}"
         made = augment(tmp_path / f"base{seed}", out, copies=4, recipe=recipe, without=without)
         found.append(movements(made))
@@ -105,7 +104,7 @@ def test_what_is_there_is_opened_and_what_was_begun_is_gone_on_with(base, tmp_pa
         MotionSet.open(tmp_path / "more")
     failing, first = False, list(calls)
     made = augment(base, tmp_path / "more", copies=2)
-    # Both copies of the first clip were finished and are not made again.
+    # Both copies of the first clip were finished and are reused.
     assert len(calls) - len(first) == 2 * len(base.indices("train")) - 2
     calls.clear()
     assert augment(base, tmp_path / "more", copies=2).digest == made.digest
@@ -131,9 +130,9 @@ def test_corruption_changes_what_is_seen_and_not_what_is_taught(base, tmp_path):
         np.testing.assert_array_equal(seen.params, clean.params)
         np.testing.assert_array_equal(seen.onsets, clean.onsets)
         np.testing.assert_array_equal(seen.features, motion_features(piece.quats, piece.root, piece.mask))
-        # The scalars as well: they are of what is seen.
+        # Including the scalars, which are computed from the corrupted input.
         assert np.abs(seen.features[:, 220:227] - clean.features[:, 220:227]).max() > 0.01
-        # The joints that nobody measured are solved, as they are live.
+        # Joints that are not measured are solved, as live.
         assert piece.mask.all()
         assert clip.missing == ()
 
@@ -154,11 +153,11 @@ def test_the_finer_movement_is_the_movement(clip):
     fine = finer(piece)
     assert fine.rate == 150.0
     assert len(fine.quats) == 3 * (len(piece.quats) - 1) + 1
-    # The movement was made at 150 Hz here: splines through every third frame find the others again.
+    # The movement is given at 150 Hz: splines through every third frame reproduce the others.
     true = quats[: len(fine.quats)].astype(np.float64)
     apart = np.minimum(np.linalg.norm(fine.quats - true, axis=-1), np.linalg.norm(fine.quats + true, axis=-1))
     assert 2.0 * apart[10:-10].max() < 3e-3  # radians; slerp is 0.05 away here
-    assert 2.0 * apart.max() < 0.015  # a spline knows less at its ends
+    assert 2.0 * apart.max() < 0.015  # splines are less accurate at the ends
     np.testing.assert_allclose(fine.root, root[: len(fine.root)], atol=1e-4)
     assert finer(fine) is fine
 
@@ -179,7 +178,7 @@ def test_a_mirrored_suit_lacks_the_other_side(clip):
 def test_joints_that_a_suit_lacks_stay_at_rest(clip):
     quats, root = (part.copy() for part in clip(200))
     mask = np.ones(22, dtype=np.bool_)
-    mask[[3, 9]] = False  # the parent of 3 is among those that are left out besides
+    mask[[3, 9]] = False  # the parent of 3 is also left out
     quats[:, ~mask] = (1.0, 0.0, 0.0, 0.0)
     piece, partner = Piece("a", "b", quats, root, mask, 50.0), Piece("c", "d", *clip(200), mask | True, 50.0)
     for seed in range(40):
@@ -189,7 +188,7 @@ def test_joints_that_a_suit_lacks_stay_at_rest(clip):
 
 
 def test_an_upper_body_is_borrowed_with_what_its_suit_lacks(clip):
-    """A joint that never moves is none that is there."""
+    """A joint that never moves counts as missing."""
     piece = Piece("a", "b", *clip(200), np.ones(22, dtype=np.bool_), 50.0)
     quats, mask = piece.quats.copy(), piece.mask.copy()
     mask[[9, 20]] = False
@@ -211,7 +210,7 @@ def test_a_share_of_movements_is_done_slowly(clip):
         share: [len(vary(piece, np.random.default_rng(s), slowly=share).quats) / 300 for s in range(60)]
         for share in (0.0, 0.5, 1.0)
     }
-    # A stop of up to two seconds, and a speed of 0.8 to 1.25 besides.
+    # A stop of up to two seconds, and a speed of 0.8 to 1.25.
     assert max(longer[0.0]) < 1.0 / 0.8 + 100 / 300
     assert min(longer[1.0]) > 1.0
     assert 1.3 / 0.8 < np.median(longer[1.0]) < 1.0 / 0.4
@@ -250,7 +249,7 @@ def test_a_recipe_is_read_from_toml(tmp_path):
     assert found == Recipe(
         movement="simple", warp=0, corruption=Corruption(noise=1, suits=("six",), freeze_frames=(2, 4))
     )
-    # Whole numbers stay whole: the digests of copies are of how the file has them.
+    # Integers stay integers: the digest of the copies depends on it.
     path.write_text(
         "mirror = 1\nyaw = 1.0\n[corruption]\njitter_degrees = [1, 2]\nslow_rate = [20, 30]\n"
         "loss_share = [0, 0.5]\nloss_burst = [1, 2]\n[glitches]\nplace = 0\n"

@@ -10,7 +10,7 @@ from training.data.sets.writer import SetWriter
 
 @pytest.fixture(scope="session")
 def set_of():
-    """``set_of(folder, {side: pieces}, words)`` makes a set of synthetic pieces that show ``words``."""
+    """``set_of(folder, {side: pieces}, words)`` makes a set of synthetic pieces described by ``words``."""
 
     def make(folder, sides, words=()):
         said = dict(words)

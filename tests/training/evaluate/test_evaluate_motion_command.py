@@ -1,4 +1,4 @@
-"""From takes or a set to a report: the command, its page, and bad input."""
+"""``pyanticip evaluate motion``: the command, its report, and bad input."""
 
 import json
 import re
@@ -22,14 +22,14 @@ from training.tasks.motion.scores import run_model
 
 
 def once(draw):
-    """What is drawn first, ever after: which bars are how long is not looked at here."""
+    """Draw only once and reuse the picture, whose content is not tested here."""
     drawn = []
     return lambda *given: drawn[0] if drawn else drawn.append(draw(*given)) or drawn[0]
 
 
 @pytest.fixture(autouse=True, scope="module")
 def quick():
-    """A recurrent rival that hardly learns, from few copies; intervals of few draws; pictures drawn once."""
+    """Few training steps, copies and bootstrap draws; pictures are drawn once."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("STEPS", 2), ("WINDOWS", 2), ("WINDOW", 60), ("COPIES", 1)):
             patch.setattr(learned, name, value)
@@ -42,7 +42,7 @@ def quick():
 
 @pytest.fixture(scope="module")
 def takes(piece_of, set_of, tmp_path_factory):
-    """A set of synthetic pieces, of which it says what they show."""
+    """A set of synthetic pieces with descriptions."""
     sides = {
         "train": [piece_of(200, seed=s, subject=f"0{1 + s}") for s in range(2)],
         "validation": [piece_of(200, seed=7, subject="06"), piece_of(220, seed=8, subject="35")],
@@ -61,7 +61,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tested(takes, cache):
-    """What is said of the test side."""
+    """The report of the test split."""
     return evaluate(None, takes, "test", cache=cache)
 
 
@@ -149,9 +149,9 @@ def test_takes_at_a_wrong_rate_are_named_and_left_out(takes, monkeypatch, cache)
     ):
         assert words in page
     for line in page.split("## By kind of movement")[1].splitlines():
-        assert "[" not in line  # one clip has no interval, of errors or of events
+        assert "[" not in line  # a single clip has no interval, of errors or events
     monkeypatch.setattr(motion, "implausible", lambda quats, rate, kind: "too fast")
-    with pytest.raises(FormatError, match="nothing to judge: the longest clip has 220 frames"):
+    with pytest.raises(FormatError, match="nothing to evaluate: the longest clip has 220 frames"):
         evaluate(None, takes, cache=cache)
 
 
@@ -172,7 +172,7 @@ def test_a_set_without_a_training_side_has_no_rivals_that_learn(piece_of, set_of
 def test_rivals_are_tuned_on_the_training_subjects_and_kept(takes, monkeypatch, tmp_path):
     packaged = Baselines.load()
     asked = []
-    # Each tuning has its own test; here it is who is asked for and what is kept.
+    # Each tuning has its own test; here only the clips and the saved files matter.
     for module, part in ((baselines, "plain"), (trackers, "trackers"), (event_tuning, "events")):
 
         def tune(examples, part=part):
@@ -198,11 +198,11 @@ def test_rivals_that_learned_from_copies_of_before_are_fitted_anew(takes, cache,
 
 
 def test_clips_that_are_taught_by_a_sound_are_told_of(takes, cache):
-    clips = Takes(takes, cache).strangers("validation")
+    clips = Takes(takes, cache).held_out_clips("validation")
     assert motion._warnings({"held_out": {"a": ["06", "35"]}, "teacher_version": 3}, clips, None)[1:] == []
     object.__setattr__(clips[0], "by_sound", True)
     told = motion._warnings({}, clips, None)
-    assert told[1].startswith("1 of 2 clips are taught by their sound")
+    assert told[1].startswith("the targets of 1 of 2 clips come from their sound")
     assert told[-1] == "the checkpoint does not say which subjects it was not trained on"
 
 
@@ -213,12 +213,12 @@ def test_the_command_counts_how_often_the_test_side_was_looked_at(
     monkeypatch.setattr(motion, "evaluate", lambda folder, data, split, **how: tested | {"split": split})
     for split, looks in (("validation", 0), ("test", 1), ("validation", 1), ("test", 2)):
         asked = ("--data", takes, "--split", split, "--report", page)
-        code, said, _ = command("evaluate", "motion", *asked)
+        code, stdout, _ = command("evaluate", "motion", *asked)
         assert code == 0
         assert json.loads(page.with_suffix(".json").read_text())["looks"] == looks
     assert "looked at the test side 2 times" in page.read_text()
     assert "pyanticip evaluate motion --data" in page.read_text()
-    assert "wrote" in said
+    assert "wrote" in stdout
     folder = tmp_path / "report.v2"
     for looks in (1, 2):
         command("evaluate", "motion", "--data", takes, "--split", "test", "--report", folder)
@@ -274,9 +274,9 @@ def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, command):
         ([*data, "--retune", tmp_path / "file.json"], 1, "file.json: not a directory"),
         ([*data, "--checkpoint", tmp_path], 1, "checkpoint"),
     ):
-        code, _, told = command("evaluate", "motion", *arguments)
+        code, _, stderr = command("evaluate", "motion", *arguments)
         assert code == wanted
-        lines = told.strip().splitlines()
+        lines = stderr.strip().splitlines()
         assert words in lines[-1]
         assert lines[-1].startswith("pyanticip: ")
 

@@ -1,4 +1,4 @@
-"""The rival in foreseeing events and the tracker: what they find, and that they do not see ahead."""
+"""The event extrapolator and the trackers: their results, and that they are causal."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ PERIOD = Extrapolator(0.02, 0.04, 3.0, agreement=0.5, window=50, depth=0.3)
 
 @pytest.fixture(scope="module")
 def line(swinging):
-    """Linear prediction fitted to other swings of the same kind."""
+    """Weights of the linear prediction, fitted to other swings of the same kind."""
     curve = speed_curve(joint_positions(swinging), 0, 0.02, 0.02)
     weights = event_tuning.fit([curve[:250], curve[30:280], np.zeros(10)], 0)
     return Extrapolator(0.02, 0.02, 2.0, fall=0.3, weights=weights)
@@ -45,7 +45,7 @@ def line(swinging):
 
 @pytest.fixture(scope="module")
 def swinging():
-    """Arms that swing about the vertical with 1 Hz: the ends stand still twice a second."""
+    """Arms that swing about the vertical at 1 Hz: the hands stand still twice per second."""
     angle = 0.9 * np.sin(2.0 * np.pi * np.arange(400) / 50.0)
     return turning({LEFT_ARM: angle, RIGHT_ARM: angle}, axis=1)
 
@@ -56,7 +56,7 @@ def test_valleys_are_found_once_they_have_risen():
     assert at.tolist() == [3.0, 10.0]
     assert confirmed.tolist() == [5, 11]
     assert valleys(curve, 1.5, 8)[0].tolist() == [3.0]
-    # A trough with two bottoms is where its middle is, whichever is lower.
+    # A trough with two minima is located at its middle, whichever is lower.
     for low, other in ((1.0, 1.1), (1.1, 1.0)):
         twice = np.array([5.0, 3.0, low, 1.5, 1.4, 1.5, other, 3.0, 5.0, 5.0])
         assert valleys(twice, 2.0, 1)[0].tolist() == [4.0]
@@ -84,9 +84,9 @@ def test_the_best_lag_is_the_period():
 def test_a_steady_swing_is_extrapolated(swinging, lead):
     truth = compute_targets(swinging).times("onset")
     assert len(truth) >= 12
-    told = extrapolate(joint_positions(swinging), 0, lead, PERIOD)
+    announced = extrapolate(joint_positions(swinging), 0, lead, PERIOD)
     late = truth[truth > 150]
-    score, leads = score_clip(told, late, 400, lead)
+    score, leads = score_clip(announced, late, 400, lead)
     assert score.recall == 1.0
     assert leads.min() >= lead
 
@@ -94,8 +94,8 @@ def test_a_steady_swing_is_extrapolated(swinging, lead):
 @pytest.mark.parametrize("lead", [0, 5, 10])
 def test_an_arrival_that_is_predicted_is_announced(swinging, line, lead):
     truth = compute_targets(swinging).times("onset")
-    told = extrapolate(joint_positions(swinging), 0, lead, line)
-    score, leads = score_clip(told, truth[truth > 100], 400, lead)
+    announced = extrapolate(joint_positions(swinging), 0, lead, line)
+    score, leads = score_clip(announced, truth[truth > 100], 400, lead)
     assert score.recall == 1.0
     assert leads.min() >= lead
 
@@ -107,7 +107,7 @@ def test_a_line_is_predicted_from_what_is_behind_it_and_follows_what_was(kind: i
     wanted = [*(-0.5 * stride * n for n in range(1, TAPS)), curve[150], 1.0]
     np.testing.assert_allclose(given[150], wanted)
     np.testing.assert_array_equal(given[0], [*np.zeros(TAPS - 1), 0.0, 1.0])
-    # What the tap before now says the curve rises in a stride, it rises in as many frames ahead.
+    # The curve continues to rise as it did over the last stride.
     weights = np.zeros((TAPS + 1, AHEAD[kind]))
     weights[0] = -np.arange(1, AHEAD[kind] + 1) / stride
     path = predicted(curve, kind, weights)
@@ -116,7 +116,7 @@ def test_a_line_is_predicted_from_what_is_behind_it_and_follows_what_was(kind: i
 
 
 def come(path: np.ndarray, kind: int, lead: float, **settings: float) -> float:
-    """How many frames ahead an event is said to come, by a path whose first frame is ``BEHIND - 1`` ago."""
+    """Predicted time of an event, frames ahead, for a path whose first frame is ``BEHIND - 1`` ago."""
     when = next_by_line(path[None], Extrapolator(0.0, 0.0, 3.0, aim_frames=4.0, **settings), lead, kind)
     return float(when[0])
 
@@ -129,13 +129,13 @@ def test_a_trough_in_what_is_predicted_comes_at_its_middle_less_what_the_curve_i
     assert come(deep, 1, 11.0) == np.inf, "there is time left"
     assert come(deep, 1, 20.0, fall=1.19) == come(deep, 1, 20.0, rise=1.19) == 22.0
     assert come(deep, 1, 20.0, fall=1.21) == come(deep, 1, 20.0, rise=1.21) == np.inf
-    # A floor with its lowest frame at one end: half as deep as the lower side, from 19 to 32.
+    # A flat trough with its minimum at one end: half as deep as the lower side, from 19 to 32.
     skew = np.where(ahead < 25, 0.1 * (25 - ahead), 0.1 * np.maximum(ahead - 26, 0) + 0.01 * (ahead > 25))
     assert come(skew, 1, 20.0) == pytest.approx(0.5 * (20 + 31) - 3.0)
     assert come(-deep, 1, 20.0) == np.inf
     assert come(deep, 1, 12.0) == 22.0
     assert come(deep, 1, 11.9) == np.inf, "there is time left until the last that is looked at"
-    # With one frame behind it, the last that is predicted.
+    # Followed by a single frame, the last predicted one.
     late = 0.1 * np.abs(ahead - (AHEAD[1] - 1.0))
     assert come(late, 1, 60.0, rise=0.05) == AHEAD[1] - 1 - 3
 
@@ -172,9 +172,9 @@ def test_rivals_do_not_see_ahead(move, swinging, line, means):
 def test_an_announcement_is_made_once():
     expected = np.full(60, np.inf)
     expected[20:40] = 40.0 + 0.3 * np.sin(np.arange(20))
-    told = fire(expected, 5.0, 2.0, 8)
-    assert len(told) == 1
-    assert 33 <= told.decided[0] <= 35
+    announced = fire(expected, 5.0, 2.0, 8)
+    assert len(announced) == 1
+    assert 33 <= announced.decided[0] <= 35
 
 
 def test_tuning_finds_settings_that_work_and_survives_saving(swinging, example_of, monkeypatch, tmp_path):
@@ -189,8 +189,8 @@ def test_tuning_finds_settings_that_work_and_survives_saving(swinging, example_o
     for name, values in (("WINDOWS", (50,)), ("AGREEMENTS", (0.5,)), ("FALLS", ((0.2,), (0.4,)))):
         monkeypatch.setattr(event_tuning, name, values)
     baselines = event_tuning.tune([example])
-    told = extrapolate(joint_positions(example.quats), 0, 5.0, baselines.extrapolators[0][1])
-    assert score_clip(told, example.onsets, 400, 5.0)[0].f1 > 0.8
+    announced = extrapolate(joint_positions(example.quats), 0, 5.0, baselines.extrapolators[0][1])
+    assert score_clip(announced, example.onsets, 400, 5.0)[0].f1 > 0.8
     baselines.save(tmp_path / "e.json")
     assert EventBaselines.load(tmp_path / "e.json") == baselines
     (tmp_path / "e.json").write_text("[]")
@@ -209,7 +209,7 @@ EURO = Tracker("one-euro", 0.0, 0.04, min_cutoff=2.0, beta=4.0, gain=0.5)
 
 
 def test_the_filter_is_the_textbook_recursion():
-    """The steady state of the covariance recursion, and its gain, frame by frame."""
+    """The filter equals the steady state of the covariance recursion, applied frame by frame."""
     noise, memory, dt = 300.0, 0.15, 0.02
     keep = np.exp(-dt / memory)
     move = np.array([[1.0, memory * (1.0 - keep)], [0.0, keep]])
@@ -240,7 +240,7 @@ def test_a_ramp_is_carried_on_exactly_once_found():
 
 @pytest.mark.parametrize("kind", ["kalman", "one-euro"])
 def test_what_a_twin_is_late_is_carried_on_as_well(kind):
-    """Of a twin that is five frames late a tracker says 10 frames ahead what it says of another 15 ahead."""
+    """With a twin delayed by five frames, a forecast 10 frames ahead equals one 15 frames ahead without."""
     value, speed = np.full((9, 1), 0.5), np.full((9, 1), 0.4)
     late, early = (Tracker(kind, delay, 0.0, memory_s=0.2, gain=0.6) for delay in (0.1, 0.0))
     np.testing.assert_allclose(carry(value, speed, late, 10), carry(value, speed, early, 15), rtol=1e-12)

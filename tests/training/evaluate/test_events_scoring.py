@@ -1,4 +1,4 @@
-"""Announcements against events: pairing, the lead that a decision must have, edges, and the rule."""
+"""Scoring of announcements: pairing, leads, edges of clips, and the instrument's rule."""
 
 import itertools
 
@@ -24,7 +24,7 @@ def said_of(hazards, gate=1.0):
 
 
 def sure_of(events, frames=200):
-    """Hazards of a model that knows when onsets come."""
+    """Hazards of a model that knows the onsets."""
     hazards = np.full((frames, 2, 25), 1e-4)
     for event in events:
         for t in range(max(event - 25, 0), event):
@@ -70,7 +70,7 @@ def test_the_edges_count_neither_for_nor_against():
     true = np.array([EDGE - 1, 100])
     reports = Announcements(np.array([EDGE - 6.0, 95.0]), np.array([EDGE + 1.0, 100.0]))
     assert score_clip(reports, true, 200)[0] == EventScore(1, 1, 1)
-    # The first and the last judged frame count, those beside them do not: of events and of announcements.
+    # The first and the last scored frame count, their outer neighbours do not, for events and announcements.
     for frame, counts in ((EDGE - 1, 0), (EDGE, 1), (200 - EDGE - 1, 1), (200 - EDGE, 0)):
         there = Announcements(np.array([frame - 5.0]), np.array([float(frame)]))
         assert score_clip(there, np.array([frame]), 200)[0] == EventScore(counts, counts, counts)
@@ -92,7 +92,7 @@ def test_the_live_rule_is_the_one_that_plays():
     rng = np.random.default_rng(3)
     hazards = np.zeros((1000, 2, 25), np.float32)
     for event in rng.choice(np.arange(30, 1000), 40, replace=False):
-        # One of three falls through 80 ms before it, one 160 ms.
+        # Of three one is cancelled 80 ms before, one 160 ms.
         for b in range(4 * (event % 3), 25):
             hazards[event - 1 - b, :, b] = 0.8
     said = said_of(hazards, gate=0.9)
@@ -106,7 +106,7 @@ def test_the_live_rule_is_the_one_that_plays():
                 called_off.append(gone[1] - t >= 5.0)
                 if called_off[-1]:  # else it was too late
                     expected.remove(gone)
-    # An announcement counts as the middle of the bin that it falls into.
+    # The time of an announcement is rounded to the middle of its bin.
     expected = [(t, np.ceil(time) - 0.5) for t, time in expected]
     found = live(said, 0, lead_ms=100.0)
     assert set(called_off) == {False, True}
@@ -137,7 +137,7 @@ def test_the_interval_of_f1_widens_with_what_subjects_differ():
 
 
 class Told(EventTrigger):
-    """Says what it was given, frame by frame."""
+    """A trigger that returns given events frame by frame."""
 
     def __init__(self, *frames):
         super().__init__()
@@ -153,14 +153,16 @@ class Told(EventTrigger):
 @pytest.mark.parametrize(("ahead", "left"), [(0.34, [7]), (0.08, [20]), (0.3, [7]), (0.1, [20])])
 def test_what_is_called_off_is_what_was_to_come_about_then(ahead, left):
     first, second = ("onset", 1.0, 0.4), ("onset", 1.0, 0.1)  # frame 20, and frame 2 + 5
-    told = Told([first], [], [second], [(f"onset{CANCEL}", 0.0, ahead)], [])
-    said = live(said_of(np.zeros((5, 2, 25))), 0, told)
-    np.testing.assert_array_equal(said.times, np.array(left) - 0.5)
-    np.testing.assert_array_equal(said.decided, [2.0 if left == [7] else 0.0])
+    trigger = Told([first], [], [second], [(f"onset{CANCEL}", 0.0, ahead)], [])
+    announced = live(said_of(np.zeros((5, 2, 25))), 0, trigger)
+    np.testing.assert_array_equal(announced.times, np.array(left) - 0.5)
+    np.testing.assert_array_equal(announced.decided, [2.0 if left == [7] else 0.0])
 
 
 @pytest.mark.parametrize(("lead_ms", "left"), [(300, 0), (320, 1), (0, 0)])
 def test_what_is_called_off_after_the_lead_was_announced(lead_ms, left):
-    told = Told([("onset", 1.0, 0.4)], [], [], [], [], [(f"onset{CANCEL}", 0.0, 0.3)])  # 15 frames before 20
-    said = live(said_of(np.zeros((6, 2, 25))), 0, told, lead_ms=lead_ms)
-    assert len(said) == left
+    trigger = Told(
+        [("onset", 1.0, 0.4)], [], [], [], [], [(f"onset{CANCEL}", 0.0, 0.3)]
+    )  # 15 frames before 20
+    announced = live(said_of(np.zeros((6, 2, 25))), 0, trigger, lead_ms=lead_ms)
+    assert len(announced) == left

@@ -14,14 +14,14 @@ from training.teacher.kinematics import multiply
 
 @pytest.fixture(scope="module")
 def take():
-    """(600, 22, 4): twelve seconds of two arms in rhythms that do not meet."""
+    """(600, 22, 4): twelve seconds of two arms in incommensurate rhythms."""
     time = np.arange(600) / 50.0
     pace = {LEFT_ARM: 1.7, RIGHT_ARM: 2.9}
     return turning({arm: 1.2 * np.sin(time * each) + 0.04 * time for arm, each in pace.items()})
 
 
 def test_descriptors_are_positions_relative_to_the_hips_and_speeds():
-    # A forearm that turns evenly, in front of a body that turns as well: the hand moves on a circle.
+    # A forearm that rotates evenly: the hand moves on a circle.
     half = 0.5 * np.arange(100) / 50.0
     quats = np.zeros((100, 22, 4), np.float32)
     quats[..., 0] = 1.0
@@ -30,7 +30,7 @@ def test_descriptors_are_positions_relative_to_the_hips_and_speeds():
     places, speeds = seen[:, :63].reshape(100, 21, 3), seen[:, 63:] / SPEED_WEIGHT
     hand = np.linalg.norm(np.diff(places[:, 12], axis=0), axis=-1).mean() * 50.0
     assert hand > 0.1
-    # The same at both ends, where only one side of a frame is there.
+    # Also at both ends, where there are frames on one side only.
     np.testing.assert_allclose(speeds[:, 12], hand, rtol=0.01)
     assert np.abs(speeds[:, :12]).max() < 1e-6
     turned = quats.copy()
@@ -66,7 +66,7 @@ def test_performances_drift_in_tempo_stop_and_jump_as_they_say(take):
         jumped = np.rint(np.array(one.jumps) * 50.0).astype(int) - 1
         stopped = np.zeros(len(steps), bool)
         for start, stop in one.stops:
-            # Ten frames to slow down, as many to go on, and some way of both.
+            # Ten frames to slow down and ten to speed up again.
             stopped[round(start * 50.0) - 1 : round(stop * 50.0) + 11] = True
             stops.append(stop - start)
             if stop - start > 0.5 and round(stop * 50.0) < len(steps):
@@ -84,7 +84,7 @@ def test_performances_drift_in_tempo_stop_and_jump_as_they_say(take):
         assert one.place.max() <= 60.0, "a minute of it"
     assert 0.4 - 0.02 <= min(stops) < 0.8
     assert 1.6 < max(stops) <= 2.0
-    # A jump takes the frame's own step along.
+    # A jump includes the frame's regular step.
     assert 2.0 - 0.03 < min(sizes) < 2.6
     assert 5.4 < max(sizes) < 6.0 + 0.03
     assert min(firsts) >= 4.0

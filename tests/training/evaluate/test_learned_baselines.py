@@ -1,4 +1,4 @@
-"""The rivals that learn: causal, right where it is easy, and read again once they are fitted."""
+"""Learned baselines: causal, accurate on easy data, and cached."""
 
 import numpy as np
 import pytest
@@ -13,11 +13,11 @@ from training.teacher.kinematics import positions
 
 
 def nothing(what, done, total):
-    """Nobody is told."""
+    """A progress callback that does nothing."""
 
 
 def test_what_rivals_see_ends_with_the_frame(move, example_of):
-    """Nothing looks ahead: another future leaves inputs, histories and all fifteen rivals as they are."""
+    """Causality: another future does not change inputs, histories and the fifteen baselines."""
     one, two = example_of(200, seed=4), example_of(200, seed=4)
     two.quats[120:] = move(200, 5)[120:].astype(np.float32)
     tuned = Baselines.load()
@@ -37,7 +37,7 @@ def test_inputs_are_places_speeds_and_the_turn_of_a_body_as_if_it_faced_ahead():
     quats = np.zeros((80, 22, 4))
     quats[..., 0] = 1.0
     quats[:, 0, 0], quats[:, 0, 2] = np.cos(yaw / 2), np.sin(yaw / 2)
-    # An arm that is lowered and raised while the body turns evenly.
+    # An arm moves up and down while the body turns evenly.
     lift = 0.5 * np.sin(np.arange(80) / 9.0)
     quats[:, 7, 0], quats[:, 7, 3] = np.cos(lift / 2), np.sin(lift / 2)
     twins = Twins(quats.astype(np.float32))
@@ -72,7 +72,7 @@ def test_ridge_finds_what_is_linear_and_leaves_noise_alone():
     found = Ridge.fit(rows, [x @ truth + 0.3 for x in rows], list("aabbcc"))
     np.testing.assert_allclose(found.weights, truth, atol=1e-2)
     np.testing.assert_allclose(found(rows[0]), rows[0] @ truth + 0.3, atol=1e-2)
-    # What says nothing of people left out gets the largest penalty.
+    # Inputs that do not generalise to people left out get the largest penalty.
     few = [rng.normal(size=(8, 5)) for _ in range(6)]
     vain = Ridge.fit(few, [rng.normal(size=(8, 2)) for _ in few], list("abcdef"))
     plain_fit = np.linalg.lstsq(np.concatenate(few), np.zeros((48, 2)), rcond=None)[0]
@@ -150,7 +150,7 @@ def test_rivals_are_fitted_once(piece_of, monkeypatch, tmp_path):
     for name, answer in one.answers(twins).items():
         assert answer.shape == (150, 8, 3)
         assert np.array_equal(answer, again.answers(twins)[name]), name
-    for name in ("ridge.npz", "own-3.npz", "gru-0.pt"):  # cut short, as by a full disk: fitted anew
+    for name in ("ridge.npz", "own-3.npz", "gru-0.pt"):  # truncated, as by a full disk: fitted anew
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-40])
     mended = learned.fit(examples, pieces, tmp_path, say=nothing).answers(twins)
     assert all(np.array_equal(answer, mended[name]) for name, answer in one.answers(twins).items())

@@ -1,4 +1,4 @@
-"""What is ahead, what is only surer, and who is harmed: forecasters of whom that is known."""
+"""Measures on forecasters with known properties: ahead, only surer, or harmful."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from training.evaluate.measures import (
 
 
 def drawn(frames=1500, seed=0):
-    """Parameters (T, 8) that wander, smoothly and without a period."""
+    """Smooth random parameters (T, 8)."""
     noise = np.random.default_rng(seed).normal(size=(frames + 80, 8))
     smooth = np.apply_along_axis(np.convolve, 0, noise, np.hanning(25) / 8.0, "same")
     return np.clip(0.5 + 0.2 * smooth[40:-40], 0.0, 1.0)
@@ -39,13 +39,13 @@ def late(params, frames):
 
 
 def knows(params, noise=0.05, seed=1):
-    """What truly runs ahead: what comes, and some noise."""
+    """A forecaster that knows the future, with some noise."""
     came = np.stack([np.roll(params, -h, axis=0) for h in AHEAD], axis=-1)
     return came + noise * np.random.default_rng(seed).normal(size=came.shape)
 
 
 def field(params):
-    """Three rivals, one who knows, one who smooths."""
+    """Three baselines, a forecaster that knows the future, and one that smooths."""
     hold, mean = late(params, 0), always(np.full_like(params, 0.5))
     return [hold, late(params, 3), mean, knows(params), 0.5 * (hold + mean)]
 
@@ -70,7 +70,7 @@ def test_who_knows_what_comes_is_ahead_by_the_whole_horizon():
 
 
 def test_who_only_smooths_is_surer_and_not_ahead():
-    """In no measure that a mix of the rivals makes itself is anything explained."""
+    """A forecast that is a mix of the baselines explains nothing beyond them."""
     params = drawn()
     lags, explained, error, said = judged([tally("a", params, field(params))], SMOOTHS)
     assert lags == [0, 0, 0]
@@ -163,7 +163,7 @@ def test_intervals_hold_the_ratio_and_widen_with_what_people_differ():
 @settings(max_examples=20)
 @given(st.integers(SHORTEST, 200), st.integers(0, 2**32 - 1))
 def test_a_clip_cut_in_two_adds_up_to_no_more_frames(frames, seed):
-    """Nothing at a clip's edges is judged, however short it is: each has its sums, finite and of its size."""
+    """The edges of clips do not count, however short these are; sums are finite and of the right shape."""
     params = drawn(frames, seed)
     one = tally("a", params, [late(params, 0), knows(params)])
     assert one.frames == frames - 2 * 27 - 20

@@ -1,4 +1,4 @@
-"""Who is judged on what: kinds by the manifests' words, people on their sides, takes shown twice."""
+"""Clips for the evaluation: kinds from the manifests' descriptions, splits, and repeated takes."""
 
 import shutil
 
@@ -70,8 +70,8 @@ def test_repeats_are_the_likest_first_and_only_those_that_are_alike(tmp_path):
 
 @pytest.fixture
 def folder(move, tmp_path, monkeypatch):
-    """``cmu`` and ``more`` with synthetic takes, manifests, and a pair that shows the same."""
-    # Before another process has begun, all of it is built.
+    """``cmu`` and ``more`` with synthetic takes, manifests, and a repeated take."""
+    # Built in this process: starting workers would take longer.
     monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
     skeleton = canonical_skeleton()
     files = {
@@ -117,13 +117,13 @@ def test_both_folders_are_one_set_and_everybody_has_a_side(folder, tmp_path_fact
     assert found["cmu/07_03"] == ("07", "test", "dance, improvised")
     assert takes.pairs == [("cmu/07_01", "cmu/07_02")]
     assert takes.warnings == []
-    build(folder, cache / "mine")  # the manifests stay with the takes, their words are in the set
+    build(folder, cache / "mine")  # the manifests stay with the takes, the set has their descriptions
     told = {clip.source: clip.kind for clip in Takes(cache / "mine").clips}
     assert (told["cmu/06_01"], told["more/m/mike_1"]) == ("walking", "martial art")
-    assert {clip.person for clip in takes.strangers("test")} == {"07", "Mike_Gassaway"}
-    assert {clip.person for clip in takes.strangers("test", ("01",))} == {"01"}
+    assert {clip.person for clip in takes.held_out_clips("test")} == {"07", "Mike_Gassaway"}
+    assert {clip.person for clip in takes.held_out_clips("test", ("01",))} == {"01"}
     with pytest.raises(OptionError, match="no motion of subject 77"):
-        takes.strangers("test", ("77",))
+        takes.held_out_clips("test", ("77",))
     takes.clips = [clip for clip in takes.clips if clip.side != "train"]
     with pytest.raises(FormatError, match=r"no train clip; expected a set with a side to learn from"):
         takes.training_clips()
@@ -152,7 +152,7 @@ def test_a_side_of_clips_too_short_to_judge_says_so(piece_of, set_of, tmp_path):
 
 
 def walk(seconds, rate, steps=1.8, turn=0.0):
-    """Legs that swing, ``steps`` a second, of a body that turns so many rad/s."""
+    """Legs that swing with ``steps`` per second, on a body that turns at ``turn`` rad/s."""
     t = np.arange(round(seconds * rate)) / rate
     angle = 0.4 * np.sin(np.pi * steps * t)
     quats = turning({14: angle, 18: -angle}, axis=0)

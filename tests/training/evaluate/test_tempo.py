@@ -1,4 +1,4 @@
-"""What judges the tempo: steps counted by the feet, the tempo around them, the rivals."""
+"""Evaluation of tempo: steps counted at the feet, the tempo around them, and the baselines."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +12,10 @@ from training.evaluate import tempo
 
 
 def walker(frames: int = 400, strides: float = 0.9) -> Any:
-    """Somebody whose feet stand while the body goes over them: 0.9 strides a second."""
+    """A walk with feet fixed to the ground: 0.9 strides per second."""
     turn = 2.0 * np.pi * strides * np.arange(frames) / 50.0
     quats = turning({14: 0.5 * np.sin(turn), 18: -0.5 * np.sin(turn)}, axis=0)
-    # The hips go as fast as the foot behind them that is on the ground goes back.
+    # The hips move as fast as the foot on the ground moves back relative to them.
     root = np.zeros((frames, 3), np.float32)
     root[:, 2] = np.cumsum(np.abs(np.gradient(0.96 * np.sin(0.5 * np.sin(turn)))))
     features = np.asarray(_core.motion_features(quats, root, np.ones(22, bool)))
@@ -47,7 +47,7 @@ def test_steps_that_grow_or_shrink_are_as_far_apart_as_even_ones(growth: float) 
 def test_feet_that_tremble_side_by_side_take_no_steps() -> None:
     frames = np.arange(200.0)
     assert len(tempo.passes(0.09 * np.sin(np.pi * frames / 13.4))) == 0
-    # On the way across they may meet more than once.
+    # There may be several zero crossings in between.
     assert tempo.passes(np.array([-0.2, -0.01, 0.01, -0.01, 0.03, 0.2])) == pytest.approx([3.25])
 
 

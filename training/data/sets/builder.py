@@ -126,8 +126,7 @@ def build(
     """Build a set of all takes in a folder, or bring an existing set up to date.
 
     The same folder and options give the same bytes, whatever the number of workers. An interrupted build
-    resumes: finished takes are stored inside ``out``. Unchanged takes are copied from an existing complete
-    set.
+    resumes: finished takes are stored inside ``out``. Unchanged takes are copied from an existing set.
 
     Args:
         folder: folder of the takes.
@@ -170,22 +169,24 @@ def build(
         None if joints is None else read_joints(joints),
         None if skeleton is None else str(skeleton),
     )
-    found = discover(source_dir, target, subject_from)
+    discovery = discover(source_dir, target, subject_from)
     reading = {"rate": rate, "units": units, "up": up, "rest": rest, "joints": joints, "skeleton": skeleton}
     overrides = [name for name, value in reading.items() if value is not None]
-    files = [source_dir / path for source in found.sources for path in source.paths]
+    files = [source_dir / path for source in discovery.sources for path in source.paths]
     check_reading(files, overrides, rated=True, folder=source_dir)
-    subjects, split_path = _subjects(found), None if split_file is None else Path(split_file)
+    subjects, split_path = _subjects(discovery), None if split_file is None else Path(split_file)
     sides = sides_of(subjects, split_path)
     sounds = {}
     if sound == "auto":
-        sounds = pair(source_dir, found, None if manifest is None else Path(manifest))
+        sounds = pair(source_dir, discovery, None if manifest is None else Path(manifest))
     if sounds:
         check_available()
         if workers > 1:
             warm_up()
     made_by = {"command": "build", **vars(options), "subject_from": subject_from, "sound": sound}
-    plan = BuildPlan(made_by, found.sources, sides, [*absent_subjects(subjects, split_path), *found.warnings])
+    plan = BuildPlan(
+        made_by, discovery.sources, sides, [*absent_subjects(subjects, split_path), *discovery.warnings]
+    )
     if shard is not None:
         return _build_shard(source_dir, target, shard, plan, options, sounds, workers, on_progress)
     if (target / SHARD).exists():
@@ -194,7 +195,7 @@ def build(
     with Lock(work):
         previous = _PreviousSet.of(target)
         results = _prepare_all(
-            source_dir, work, found.sources, options, sounds, previous, workers, on_progress
+            source_dir, work, discovery.sources, options, sounds, previous, workers, on_progress
         )
         motion_set, content = _finish(target, work, plan, results, previous)
     return _report(out, motion_set, content, start_time)
@@ -311,10 +312,10 @@ def _report(out: Path | str, motion_set: MotionSet, content: "_Content", start_t
     )
 
 
-def _subjects(found: Discovery) -> dict[str, bool]:
+def _subjects(discovery: Discovery) -> dict[str, bool]:
     """Every subject, and whether all of its takes have CMU names."""
     subjects: dict[str, bool] = {}
-    for source in found.sources:
+    for source in discovery.sources:
         subjects[source.subject] = subjects.get(source.subject, True) and source.cmu
     return subjects
 

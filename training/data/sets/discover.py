@@ -73,7 +73,7 @@ def _files(folder: Path, excluded: Path, warnings: list[str]) -> list[str]:
                 inside = sorted(here / n for n in folders if not n.startswith("."))
                 links += [path for path in inside if path.is_symlink()]
                 own = {path: path.resolve() for path in inside if not path.is_symlink()}
-                folders[:] = [relative.name for relative, real in own.items() if real not in (skip, *seen)]
+                folders[:] = [path.name for path, real in own.items() if real not in (skip, *seen)]
                 seen.update(own.values())
                 files += [(here / n).relative_to(folder).as_posix() for n in names if not n.startswith(".")]
         tops = []
@@ -104,19 +104,19 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Discovery:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "no such folder"
         raise FormatError(f"{folder}: {what}; expected motion files (BVH, AMC, C3D, MVNX, npz, .anticip)")
-    found = Discovery([])
+    discovery = Discovery([])
     takes: dict[tuple[str, str], list[str]] = {}
-    for path in _files(folder, out, found.warnings):
+    for path in _files(folder, out, discovery.warnings):
         file = PurePosixPath(path)
         suffix = file.suffix.lower()
         stem = file.with_suffix("").as_posix()
-        if suffix in SOUND and stem not in found.sounds:
-            found.sounds[stem] = path
+        if suffix in SOUND and stem not in discovery.sounds:
+            discovery.sounds[stem] = path
         elif suffix in (*SOUND, *OTHER_SOUND):
-            found.left_out.setdefault(stem, []).append(path)
+            discovery.left_out.setdefault(stem, []).append(path)
         elif suffix not in SUFFIXES or file.name.endswith(_BODIES):
             if suffix != ".asf":
-                found.ignored[suffix or file.name] += 1
+                discovery.ignored[suffix or file.name] += 1
         elif suffix in (".amc", ".bvh"):
             takes.setdefault(("acclaim", file.stem if CMU_NAME.fullmatch(file.stem) else stem), []).append(
                 path
@@ -146,5 +146,5 @@ def discover(folder: Path, out: Path, subject_from: str = "auto") -> Discovery:
         )
         cmu = CMU_NAME.fullmatch(first.stem)
         is_cmu = cmu is not None and subject == cmu[1]
-        found.sources.append(Source(printable(name), subject, is_cmu, tuple(group), words))
-    return found
+        discovery.sources.append(Source(printable(name), subject, is_cmu, tuple(group), words))
+    return discovery

@@ -167,9 +167,9 @@ def course(motion_set: MotionSet, number: int) -> bytes:
         (
             (*SCALARS, "hips' height, m"),
             example.features[:frames, low : high + 1],
-            "some of what the model sees: scalars and height",
+            "some of the inputs: scalars and height",
         ),
-        (PARAMETERS, example.params[:frames], "what it is taught: parameters, onsets, phrases"),
+        (PARAMETERS, example.params[:frames], "targets: parameters, onsets, phrases"),
     ]
     figure, axes = plt.subplots(8, 2, figsize=(10.0, 5.4), sharex=True, layout="constrained")
     for side, (names, values, heading) in enumerate(columns):

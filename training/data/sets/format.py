@@ -121,8 +121,7 @@ class MotionSet:
             path: the folder, or its ``set.json``.
 
         Raises:
-            FormatError: there is no set, it is incomplete or damaged, or it has other features or another
-                teacher.
+            FormatError: no set, or one that is incomplete, damaged, or of other features or another teacher.
         """
         folder = Path(path)
         folder = folder.parent if folder.name == INDEX else folder

@@ -55,7 +55,7 @@ def pictures(motion_set: MotionSet) -> list[tuple[str, str, bytes]]:
     """Draw the pictures; returns name, caption and PNG of each."""
     numbers = pick_clips(motion_set)
     images = [
-        ("amounts", "How much there is of whom, and how long the clips are.", draw.amounts(motion_set)),
+        ("amounts", "Minutes of each subject, and lengths of the clips.", draw.amounts(motion_set)),
         (
             "poses",
             "Some clips, up to 12 s of each, on the canonical body and on one ground; the performer's left "

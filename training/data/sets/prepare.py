@@ -47,10 +47,10 @@ class TakeSound:
 
     def apply_targets(self, example: Example, seconds: float, notes: list[str]) -> Example:
         """Replace the example's targets by the sound's; parameters it does not provide stay the teacher's."""
-        found = targets_of(self.path, max(seconds + self.offset, 0.0), len(example.params))
-        notes += [note for note in found.notes if note not in notes]
-        params = np.where(np.isnan(found.params), example.params, found.params)
-        return replace(example, params=params, onsets=found.onsets, phrases=found.phrases)
+        targets = targets_of(self.path, max(seconds + self.offset, 0.0), len(example.params))
+        notes += [note for note in targets.notes if note not in notes]
+        params = np.where(np.isnan(targets.params), example.params, targets.params)
+        return replace(example, params=params, onsets=targets.onsets, phrases=targets.phrases)
 
     def compare(self, movement: float) -> list[str]:
         """Warn if sound and movement differ in length.
@@ -216,7 +216,7 @@ def prepare(task: Task) -> Result:
     error = ""
     for path in task.paths:
         try:
-            found, parts = _prepare(task, path)
+            result, parts = _prepare(task, path)
         except MotionError as failure:
             reason = str(failure)
         except OSError as failure:
@@ -225,8 +225,8 @@ def prepare(task: Task) -> Result:
             reason = f"{task.folder / path}: {type(failure).__name__}: {failure}"
         else:
             if parts:
-                save_parts(work_file(task.work, found.key), parts, found.record)
-            return replace(found, error=error)
+                save_parts(work_file(task.work, result.key), parts, result.record)
+            return replace(result, error=error)
         error = error or _relative(reason, task.folder)
     return Result(task.paths, error=error)
 

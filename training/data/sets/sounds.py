@@ -26,7 +26,7 @@ class Sound:
     """Time in the sound at which the movement begins, seconds; negative if the movement begins first."""
 
 
-def pair(folder: Path, found: Discovery, manifest: Path | None = None) -> dict[str, Sound]:
+def pair(folder: Path, discovery: Discovery, manifest: Path | None = None) -> dict[str, Sound]:
     """Return the sound of each take that has one, by the path of the take's first file.
 
     A WAV or FLAC of the same name beside one of a take's files belongs to it. A manifest overrides that:
@@ -40,14 +40,14 @@ def pair(folder: Path, found: Discovery, manifest: Path | None = None) -> dict[s
     """
     sounds: dict[str, Sound] = {}
     owner: dict[str, str] = {}
-    for source in found.sources:
+    for source in discovery.sources:
         for path in source.paths:
             owner[nfc(path)] = source.paths[0]
-            beside = found.sounds.get(PurePosixPath(path).with_suffix("").as_posix())
+            beside = discovery.sounds.get(PurePosixPath(path).with_suffix("").as_posix())
             if beside is not None:
                 sounds.setdefault(source.paths[0], Sound(beside))
     rows: dict[str, str] = {}
-    all_sounds = [*found.sounds.values(), *chain.from_iterable(found.left_out.values())]
+    all_sounds = [*discovery.sounds.values(), *chain.from_iterable(discovery.left_out.values())]
     by_nfc = {nfc(path): path for path in all_sounds}
     for where, row in [] if manifest is None else _read(manifest):
         take = owner.get(nfc(_posix(row["file"])))
@@ -67,18 +67,18 @@ def pair(folder: Path, found: Discovery, manifest: Path | None = None) -> dict[s
         if not (folder / path).is_file():
             raise FormatError(f"{where}: there is no sound {path!r} in {folder}")
         sounds[take] = Sound(path, row.get("offset", 0.0))
-    found.warnings += _left_out(found, sounds, rows)
+    discovery.warnings += _left_out(discovery, sounds, rows)
     return sounds
 
 
-def _left_out(found: Discovery, sounds: Mapping[str, Sound], rows: Mapping[str, str]) -> list[str]:
+def _left_out(discovery: Discovery, sounds: Mapping[str, Sound], rows: Mapping[str, str]) -> list[str]:
     """Warnings about sounds beside takes that are not used, a line for each reason."""
     other_format: list[str] = []
     unused: list[str] = []
-    for source in found.sources:
+    for source in discovery.sources:
         take = source.paths[0]
         stems = dict.fromkeys(PurePosixPath(path).with_suffix("").as_posix() for path in source.paths)
-        beside = [path for stem in stems for path in found.left_out.get(stem, ())]
+        beside = [path for stem in stems for path in discovery.left_out.get(stem, ())]
         if take in rows or not beside:
             continue
         (unused if take in sounds else other_format).append(beside[0])

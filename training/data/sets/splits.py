@@ -51,12 +51,12 @@ def subject_of(path: str, folder_name: str, rule: str = "auto") -> str:
     if rule == "file":
         return str(file.with_suffix(""))
     try:
-        found = re.search(rule, path)
+        match = re.search(rule, path)
     except re.error as error:
         raise OptionError(f"--subject-from {rule!r} is no regular expression: {error}") from None
-    if found is None:
+    if match is None:
         raise OptionError(f"--subject-from {rule!r} is not found in {path!r}")
-    subject = found[1] if found.re.groups else found[0]
+    subject = match[1] if match.re.groups else match[0]
     if not subject:
         raise OptionError(f"--subject-from {rule!r} finds nothing but an empty name in {path!r}")
     return str(subject)
@@ -146,11 +146,11 @@ def read_split_file(path: Path) -> dict[str, Split]:
 
 def _side(path: Path, where: str, subject: str, side: object, sides: dict[str, Split]) -> None:
     subject = nfc(subject)
-    known = next((split for split in SPLITS if split == side), None)
-    if known is None:
+    split = next((name for name in SPLITS if name == side), None)
+    if split is None:
         raise FormatError(f"{path}: {where}: expected {', '.join(SPLITS)}, given {side!r}")
-    if sides.setdefault(subject, known) != known:
-        raise FormatError(f"{path}: {where}: subject {subject!r} is both {sides[subject]} and {known}")
+    if sides.setdefault(subject, split) != split:
+        raise FormatError(f"{path}: {where}: subject {subject!r} is both {sides[subject]} and {split}")
 
 
 def _from_toml(path: Path) -> dict[str, Split]:

@@ -79,8 +79,7 @@ def cursor_weights(model: nn.Module) -> list[nn.Parameter]:
 
 @contextmanager
 def shifted(model: BaselineTransformer, share: float, length: int) -> Iterator[None]:
-    """Shift a model's sinusoidal positions by a share of the room that ``length`` tokens leave in their
-    table.
+    """Shift a model's sinusoidal positions by a share of the room that ``length`` tokens leave.
 
     Other positions are not changed. (Randomly shifted absolute positions, McLeish et al. 2024: one shift per
     batch, in training only.)

@@ -34,8 +34,7 @@ PRISM: Final[dict[str, dict[str, Any]]] = {
         "prism_spread": 2.0,
         "prism_alpha": 40.0,
     },
-    # The paper has 140 cursors = 5 layers x 7 heads x 4; here layers share them. 340 channels = 4 cursors x
-    # 85.
+    # 140 cursors = 5 layers x 7 heads x 4 in the paper; here layers share them. 340 channels = 4 x 85.
     "paper": {
         "d_model": 192,
         "ff": 768,
@@ -50,8 +49,7 @@ AGAIN: Final = ("odds-first", "stack")
 """Tasks for which the paper computes places again before layer 4."""
 
 GROWTH: Final = ((5, 1), (10, 1), (20, 2), (30, 2), (40, 2))
-"""The paper's curriculum: longest lengths, and proportions of its updates (5,000, 5,000, then 10,000
-each)."""
+"""The paper's curriculum: longest lengths, and proportions of its updates (5,000, 5,000, 3 x 10,000)."""
 
 
 class DataOptions(Options):
@@ -88,8 +86,7 @@ class LossOptions(Options):
     """Weight of the entropy of the cursors' moves. Uncertain moves make a cursor drift from its place, which
     does not show at training lengths."""
     crisp_from: float = Field(default=0.5, ge=0, le=1)
-    """Share of the updates after which it counts: applied from the start, it would keep cursors from
-    learning."""
+    """Share of the updates after which it counts: applied from the start, it hinders learning."""
 
 
 class TaskScheduleOptions(ScheduleOptions):
@@ -199,8 +196,7 @@ class TaskOptions(TrainOptions):
         return ModelConfig.from_dict(fields)
 
     def _prism(self, tokens: int) -> dict[str, Any]:
-        """PRISM fields, with enough places that no cursor reaches the last; the weights do not depend on
-        it."""
+        """PRISM fields, with enough places for all cursors; the weights do not depend on their number."""
         fields: dict[str, Any] = {**PRISM[self.size], "prism_places": tokens + 2}
         if self.size == "paper":
             fields["prism_copy"] = TASKS[self.task].copies

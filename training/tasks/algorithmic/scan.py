@@ -132,11 +132,11 @@ class Scan(Task):
 
     def check(self, text: str) -> None:
         """Interprets the command word by word, and compares both steps with the result."""
-        prompt, found = self.read(text)
-        if found.count(ARROW) != 1:
-            raise wrong(self.name, f"number of {ARROW!r}", 1, found.count(ARROW))
-        at = found.index(ARROW)
-        first, second = found[:at], found[at + 1 :]
+        prompt, answer = self.read(text)
+        if answer.count(ARROW) != 1:
+            raise wrong(self.name, f"number of {ARROW!r}", 1, answer.count(ARROW))
+        at = answer.index(ARROW)
+        first, second = answer[:at], answer[at + 1 :]
         parts, joint = _parts(self.name, prompt)
         expected: list[str] = []
         for number, part in enumerate(parts):

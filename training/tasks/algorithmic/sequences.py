@@ -37,11 +37,11 @@ class Rearranged(Task):
         Raises:
             FormatError: they do not.
         """
-        question, found = self.read(text)
+        question, answer_tokens = self.read(text)
         _digits_only(self.name, question)
-        if len(found) != len(question):
-            raise wrong(self.name, "length of the answer", len(question), len(found))
-        return question, found
+        if len(answer_tokens) != len(question):
+            raise wrong(self.name, "length of the answer", len(question), len(answer_tokens))
+        return question, answer_tokens
 
 
 class Copy(Rearranged):
@@ -57,8 +57,8 @@ class Copy(Rearranged):
 
     def check(self, text: str) -> None:
         """Compares every digit right of ``=`` with the one at the same place on the left."""
-        question, found = self.sides(text)
-        for place, (expected, digit) in enumerate(zip(question, found, strict=True), 1):
+        question, answer_tokens = self.sides(text)
+        for place, (expected, digit) in enumerate(zip(question, answer_tokens, strict=True), 1):
             if digit != expected:
                 raise wrong(self.name, f"digit {place}", expected, digit)
 
@@ -77,9 +77,9 @@ class Reverse(Rearranged):
 
     def check(self, text: str) -> None:
         """Takes digits off the end of the left side, and compares them with the right side."""
-        question, found = self.sides(text)
+        question, answer_tokens = self.sides(text)
         rest = list(question)
-        for place, digit in enumerate(found, 1):
+        for place, digit in enumerate(answer_tokens, 1):
             expected = rest.pop()
             if digit != expected:
                 raise wrong(self.name, f"digit {place}", expected, digit)
@@ -98,12 +98,12 @@ class OddsFirst(Rearranged):
 
     def check(self, text: str) -> None:
         """Expects the digit at place i (from 0) of the left at place i // 2 of its half on the right."""
-        question, found = self.sides(text)
+        question, answer_tokens = self.sides(text)
         half = len(question) // 2
         for place, expected in enumerate(question):
             at = place // 2 if place % 2 else half + place // 2
-            if found[at] != expected:
-                raise wrong(self.name, f"digit {at + 1} of the answer", expected, found[at])
+            if answer_tokens[at] != expected:
+                raise wrong(self.name, f"digit {at + 1} of the answer", expected, answer_tokens[at])
 
 
 class DynamicCopy(Task):
@@ -130,18 +130,20 @@ class DynamicCopy(Task):
 
     def check(self, text: str) -> None:
         """Expects the end of the string from the given digit on, which occurs only once."""
-        question, found = self.read(text)
+        question, answer_tokens = self.read(text)
         if len(question) < 3 or question[-2] != ",":
             raise wrong(self.name, "left side", "digits,digit", "".join(question))
         string, mark = question[:-2], question[-1]
         _digits_only(self.name, [*string, mark])
         if string.count(mark) != 1:
             raise wrong(self.name, f"occurrences of {mark}", 1, string.count(mark))
-        if not found or found[0] != mark:
-            raise wrong(self.name, "first digit of the answer", mark, found[0] if found else "nothing")
-        before = len(string) - len(found)
-        if before < 0 or string[before:] != found:
-            raise wrong(self.name, "answer", "the end of the string from its mark on", "".join(found))
+        if not answer_tokens or answer_tokens[0] != mark:
+            raise wrong(
+                self.name, "first digit of the answer", mark, answer_tokens[0] if answer_tokens else "nothing"
+            )
+        before = len(string) - len(answer_tokens)
+        if before < 0 or string[before:] != answer_tokens:
+            raise wrong(self.name, "answer", "the end of the string from its mark on", "".join(answer_tokens))
 
 
 def _digits_only(task: str, question: list[str]) -> None:
@@ -183,7 +185,7 @@ class Stack(Task):
 
     def check(self, text: str) -> None:
         """Reads from the end: every pop cancels one cell or push before it; the others remain."""
-        question, found = self.read(text)
+        question, answer_tokens = self.read(text)
         if not question or question[0] not in "01" or any(token not in "01234" for token in question):
             raise wrong(self.name, "left side", "cells 0 and 1, then actions 2, 3, 4", "".join(question))
         cells = next((at for at, token in enumerate(question) if token in "234"), len(question))
@@ -199,8 +201,8 @@ class Stack(Task):
                 remaining.append(PUSH.get(token, token))
         expected = "".join(remaining) + STOP
         expected += "0" * (len(question) + 1 - len(expected))
-        if "".join(found) != expected:
-            raise wrong(self.name, "stack that is left", expected, "".join(found))
+        if "".join(answer_tokens) != expected:
+            raise wrong(self.name, "stack that is left", expected, "".join(answer_tokens))
 
 
 def _effective(question: list[str]) -> list[str]:

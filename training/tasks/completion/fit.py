@@ -54,7 +54,7 @@ NOISE: Final = 0.004
 """Standard deviation of the sensor noise about each axis, radians."""
 
 
-def in_the_world(quats: NDArray[np.floating]) -> Array:
+def global_rotations(quats: NDArray[np.floating]) -> Array:
     """Convert local rotations (T, 22, 4) to global ones."""
     world = np.array(quats, np.float64)
     for joint, parent in enumerate(PARENTS):
@@ -179,7 +179,7 @@ def fit(
     known[1::2] = known[1::2, MIRROR]
     for quats in clips:
         mirrored, _ = mirror(quats, np.zeros((len(quats), 3)))
-        worlds += [in_the_world(one).astype(np.float32) for one in (quats, mirrored)]
+        worlds += [global_rotations(one).astype(np.float32) for one in (quats, mirrored)]
     probabilities = np.repeat(shares([len(one) for one in clips], people), 2) / 2.0
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
@@ -189,15 +189,15 @@ def fit(
         done = step / steps
         for group in optimiser.param_groups:
             group["lr"] = PEAK_LR * min(1.0, done / 0.05 + 0.02) * 0.5 * (1.0 + np.cos(np.pi * done)) + 1e-5
-        chosen = rng.choice(len(worlds), WINDOWS, p=probabilities)
-        windows = np.stack([draw_window(worlds[clip], rng) for clip in chosen])
-        sensor_masks = [draw_mask(rng) for _ in chosen]
+        clip_indices = rng.choice(len(worlds), WINDOWS, p=probabilities)
+        windows = np.stack([draw_window(worlds[clip], rng) for clip in clip_indices])
+        sensor_masks = [draw_mask(rng) for _ in clip_indices]
         loss = _loss(
             net,
             torch.from_numpy(windows),
             torch.from_numpy(np.stack(sensor_masks).astype(np.float32)),
             torch.from_numpy(np.stack([nearest(mask) for mask in sensor_masks])),
-            torch.from_numpy(known[chosen]),
+            torch.from_numpy(known[clip_indices]),
         )
         check_loss(loss, step + 1)
         optimiser.zero_grad()

@@ -31,8 +31,7 @@ SPINE: Final = PREDICTED.index(15)
 
 
 def joint_weights() -> Tensor:
-    """Weight of each predicted joint in the metric (25,): it counts for itself and for joints copied from
-    it."""
+    """Weight of each predicted joint in the metric (25,): for itself and joints copied from it."""
     counts = [1 + sum(source == joint for source in COPIED.values()) for joint in PREDICTED]
     return torch.tensor(counts, dtype=torch.float32) / JOINTS
 

@@ -5,9 +5,9 @@ Ma et al. (2022, PGBIG), as in their public loaders. Files are ``train/<action>/
 ``test/<action>/<action>_1.txt``: comma-separated rows of 117 numbers, 3 for the root's position and 38
 exponential maps in radians.
 
-Every loader keeps every second row and calls the result 25 frames per second. The rows are the 120 Hz clips,
-so the rate is really 60: the published 80, 160, 320, 400, 560 and 1000 ms are 33, 67, 133, 167, 233 and 417
-ms."""
+Every loader keeps every second row and calls that 25 frames per second. The rows are the 120 Hz clips, so the
+rate is really 60: the published 80, 160, 320, 400, 560 and 1000 ms are 33, 67, 133, 167, 233 and 417 ms.
+"""
 
 from __future__ import annotations
 

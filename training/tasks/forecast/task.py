@@ -118,11 +118,11 @@ class ForecastTask(Task[ForecastOptions, Files]):
         data = quote(str(folder))
         if (folder / "train").is_dir() and not (folder / "test").is_dir():
             return [
-                f"wrote {out}; {data} has no test files to judge it by; left-out clips judge its kind:",
+                f"wrote {out}; {data} has no test files to evaluate it on; cross-validate instead:",
                 f"  pyanticip train forecast --data {data} --folds 5 --out FOLDER",
             ]
         return [
-            f"wrote {out}; judge it with:",
+            f"wrote {out}; evaluate it with:",
             f"  pyanticip evaluate forecast --data {data} --checkpoint {quote(str(out))}",
         ]
 

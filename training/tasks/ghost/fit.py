@@ -16,8 +16,7 @@ from training.teacher.kinematics import MIRROR
 
 BATCH: Final = 256
 STILL: Final = 0.03
-"""Added to the movement of each window, metres, so that the loss is not dominated by either still or walking
-people."""
+"""Added to the movement that the loss of a window is divided by, metres: limits the weight of still ones."""
 CONFIG: Final = ForecastConfig(
     joints=len(MIRROR), observed=OBSERVED, target=TARGET, blocks=2, components=6, mirror=MIRROR
 )
@@ -64,7 +63,10 @@ def _displacement(windows: Tensor) -> Tensor:
 
 
 def _loss(model: PoseForecaster, windows: Tensor, level: Tensor) -> Tensor:
-    """Mean joint error, relative to the mean displacement at each frame and to that of each window."""
+    """Mean joint error, relative to the mean displacement at each frame and to that of each window.
+
+    Otherwise windows of walking people would dominate.
+    """
     guess = model.one_view(windows[:, :OBSERVED])
     # The square root is smoothed below 3 mm, where its slope would jump.
     distance = ((guess - windows[:, OBSERVED:]).square().sum(-1) + 1e-5).sqrt().mean(-1)

@@ -50,7 +50,7 @@ def to_performer_frame(places: Tensor, yaw: Tensor) -> Tensor:
     return torch.stack((cos * x - sin * z, y, sin * x + cos * z), -1)
 
 
-def every(piece: Piece) -> Tensor:
+def all_windows(piece: Piece) -> Tensor:
     """All windows (N, 20, 22, 3) of a clip that begin at an even frame; empty if it is too short."""
     places, yaw = world_positions(piece)
     first = torch.arange(0, max(len(places) - STRIDE * (LENGTH - 1), 0), STRIDE)

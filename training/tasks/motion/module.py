@@ -29,8 +29,8 @@ CHANGEABLE: Final = ("dropout",)
 """Fields of the model's configuration that may differ from those of ``run.init``."""
 
 HINTS: Final = {
-    "strokes": "; train beats teaches its head to hear them",
-    "pose_window": "; train poses teaches it to read them",
+    "strokes": "; train beats adds them",
+    "pose_window": "; train poses adds it",
 }
 """For the error message: commands that add a field to a checkpoint."""
 

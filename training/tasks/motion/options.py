@@ -171,8 +171,8 @@ class MotionTrainOptions(TrainOptions):
         loss = self.loss
         if loss.risk > 0.0 and config.control_field is None:
             raise OptionError(
-                f"option loss.risk: {loss.risk:g} needs a model with model.control_field=true: the risk "
-                "is what its field is taught"
+                f"option loss.risk: {loss.risk:g} needs a model with model.control_field=true, "
+                "whose risk it trains"
             )
         if loss.distrust > 0.0 and not config.holds_frames:
             raise OptionError(

@@ -280,18 +280,18 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         if report["export"] == CHECKPOINT:
             checkpoint = quote(str(out / CHECKPOINT))
             lines += [
-                f"wrote {out / CHECKPOINT}; judge it with:",
+                f"wrote {out / CHECKPOINT}; evaluate it with:",
                 f"  pyanticip evaluate motion --data {data} --checkpoint {checkpoint}",
             ]
             if _can_gain(out / CHECKPOINT, pose_window=FRAMES):
                 lines += [
-                    "it errs less once a perceptron beside it reads the last poses; ten minutes teach it:",
+                    "a perceptron that reads the last poses reduces its error; training takes ten minutes:",
                     f"  pyanticip train poses --data {data} --checkpoint {checkpoint} "
                     f"--out {quote(str(out / 'poses'))}",
                 ]
             if _can_gain(out / CHECKPOINT, strokes=True):
                 lines += [
-                    "its beats may get better once its event head hears strokes; a minute tells by how much:",
+                    "its onsets may improve once its event head reads strokes; training that takes a minute:",
                     f"  pyanticip train beats --data {data} --checkpoint {checkpoint} "
                     f"--out {quote(str(out / 'beats'))}",
                 ]

@@ -1,4 +1,4 @@
-"""Formats of the tasks: the paper's examples, generators beside checkers of their own, and the commands."""
+"""Formats of the tasks: the paper's examples, generators against checkers, and the commands."""
 
 import json
 from pathlib import Path
@@ -158,7 +158,7 @@ def test_scan_examples_are_the_length_split(part, data_dir, monkeypatch):
                 task.check(task.text(example))
             count += 1
     assert count == {"train": 16990, "test": 3920}[part]
-    # No command has twice the 22 actions of the longest in training.
+    # No command has twice the 22 actions of the longest training command.
     assert task.longer(22) == 48
     scan.corpus.cache_clear()
 

@@ -1,4 +1,4 @@
-"""Training and judging tasks, with models that take a second."""
+"""Training and evaluation of tasks, with tiny models."""
 
 import re
 from pathlib import Path
@@ -110,7 +110,7 @@ def test_what_parts_minimise_comes_to_the_loss() -> None:
 
 
 def test_dropout_of_an_update_follows_from_its_number() -> None:
-    """So a run that is resumed drops what it would have dropped."""
+    """Dropout depends only on seed and step, so a resumed run is the same."""
     o = options("rope", model={**TINY, "dropout": 0.5})
     module, batch = TaskModule(new_model(o), o), Batches(o).update(3)
     one, two = (float(module(batch)["loss"].detach()) for _ in range(2))
@@ -119,7 +119,7 @@ def test_dropout_of_an_update_follows_from_its_number() -> None:
 
 
 def test_an_answer_is_right_in_every_token_and_the_end() -> None:
-    """A machine that knows the answers but for one token, and no prompts, stands for the model."""
+    """The model is replaced by an oracle that knows all answers but for one token, and no prompts."""
     examples = samples(TASKS["addition"], 4, 30, 0)
     rows = stack(examples)
     spoiled = torch.arange(30) % 3 == 0

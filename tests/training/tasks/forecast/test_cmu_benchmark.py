@@ -1,4 +1,4 @@
-"""The evaluator against the figures that are known of it, and against broken files."""
+"""The benchmark's evaluation: published figures, and invalid files."""
 
 import numpy as np
 import pytest

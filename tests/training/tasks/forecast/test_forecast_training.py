@@ -1,4 +1,4 @@
-"""Training on the benchmark's layout, leaving clips out, and what is made of it."""
+"""Training on files in the benchmark's layout, cross-validation, and reports."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ TINY = ForecastOptions(
 
 @pytest.fixture(scope="module", autouse=True)
 def few():
-    """Statistics of fewer windows, intervals of fewer draws."""
+    """Fewer windows for the normalisation, and fewer bootstrap draws."""
     batch = bank.WindowBank.batch
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bank.WindowBank, "batch", lambda self, size: batch(self, min(size, 64)))
@@ -39,21 +39,21 @@ def few():
 
 @pytest.fixture(scope="module")
 def clips(tmp_path_factory):
-    """A folder of files that nobody changes."""
+    """A folder of files; read-only."""
     folder = tmp_path_factory.mktemp("clips")
     smooth_takes(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def whole(clips, tmp_path_factory):
-    """A tiny run that nothing interrupted: (options, folder, report)."""
+def finished_run(clips, tmp_path_factory):
+    """A tiny uninterrupted run: (options, folder, report)."""
     options, folder = TINY.but(path=clips), tmp_path_factory.mktemp("whole") / "run"
     return options, folder, train(ForecastTask(), options, folder)
 
 
 def stopping(at):
-    """A task whose runs are told to stop after so many updates."""
+    """A task whose runs are interrupted after ``at`` updates."""
 
     class Stopping(ForecastTask):
         def recorder(self, *args):
@@ -72,7 +72,7 @@ def stopping(at):
 
 
 def smooth_takes(folder, actions=("walking", "soccer"), numbers=(1, 2, 3), rows=110, split="train"):
-    """Files of slow swings, whose speed and size differ from file to file."""
+    """Write files of slow swings with different speeds and sizes."""
     for a, action in enumerate(actions):
         for n in numbers:
             draw = np.random.default_rng(10 * a + n)
@@ -100,7 +100,7 @@ def test_the_mirror_image_of_a_pose_is_that_of_its_angles():
     maps = 0.5 * np.random.default_rng(3).standard_normal((20, 38, 3))
     there = cmu.positions(maps[:, other] * [1.0, -1.0, -1.0])[:, list(cmu.PREDICTED)]
     here = bank.mirrored(torch.from_numpy(cmu.positions(maps)[:, list(cmu.PREDICTED)]))
-    # The bones of the two sides are not quite equal.
+    # The bones of the two sides differ slightly.
     assert np.abs(here.numpy() - there).max() < 0.04 * np.abs(there).max()
 
 
@@ -112,7 +112,7 @@ def test_unvaried_windows_are_pieces_of_the_takes(clips):
     assert drawn.shape == (64, 35, 25, 3)
     rows = np.concatenate([bank.joint_positions(take.whole) for take in takes])
     for window in drawn[:8]:
-        # Between two rows of the take, and two rows further with every frame.
+        # Starts between two rows, and advances two rows per frame.
         at = np.abs(rows - window[0]).sum((1, 2)).argsort()[:4]
         errors = [
             np.abs(window - ((1 - part) * rows[k : k + 69 : 2] + part * rows[k + 1 : k + 70 : 2])).max()
@@ -142,7 +142,7 @@ def test_variations_do_what_they_say(clips):
     assert torch.equal(swapped[:, :, [not arm for arm in arms]], plain[:, :, [not arm for arm in arms]])
     hanging = [(w - w[:, :, spine : spine + 1])[:, 0, cmu.PREDICTED.index(23)] for w in (swapped, plain)]
     assert not torch.equal(*hanging)
-    # Each is the arm of one of the windows.
+    # Each arm is that of one of the windows.
     assert torch.cdist(*hanging).amin(1).max() < 1e-3
     fast = bank.WindowBank(takes, Variation(warp=1.5, mirror=0.0), seed=1).batch(64)
     assert torch.isfinite(fast).all()
@@ -186,16 +186,16 @@ def test_options_out_of_range(change):
 def test_training_learns_and_goes_on_to_the_bit(clips, tmp_path, precision):
     learning = {"steps": 30, "batch": 16, "validate_every": 15, "ema": 0.8, "peak_lr": 0.03, "refit": False}
     options = TINY.but(path=clips, precision=precision, **learning)
-    whole = train(ForecastTask(), options, tmp_path / "whole")
+    uninterrupted = train(ForecastTask(), options, tmp_path / "whole")
     curve = {
         row["step"]: row["valid_ratio"] for row in read_metrics(tmp_path / "whole") if "valid_ratio" in row
     }
     assert curve[30] < 0.8
-    assert whole["best_step"] == min(curve, key=curve.get)
+    assert uninterrupted["best_step"] == min(curve, key=curve.get)
 
     assert not train(stopping(19), options, tmp_path / "run")["finished"]
     report = train(ForecastTask(), None, tmp_path / "run", resume=True)
-    assert (report["resumed_at"], report["best_step"]) == (19, whole["best_step"])
+    assert (report["resumed_at"], report["best_step"]) == (19, uninterrupted["best_step"])
     assert same_weights(load_best(tmp_path / "whole"), load_best(tmp_path / "run"))
 
 
@@ -217,14 +217,14 @@ def test_the_predictor_scores_as_the_model_says(clips):
     with torch.no_grad():
         own = model.predict(windows[:, :10, chosen])
     assert np.allclose(said[:, :, chosen], own.numpy(), atol=1e-3)
-    # It says that the pose stays, so it scores as zero velocity does.
+    # It predicts the last pose, so it scores the same as zero velocity.
     assert np.allclose(
         metrics.error_curve(take, predictor(model)), metrics.error_curve(take, metrics.hold), atol=1e-3
     )
 
 
-def test_a_run_holds_out_a_clip_to_stop_and_learns_from_all(whole, tmp_path):
-    options, folder, report = whole
+def test_a_run_holds_out_a_clip_to_stop_and_learns_from_all(finished_run, tmp_path):
+    options, folder, report = finished_run
     assert report["validation"] == ["soccer_2", "walking_2"]
     assert report["refit"]
     assert len(report["trained_on"]) == 6
@@ -244,8 +244,8 @@ def test_a_run_holds_out_a_clip_to_stop_and_learns_from_all(whole, tmp_path):
         folds.study(options, folder, 3)
 
 
-def test_a_run_killed_in_its_second_training_goes_on_there(whole, clips, tmp_path, monkeypatch):
-    options, folder, report = whole
+def test_a_run_killed_in_its_second_training_goes_on_there(finished_run, clips, tmp_path, monkeypatch):
+    options, folder, report = finished_run
     shutil.copytree(clips, tmp_path / "clips")
     monkeypatch.chdir(tmp_path)
     options = options.but(path="clips")
@@ -257,7 +257,7 @@ def test_a_run_killed_in_its_second_training_goes_on_there(whole, clips, tmp_pat
     with pytest.raises(OptionError, match=r"data\.path: clips: no such folder; say with --data where"):
         train(ForecastTask(), None, tmp_path / "run", resume=True)
     monkeypatch.chdir(tmp_path)
-    # The files must be those that it was begun with.
+    # The files must be those that the run was started with.
     file = tmp_path / "clips" / "train" / "soccer" / "soccer_3.txt"
     file.rename(tmp_path / "aside")
     with pytest.raises(OptionError, match="begun with other files"):
@@ -289,7 +289,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(clips, tmp_path, monkeypa
     options = TINY.but(path=clips)
     first = folds.study(options, tmp_path / "study", 3)
     assert (first["done"], first["kept"], first["finished"]) == (3, 0, True)
-    whole = judge_folds(tmp_path / "study")
+    report = judge_folds(tmp_path / "study")
     kept = (tmp_path / "study" / "fold-1" / "scores.json").stat().st_mtime_ns
     shutil.rmtree(tmp_path / "study" / "fold-2")
     assert judge_folds(tmp_path / "study")["complete"] == [1, 3]
@@ -298,7 +298,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(clips, tmp_path, monkeypa
     assert (stopped["done"], stopped["kept"], stopped["finished"]) == (0, 1, False)
     monkeypatch.undo()
     assert folds.study(options, tmp_path / "study", 3)["done"] == 1
-    assert judge_folds(tmp_path / "study") == whole
+    assert judge_folds(tmp_path / "study") == report
     assert (tmp_path / "study" / "fold-1" / "scores.json").stat().st_mtime_ns == kept
     plan = json.loads((tmp_path / "study" / "study.json").read_text())
     plan["options"]["data"] |= {"turn": 0.0, "noise": 0.0}  # as older ones
@@ -314,11 +314,11 @@ def test_an_interrupted_study_goes_on_where_it_stopped(clips, tmp_path, monkeypa
     take = cmu.load_take(clips / "train" / "soccer" / "soccer_2.txt", "soccer")
     found = metrics.error_curve(take, predictor(left))
     zero = metrics.error_curve(take, metrics.hold)
-    assert whole["ratio_by_clip"]["soccer_2"] == pytest.approx((found / zero)[list(cmu.HORIZONS)], abs=1e-4)
+    assert report["ratio_by_clip"]["soccer_2"] == pytest.approx((found / zero)[list(cmu.HORIZONS)], abs=1e-4)
 
 
 def hand_study(folder):
-    """Two folds of three clips whose errors are known."""
+    """Two folds of three clips with known errors."""
     rows = {
         "walking_1": (1.0, 4.0),
         "soccer_1": (4.0, 4.0),
@@ -347,7 +347,7 @@ def test_left_out_clips_are_averaged_by_action_without_the_uncounted_one(tmp_pat
     assert report["ratio"]["average"] == [0.75] * 6
     assert report["ratio"]["basketball_signal"] == [100.0] * 6
     low, high = np.array(report["interval_clips"])
-    # Walking alone varies, between 1/4 and 3/4; soccer is 4/4.
+    # Only walking varies, between 1/4 and 3/4; soccer is 4/4.
     assert low[0] == pytest.approx(0.625)
     assert high[0] == pytest.approx(0.875)
     low, high = np.array(report["interval_actions"])
@@ -400,7 +400,7 @@ def test_the_commands(tmp_path, command):
     quick = ("--steps", "2", "--batch", "4", "--width", "8")
 
     (tmp_path / "file").touch()
-    # Before anything is read.
+    # Checked before anything is read.
     for words in (
         ("train", "forecast", "--data", tmp_path, "--out", tmp_path / "file" / "run"),
         ("evaluate", "forecast", "--data", tmp_path, "--report", tmp_path / "file" / "in"),

@@ -1,4 +1,4 @@
-"""The forecaster: causal, the same streamed as at once, and its checkpoints."""
+"""The forecaster: causality, stream against batch, and checkpoints."""
 
 import json
 import pickle
@@ -19,7 +19,7 @@ SMALL = ForecastConfig(
 
 
 def random_model(config=SMALL, seed=0):
-    """Weights and normalisation that let every input and output through."""
+    """A model with random weights and normalisation, so that every input affects the output."""
     torch.manual_seed(seed)
     model = PoseForecaster(config).eval()
     with torch.no_grad():

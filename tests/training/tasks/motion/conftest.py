@@ -1,4 +1,4 @@
-"""A tiny run on made-up motion: everything a run has, in a second."""
+"""A tiny run on synthetic motion."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +47,7 @@ def tiny() -> Callable[..., MotionTrainOptions]:
 
 
 def _example(frames: int, seed: int, subject: str) -> Example:
-    """Joints that swing, and parameters and events that follow from them: not the teacher's, but quick."""
+    """Swinging joints with parameters and events derived from them, which is faster than the teacher."""
     rng = np.random.default_rng(seed)
     t = np.arange(frames + 40) / 50.0
     wave = np.sin(2.0 * np.pi * rng.uniform(0.4, 1.2, (22, 1)) * t + rng.uniform(0.0, 6.0, (22, 1))).T
@@ -67,7 +67,7 @@ def _example(frames: int, seed: int, subject: str) -> Example:
 
 @pytest.fixture(scope="session")
 def example_of() -> Callable[..., Example]:
-    """``example_of(frames, seed, subject)`` gives a made-up clip."""
+    """``example_of(frames, seed, subject)`` gives a synthetic clip."""
 
     def make(frames: int = 300, seed: int = 0, subject: str = "01") -> Example:
         return _example(frames, seed, subject)
@@ -77,7 +77,7 @@ def example_of() -> Callable[..., Example]:
 
 @pytest.fixture(scope="session")
 def data() -> TrainingData:
-    """Two performers to learn from, one to be judged on."""
+    """Two training subjects and a validation subject."""
     train = [_example(n, i, f"0{i % 2}") for i, n in enumerate((130, 200, 660, 120))]
     return TrainingData("made up", train, train, [_example(130, 9, "07"), _example(100, 10, "08")], "digest")
 
@@ -99,14 +99,14 @@ def takes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def lively(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A set of three people who move: two to learn from, one to be judged on."""
+    """A set of three moving people: two for training, one for validation."""
     people = {"anna": "train", "ben": "train", "carl": "validation"}
     return set_of(tmp_path_factory.mktemp("lively"), people)
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What is taught after training learns from few frames, in a folder of its own."""
+    """Later training stages use few frames, in a temporary folder."""
     monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
     monkeypatch.setattr(event_head, "FRAMES", 64)
     batch = poses.Frames.batch
@@ -116,7 +116,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def checkpoint_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """``checkpoint_of(twin=True)`` gives a small model's, which held Ben and Carl out."""
+    """``checkpoint_of(twin=True)`` gives the checkpoint of a small model that held Ben and Carl out."""
 
     def make(**changes: Any) -> Path:
         training = {
@@ -133,8 +133,8 @@ def checkpoint_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pat
 def taught(
     quick: None, command: Callable[..., tuple[int, str, str]], lively: Path
 ) -> Callable[..., Callable[..., tuple[int, str, str]]]:
-    """``taught("beats", checkpoint=..., steps=20)`` gives ``train beats`` on ``lively`` with these defaults:
-    it takes flags, and other options by name."""
+    """``taught("beats", checkpoint=..., steps=20)`` gives a function that runs ``train beats`` on ``lively``
+    with these defaults; it takes flags, and other options by name."""
 
     def make(what: str, **defaults: Any) -> Callable[..., tuple[int, str, str]]:
         def call(*flags: str, **given: Any) -> tuple[int, str, str]:

@@ -21,7 +21,7 @@ from training.tasks.motion.windows import Feed
 
 
 def write_config(target, options, **data):
-    """The options as the TOML file that would give them."""
+    """Write options as a TOML file."""
     lines = []
     for table, content in options.to_dict().items():
         lines.append(f"[{table}]")
@@ -40,8 +40,8 @@ def config(tiny, takes, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def whole(config, tmp_path_factory):
-    """The folder of a run of the config that nothing interrupted."""
+def finished_run(config, tmp_path_factory):
+    """The folder of an uninterrupted run of the config."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     fit(MotionTrainOptions.gather(config), folder)
     return folder
@@ -53,13 +53,13 @@ def cli(command):
 
 
 def test_from_takes_to_a_report(cli, config, tmp_path):
-    code, printed, _ = cli("--config", config, "--out", tmp_path / "run", "--set", "steps=4")
+    code, stdout, _ = cli("--config", config, "--out", tmp_path / "run", "--set", "steps=4")
     assert code == 0
-    assert "4 steps in" in printed
-    assert "the model waited for them" in printed
-    code, printed, _ = cli("--out", tmp_path / "run", "--resume", "--json")
+    assert "4 steps in" in stdout
+    assert "the model waited for them" in stdout
+    code, stdout, _ = cli("--out", tmp_path / "run", "--resume", "--json")
     assert code == 0
-    report = json.loads(printed)
+    report = json.loads(stdout)
     assert report["step"] == 4
     assert report["frames_with_copies"] > report["frames"]
 
@@ -115,13 +115,13 @@ def test_nothing_is_built_for_a_run_that_cannot_begin(
     assert not list((tmp_path / "cache").glob("copies-*"))
 
 
-def ends_alike(folder, whole):
+def ends_alike(folder, finished_run):
     for which in ("best", "last"):
-        one, two = (load_run(run, which).state_dict() for run in (folder, whole))
+        one, two = (load_run(run, which).state_dict() for run in (folder, finished_run))
         assert same_weights(one, two), which
 
 
-def test_ctrl_c_on_the_command_line_says_how_to_go_on(cli, config, whole, tmp_path, monkeypatch):
+def test_ctrl_c_on_the_command_line_says_how_to_go_on(cli, config, finished_run, tmp_path, monkeypatch):
     update = Feed.update
 
     def interrupted(self, step):
@@ -131,18 +131,18 @@ def test_ctrl_c_on_the_command_line_says_how_to_go_on(cli, config, whole, tmp_pa
 
     with monkeypatch.context() as patch:
         patch.setattr(Feed, "update", interrupted)
-        code, printed, _ = cli("--config", config, "--out", tmp_path / "my run")
+        code, stdout, _ = cli("--config", config, "--out", tmp_path / "my run")
     assert code == 130
-    assert "interrupted after step" in printed
-    assert f"pyanticip train motion --out '{tmp_path / 'my run'}' --resume" in printed
-    code, printed, _ = cli("--out", tmp_path / "my run", "--resume")
+    assert "interrupted after step" in stdout
+    assert f"pyanticip train motion --out '{tmp_path / 'my run'}' --resume" in stdout
+    code, stdout, _ = cli("--out", tmp_path / "my run", "--resume")
     assert code == 0
-    ends_alike(tmp_path / "my run", whole)
+    ends_alike(tmp_path / "my run", finished_run)
 
 
 @pytest.mark.slow
 def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path, in_two_processes):
-    """Each reads its part of a set that was built in shards."""
+    """Each process reads its share of a set that was built in shards."""
     options = tiny(model={"dropout": 0.0}, run={"log_every": 1}, schedule={"batch_frames": 1280})
     shards = [tmp_path / "first", tmp_path / "second"]
     for number, shard in enumerate(shards, start=1):
@@ -170,7 +170,7 @@ def test_two_processes_make_the_curve_of_one(tiny, takes, tmp_path, in_two_proce
 def test_patience_ends_a_run_that_no_longer_gets_better(tiny, data, tmp_path):
     still = {"peak_lr": 0.0, "final_lr": 0.0, "steps": 50, "patience": 2}
     report = fit(tiny(schedule=still, run={"validate_every": 2}), tmp_path / "run", data=data)
-    # The first of all is the best; two steps lie between two.
+    # The first validation is the best; they are two steps apart.
     assert (report["step"], report["best_step"], report["stopped_early"]) == (6, 2, True)
     assert report["finished"]
     (tmp_path / "run" / "report.json").unlink()

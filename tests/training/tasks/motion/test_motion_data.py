@@ -1,4 +1,4 @@
-"""What a run learns from: sets, folders of takes, and what nothing can be learned from."""
+"""Training data: sets, folders of takes, and unusable data."""
 
 import dataclasses
 import io
@@ -78,7 +78,7 @@ def test_a_folder_of_takes_becomes_a_set_once(takes, tiny, tmp_path):
     again = training_data(options)
     assert again.digest == found.digest
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("copies-*/*")} == stamps
-    # The set itself serves as well, and other copies make other data.
+    # The set itself can be given as well, and other copies are other data.
     (built,) = tmp_path.glob("set-*")
     assert training_data(options.but(data={"path": str(built)})).digest == found.digest
     assert training_data(options.but(data={"copies_seed": 1})).digest != found.digest

@@ -1,4 +1,4 @@
-"""Options of a motion training run: tables, files, overrides, complaints."""
+"""Options of a motion training run: tables, files, overrides, errors."""
 
 import tomllib
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_the_rate_warms_up_and_ends_low():
     assert rates[0] == 1e-5
     assert max(rates) == rates[100] == rates[99] == 1e-3
     assert rates[-1] < 1.1e-5
-    # A run that is shorter than the warm-up falls as well.
+    # The rate also falls in a run that is shorter than the warm-up.
     short = MotionTrainOptions(steps=100, warm_up_steps=200, peak_lr=1e-3, final_lr=1e-5).schedule
     rates = [short.learning_rate(step) for step in range(100)]
     assert max(rates) == rates[50] == rates[49] == 1e-3

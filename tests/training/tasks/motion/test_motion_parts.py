@@ -1,4 +1,4 @@
-"""Parts in training: a field told about bad frames, and plans."""
+"""Training of the model's parts: a control field with labels of bad frames, and planning."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ PLAN = {"planning": True, "plan_codes": 12, "plan_tokens": 20, "plan_inference":
 
 @pytest.fixture(scope="module")
 def labelled(data):
-    """The made-up performers, half of whose clips shake now and then, and say when."""
+    """The synthetic data, half of its clips with labelled glitches."""
     train = []
     for number, example in enumerate(data.train):
         if number % 2:
@@ -64,7 +64,7 @@ def test_a_risk_needs_a_field_and_frames_that_are_known_to_be_bad(tiny, data, la
 
 
 def test_the_risk_learns_which_frames_are_bad(tiny, labelled, tmp_path):
-    """And only where it is told: the same field without the loss does not."""
+    """Without the loss the same field does not learn the risk."""
     found = {}
     for weight in (0.0, 1.0):
         options = tiny(
@@ -142,7 +142,7 @@ def test_plans_are_drawn_in_training_and_an_empty_one_says_nothing(tiny, data):
     shown = plans_for(model, codes, length)
     assert shown.codes.shape[:2] == codes[:, :length].shape
     assert (shown.weights[:, 1:].sum(-1) > 0.0).any()
-    # Frames that look at an empty plan see what frames of a model without plans see.
+    # An empty plan gives the same output as a model without plans.
     model.eval()
     rows = part.batch.features
     with torch.no_grad():
@@ -182,7 +182,7 @@ def test_a_checkpoint_to_start_from_brings_its_parts_without_their_being_named(t
     assert fit(options, tmp_path / "run", data=data)["finished"]
     assert load_run(tmp_path / "run").cfg.planning.codes == 12
     with pytest.raises(OptionError, match=r"none of the 4 clips and copies of made up says"):
-        fit(options.but(loss={"risk": 0.2}), tmp_path / "none", data=data)  # its field could learn a risk
+        fit(options.but(loss={"risk": 0.2}), tmp_path / "none", data=data)  # its field can learn a risk
 
 
 def block(risk):

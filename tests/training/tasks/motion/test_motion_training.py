@@ -1,4 +1,4 @@
-"""Runs of the motion model: what they write, going on after an interruption, several processes."""
+"""Runs of the motion model: their files, resuming, several processes."""
 
 import errno
 import json
@@ -39,8 +39,8 @@ def ends_alike(one, two):
 
 
 @pytest.fixture(scope="module")
-def whole(tiny, data, tmp_path_factory):
-    """A tiny run that nothing interrupted: (options, folder, report)."""
+def finished_run(tiny, data, tmp_path_factory):
+    """A tiny uninterrupted run: (options, folder, report)."""
     options = tiny()
     folder = tmp_path_factory.mktemp("whole") / "run"
     return options, folder, fit(options, folder, data=data)
@@ -50,21 +50,21 @@ def test_the_default_loss_is_the_sum_that_losses_gives(tiny, data):
     options = tiny(model={"dropout": 0.0}, loss={"own_scalars": 0.9}, schedule={"batch_frames": 1280})
     assert options.loss == MotionTrainOptions().but(loss={"own_scalars": 0.9}).loss
     model = new_model(options, torch.zeros(279), torch.ones(279))
-    with torch.no_grad():  # some heads say nothing before the first update
+    with torch.no_grad():  # some heads output zeros before the first update
         for weight in model.parameters():
             weight += 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
     module = MotionModule(model, torch.ones(8, 5), options)
     (part,) = feed_of(options, data).update(5)
     found = module.training_step(part)
     out = widened(model(part.batch.features, predicted=part.own))
-    # Some windows are steered by the model's own scalars, others by the given ones: it makes a difference.
+    # Some windows are steered by the model's own scalars, others by the computed ones: results differ.
     own, given = part.own[:, 0], model(part.batch.features).params
     assert own.any()
     assert not own.all()
     assert torch.equal(part.own, own[:, None].expand(part.own.shape))
     assert [torch.equal(a, b) for a, b in zip(out.params, given, strict=True)] == (~own).tolist()
-    whole = losses(model, out, part.batch, torch.ones(8, 5), options.huber_at(5))
-    total = sum(options.loss.model_dump().get(name, 1.0) * piece for name, piece in whole.items())
+    whole_loss = losses(model, out, part.batch, torch.ones(8, 5), options.huber_at(5))
+    total = sum(options.loss.model_dump().get(name, 1.0) * piece for name, piece in whole_loss.items())
     assert float(found["loss"].detach()) == pytest.approx(float(total.detach()), rel=1e-6)
 
 
@@ -138,7 +138,7 @@ def test_who_taught_a_checkpoint_is_no_stranger_to_it():
     heard = {**run, "beats": {"learned_from": ["ben"]}}
     told = "this checkpoint learned from subject anna, ben, who is judged here"
     assert not_strangers(heard, ["ben", "anna", "dora"]) == [told]
-    # What does not say who taught it: of before there was such a list.
+    # A checkpoint without a list of people, as from older versions.
     del heard["people"]
     assert not_strangers(heard, ["ben", "cleo", "dora"]) == [
         "this checkpoint learned from subject ben, who is judged here",
@@ -162,7 +162,7 @@ def test_a_clip_is_judged_by_what_the_losses_ask_for(example_of):
 
 
 def test_a_parameter_that_never_moves_does_not_decide(tiny, data, tmp_path):
-    """A voice that stays where it is, as drums have no pitch, is learned beside the others."""
+    """A constant parameter, as drums have no pitch, is learned beside the others."""
 
     def still(examples):
         return [replace(e, params=np.where(np.arange(8) == 0, np.float32(0.5), e.params)) for e in examples]
@@ -214,12 +214,12 @@ def test_a_run_does_not_go_on_with_another_checkpoint_than_it_began_with(tiny, d
         fit(elsewhere, tmp_path / "run", data=data, resume=True)
 
 
-def test_a_full_disk_is_named_and_nothing_goes_elsewhere(whole, tiny, data, tmp_path, monkeypatch):
+def test_a_full_disk_is_named_and_nothing_goes_elsewhere(finished_run, tiny, data, tmp_path, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     def step(self):
-        # A state has nothing to seek in a folder of temporary files.
+        # The folder of temporary files, which does not exist here, is not used for the state.
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
         monkeypatch.setattr(os, "fsync", full if self.step == 4 else lambda handle: None)
 
@@ -233,11 +233,11 @@ def test_a_full_disk_is_named_and_nothing_goes_elsewhere(whole, tiny, data, tmp_
     assert names == {BEST.name, LAST.name}
     assert int(read_state(tmp_path / "run")["global_step"]) == 2
     fit(None, tmp_path / "run", data=data, resume=True)
-    ends_alike(whole[1], tmp_path / "run")
+    ends_alike(finished_run[1], tmp_path / "run")
 
 
-def test_a_run_of_an_older_version_is_gone_on_with(whole, data, tmp_path, monkeypatch):
-    """Its options name losses that are no more, and a row was half filled with theirs."""
+def test_a_run_of_an_older_version_is_gone_on_with(finished_run, data, tmp_path, monkeypatch):
+    """Its options have losses that were removed, and so has its last unfinished row."""
 
     def killed(*given, **named):
         raise RuntimeError("killed")
@@ -245,7 +245,7 @@ def test_a_run_of_an_older_version_is_gone_on_with(whole, data, tmp_path, monkey
     with monkeypatch.context() as patch:
         patch.setattr("training.tasks.motion.task.validate", killed)
         with pytest.raises(RuntimeError, match="killed"):
-            fit(whole[0], tmp_path / "run", data=data)
+            fit(finished_run[0], tmp_path / "run", data=data)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     config["options"]["loss"] |= REMOVED
     config["model"] |= {"pose_horizons": []}
@@ -256,12 +256,12 @@ def test_a_run_of_an_older_version_is_gone_on_with(whole, data, tmp_path, monkey
     torch.save(state, tmp_path / "run" / LAST)
     assert fit(None, tmp_path / "run", data=data, resume=True)["finished"]
     for which in ("best", "last"):
-        one, two = (load_run(folder, which).state_dict() for folder in (whole[1], tmp_path / "run"))
+        one, two = (load_run(folder, which).state_dict() for folder in (finished_run[1], tmp_path / "run"))
         assert same_weights(one, two), which
 
 
-def test_a_run_is_gone_on_with_by_one_command_at_a_time(whole):
-    folder = whole[1]
+def test_a_run_is_gone_on_with_by_one_command_at_a_time(finished_run):
+    folder = finished_run[1]
     with alone(folder):
         taken = pytest.raises(OptionError, match="another process is training this run")
         with taken, alone(folder, patience=0.0):
@@ -282,7 +282,7 @@ def test_a_checkpoint_that_cannot_be_written_is_told_and_the_weights_stay(tiny, 
         with pytest.raises(CheckpointError, match=r"not exported: front.weight is .*best\.safetensors"):
             fit(options, tmp_path / "run", data=data)
     load_run(tmp_path / "run")
-    # As after a kill, only what was missing is made.
+    # As after a kill, only missing results are computed.
     assert fit(None, tmp_path / "run", data=data, resume=True)["export"] == "checkpoint"
     made = load_motion_model(tmp_path / "run" / "checkpoint")
     assert made.cfg == options.config()
@@ -301,15 +301,15 @@ def test_parts_make_the_curve_of_the_whole(tiny, data, tmp_path):
         assert given[1] == pytest.approx(given[0], rel=2e-4), name
 
 
-def test_mixed_precision_stays_near(whole, tiny, data, tmp_path):
-    _, folder, _ = whole
-    # The first row is of three steps that do not know how many follow.
+def test_mixed_precision_stays_near(finished_run, tiny, data, tmp_path):
+    _, folder, _ = finished_run
+    # The first row covers three steps, which do not depend on the total number.
     fit(tiny(run={"precision": "bf16"}, schedule={"steps": 3}), tmp_path / "run", data=data)
     one, two = (read_metrics(path) for path in (folder, tmp_path / "run"))
     assert two[0]["params"] != one[0]["params"]
     for name in ("params", "events", "scalars", "gate"):
         assert two[0][name] == pytest.approx(one[0][name], rel=0.02), name
-    # What is kept is single precision: mixed is how it was computed.
+    # Saved in single precision, though computed in mixed precision.
     assert {v.dtype for v in load_run(tmp_path / "run").state_dict().values()} == {torch.float32}
 
 

@@ -1,4 +1,4 @@
-"""Recipes: what the packaged one says, and a tiny one from takes to a checkpoint, interrupted on the way."""
+"""Recipes: the packaged one, and a tiny one from takes to a checkpoint, with interruptions."""
 
 import json
 import shutil
@@ -131,7 +131,7 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     assert refined["ensemble"] == [str(out / "first" / "checkpoint")]
     told = read_manifest(out / "refined" / "checkpoint").training["options"]["run"]
     assert told["ensemble"] == ["first/checkpoint"]
-    # A stage that was not finished, in a folder that moved and that is named otherwise.
+    # An unfinished stage, in a folder that was moved and is given by another path.
     record = json.loads((out / "recipe.json").read_text())
     del record["stages"]["refined"]
     (out / "recipe.json").write_text(json.dumps(record))
@@ -139,7 +139,7 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     moved = make(lively, Path("moved"), recipe=tiny, cache=cache)
     assert [one["state"] for one in moved["stages"]] == ["kept", "made", "kept", "kept"]
     Path("moved").rename(out)
-    # And with the stage before it as it is now.
+    # An unfinished stage must have been started with the current weights of the previous one.
     (out / "recipe.json").write_text(json.dumps(record))
     config = json.loads((out / "refined" / "config.json").read_text())
     config["weights"][str(out / "first" / "checkpoint")] = "another"
@@ -148,7 +148,7 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
         again()
     shutil.rmtree(out / "refined")
     assert [one["state"] for one in again()["stages"]] == ["kept", "made", "kept", "kept"]
-    # A stage that was damaged, half deleted or put in another's place is not kept.
+    # A stage that is damaged, partly deleted or replaced by another is not kept.
     weights = out / "first" / "checkpoint" / WEIGHTS
     good = weights.read_bytes()
     for wrong, told in ((good[:-1] + b"x", "is damaged or not its own"), (None, f"{WEIGHTS}: ")):
@@ -163,7 +163,7 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
         del stage["weights"]  # as older ones
     (out / "recipe.json").write_text(json.dumps(record))
     assert [one["state"] for one in again()["stages"]] == ["kept"] * 4
-    # What was kept is not what another recipe would make.
+    # Another recipe does not reuse the stages.
     tiny.write_text(TINY.replace("steps = 1,", "steps = 2,"))
     with pytest.raises(OptionError, match=r"refined: was made with other options, data or earlier stages"):
         again()
@@ -197,8 +197,8 @@ def test_a_wrong_recipe_is_one_line_before_anything_is_made(
 ):
     tiny.write_text(TINY.replace(old, new))
     words = ("--data", lively, "--recipe", tiny, "--out", tmp_path / "out")
-    code, _, told = command("train", "packaged", *words)
-    assert (code, told.count("\n"), message in told) == (2, 1, True), told
+    code, _, stderr = command("train", "packaged", *words)
+    assert (code, stderr.count("\n"), message in stderr) == (2, 1, True), stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -249,8 +249,10 @@ def test_an_interrupted_run_says_how_it_goes_on(tiny, lively, command, monkeypat
     words = ("--data", lively, "--recipe", tiny, "--out", "out", "--cache", "cache")
     for stopped in (lambda: {"finished": False}, lambda: signal.raise_signal(signal.SIGTERM)):
         monkeypatch.setattr(maker, "fit", lambda *given, stopped=stopped, **options: stopped())
-        code, told, _ = command("train", "packaged", *words)
-        assert (code, "the same command goes on" in told) == (130, True), told
+        code, stdout, _ = command("train", "packaged", *words)
+        assert (code, "the same command goes on" in stdout) == (130, True), stdout
     monkeypatch.setattr(maker, "fit", lambda *given, **options: {"finished": True})
-    code, _, told = command("train", "packaged", *words)
-    assert (code, "first: came to its end without a checkpoint; delete it to make" in told) == (1, True), told
+    code, _, stderr = command("train", "packaged", *words)
+    assert (code, "first: came to its end without a checkpoint; delete it to make" in stderr) == (1, True), (
+        stderr
+    )

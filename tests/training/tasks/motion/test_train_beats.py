@@ -1,4 +1,4 @@
-"""``pyanticip train beats``: a set teaches a checkpoint's head, all else stays, and nothing is half done."""
+"""``pyanticip train beats``: trains only a checkpoint's event head, and leaves no partial result."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ def cli(taught, checkpoint):
 
 @pytest.fixture
 def saved(monkeypatch):
-    """What would have been written, without the seconds that the graphs take."""
+    """Capture the model instead of exporting it, which takes seconds."""
     found = {}
 
     def save(out, model, *, training):
@@ -46,10 +46,10 @@ def saved(monkeypatch):
 
 
 def test_from_a_set_to_a_checkpoint_that_hears(cli, lively, checkpoint):
-    code, printed, told = cli()
-    assert code == 0, told
-    assert "pyanticip live --source auto://0.0.0.0 --checkpoint out" in printed
-    assert "all (" in printed
+    code, stdout, stderr = cli()
+    assert code == 0, stderr
+    assert "pyanticip live --source auto://0.0.0.0 --checkpoint out" in stdout
+    assert "all (" in stdout
     before, after = load_motion_model(checkpoint), load_motion_model("out")
     assert after.cfg.strokes
     (clip,) = MotionSet.open(lively).examples("validation")
@@ -61,16 +61,16 @@ def test_from_a_set_to_a_checkpoint_that_hears(cli, lively, checkpoint):
 
 
 def test_the_same_twice_and_what_is_noted_about_it(cli, saved):
-    code, printed, told = cli("--json")
-    report = json.loads(printed)
-    assert (code, told) == (0, "")
+    code, stdout, stderr = cli("--json")
+    report = json.loads(stdout)
+    assert (code, stderr) == (0, "")
     assert (report["learned_from"], report["judged_on"]) == (["anna", "ben"], ["carl"])
     for when in ("before", "judged"):
         for rows in report[when].values():
             assert all(len(row) == 3 and 0.0 <= min(row) <= max(row) <= 1.0 for row in rows.values())
     model, noted = saved["out"]
     assert noted["beats"] == {k: v for k, v in report.items() if k not in ("checkpoint", "warnings")}
-    assert noted["held_out"] == {"validation": ["carl"], "test": []}  # Ben taught the head
+    assert noted["held_out"] == {"validation": ["carl"], "test": []}  # the head was trained on Ben
     assert cli(out="again")[0] == 0
     again = saved["again"][0].state_dict()
     assert all(torch.equal(value, again[name]) for name, value in model.state_dict().items())
@@ -79,21 +79,21 @@ def test_the_same_twice_and_what_is_noted_about_it(cli, saved):
 def test_a_folder_of_takes_and_a_head_that_heard_before(cli, saved, lively, monkeypatch):
     heard = MotionTransformer(ModelConfig(**SMALL, strokes=True)).eval()
     monkeypatch.setattr(common, "load_motion_model", lambda path: heard)
-    # Anna and Ben: the only two, one on each side.
+    # Anna and Ben are the only two, one on each side.
     for who in ("anna", "ben"):
         shutil.copytree(lively.parent / "takes" / who, f"takes/{who}")
     monkeypatch.setattr(beats, "MOST", 300)
-    code, printed, told = cli("--json", data="takes", faster=2)
-    assert code == 0, told
-    # Of 240 frames, a copy and two that are played faster, every third is kept.
-    assert 200 <= json.loads(printed)["frames"] < 350
+    code, stdout, stderr = cli("--json", data="takes", faster=2)
+    assert code == 0, stderr
+    # Every third frame of 240, a copy, and two sped-up copies is used.
+    assert 200 <= json.loads(stdout)["frames"] < 350
     assert saved["out"][0].cfg.strokes
 
 
 def test_nothing_is_learned_from_who_is_left_out(cli, saved, lively, tmp_path):
-    code, printed, told = cli("--json", without="ben")
-    assert code == 0, told
-    report = json.loads(printed)
+    code, stdout, stderr = cli("--json", without="ben")
+    assert code == 0, stderr
+    report = json.loads(stdout)
     assert (report["learned_from"], report["judged_on"], report["without"]) == (["anna"], ["ben"], ["ben"])
     assert not any("held out" in line for line in report["warnings"])
     found = MotionSet.open(lively)
@@ -101,10 +101,10 @@ def test_nothing_is_learned_from_who_is_left_out(cli, saved, lively, tmp_path):
     assert found.clips[mine].subject == "anna"
     (copies,) = tmp_path.glob("cache/copies-*")
     assert MotionSet.open(copies).subjects() == ["anna"]
-    code, _, told = cli(without="anna", out="other")
+    code, _, stderr = cli(without="anna", out="other")
     assert code == 0
     unsure = "not held out of this checkpoint's training as far as it says: subject anna"
-    assert f"warning: {unsure}" in told
+    assert f"warning: {unsure}" in stderr
 
 
 @pytest.mark.parametrize("train_head", [beats.train_event_head, poses.train_pose_head])
@@ -152,10 +152,10 @@ def old(folder):
     ],
 )
 def test_sets_that_cannot_teach_are_refused_in_one_line(cli, tmp_path, make, message):
-    code, printed, told = cli(data=make(tmp_path / "made"))
-    assert (code in (1, 2), printed) == (True, "")
-    assert told.count("\n") == 1, told
-    line = told
+    code, stdout, stderr = cli(data=make(tmp_path / "made"))
+    assert (code in (1, 2), stdout) == (True, "")
+    assert stderr.count("\n") == 1, stderr
+    line = stderr
     assert message in line
     assert not (tmp_path / "out").exists()
 
@@ -173,10 +173,10 @@ def test_sets_that_cannot_teach_are_refused_in_one_line(cli, tmp_path, make, mes
 def test_bad_words_are_refused_in_one_line(cli, tmp_path, given, message):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("x")
-    code, _, told = cli(**given)
+    code, _, stderr = cli(**given)
     assert code in (1, 2)
-    assert told.count("\n") == 1, told
-    line = told
+    assert stderr.count("\n") == 1, stderr
+    line = stderr
     assert message in line
     assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["full"]
 
@@ -186,14 +186,14 @@ def test_models_that_cannot_be_taught_are_refused(cli, tmp_path, checkpoint, mon
     noted = json.loads((tmp_path / "later" / "model.json").read_text())
     noted["training"]["teacher_version"] = 99
     (tmp_path / "later" / "model.json").write_text(json.dumps(noted))
-    code, _, told = cli(checkpoint="later")
-    assert (code, "checkpoint later: was taught by teacher 99" in told) == (1, True)
+    code, _, stderr = cli(checkpoint="later")
+    assert (code, "checkpoint later: was taught by teacher 99" in stderr) == (1, True)
     blind = MotionTransformer(ModelConfig(**SMALL, kinematics=False))
     monkeypatch.setattr(common, "load_motion_model", lambda path: blind)
-    code, _, told = cli()
+    code, _, stderr = cli()
     assert code == 2
-    assert "its head cannot hear strokes: strokes=True needs a motion model with kinematics" in told
-    assert told.count("\n") == 1
+    assert "its head cannot hear strokes: strokes=True needs a motion model with kinematics" in stderr
+    assert stderr.count("\n") == 1
 
 
 def test_ctrl_c_leaves_nothing_behind(cli, tmp_path, monkeypatch):
@@ -208,9 +208,9 @@ def test_ctrl_c_leaves_nothing_behind(cli, tmp_path, monkeypatch):
         return learn(*given, on_step=step, **options)
 
     monkeypatch.setattr(beats, "learn", interrupted)
-    code, printed, told = cli()
-    assert (code, printed) == (130, "")
-    assert "interrupted; nothing was written to out" in told
+    code, stdout, stderr = cli()
+    assert (code, stdout) == (130, "")
+    assert "interrupted; nothing was written to out" in stderr
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 
@@ -237,7 +237,7 @@ def test_a_run_says_how_its_head_learns_to_hear(tmp_path, checkpoint, monkeypatc
 
 def test_a_run_does_not_make_a_head_hear_that_did_not(checkpoint):
     options = MotionTrainOptions().but(run={"init": str(checkpoint)}, model={**SMALL, "strokes": True})
-    with pytest.raises(OptionError, match=r"has False, given True; train beats teaches its head"):
+    with pytest.raises(OptionError, match=r"has False, given True; train beats adds them"):
         initial_model(options)
     with pytest.raises(OptionError, match=r"pose_window: 20 needs a model .* use train poses"):
         MotionTrainOptions().but(model={"pose_window": 20})

@@ -1,4 +1,4 @@
-"""``pyanticip train poses``: a set teaches a perceptron beside a checkpoint's trunk, and all else stays."""
+"""``pyanticip train poses``: trains a perceptron beside a checkpoint's trunk and nothing else."""
 
 import json
 
@@ -28,9 +28,9 @@ def cli(taught, checkpoint):
 
 
 def test_what_it_learns_is_told_with_what_the_trunk_says_and_all_else_stays(cli, lively, checkpoint):
-    code, printed, told = cli(steps=30)
-    assert code == 0, told
-    assert "pyanticip live --source auto://0.0.0.0 --checkpoint out" in printed
+    code, stdout, stderr = cli(steps=30)
+    assert code == 0, stderr
+    assert "pyanticip live --source auto://0.0.0.0 --checkpoint out" in stdout
     before, after = load_motion_model(checkpoint), load_motion_model("out")
     assert after.cfg == before.cfg.replace(pose_window=poses.FRAMES)
     taught = MotionSet.open(lively).examples("train")
@@ -45,9 +45,9 @@ def test_what_it_learns_is_told_with_what_the_trunk_says_and_all_else_stays(cli,
 
 
 def test_the_same_twice_and_what_is_noted_about_it(cli):
-    code, printed, told = cli("--json", without="ben")
-    report = json.loads(printed)
-    assert (code, told) == (0, "")
+    code, stdout, stderr = cli("--json", without="ben")
+    report = json.loads(stdout)
+    assert (code, stderr) == (0, "")
     assert (report["learned_from"], report["judged_on"], report["without"]) == (["anna"], ["ben"], ["ben"])
     noted = read_manifest("out").training
     assert noted["poses"] == {k: v for k, v in report.items() if k not in ("checkpoint", "warnings")}
@@ -57,7 +57,7 @@ def test_the_same_twice_and_what_is_noted_about_it(cli):
     assert all(
         torch.equal(value, again[name]) for name, value in load_motion_model("out").state_dict().items()
     )
-    # Who has one learns it anew.
+    # A checkpoint that already has one is trained anew.
     assert cli("--json", checkpoint="out", out="anew", without="ben", seed=1)[0] == 0
     anew = load_motion_model("anew").state_dict()
     assert {name.split(".")[0] for name in anew if not torch.equal(anew[name], again[name])} == {"poses"}
@@ -89,5 +89,5 @@ def test_models_without_the_twin_are_refused(cli, tmp_path):
     plain = save_checkpoint(tmp_path / "plain", small_model())
     with pytest.raises(OptionError, match="no poses can be read beside it: pose_window needs a motion model"):
         teachable(plain, "no poses can be read beside it", pose_window=poses.FRAMES)
-    code, _, told = cli(checkpoint=plain)
-    assert (code, told.count("\n")) == (2, 1)
+    code, _, stderr = cli(checkpoint=plain)
+    assert (code, stderr.count("\n")) == (2, 1)

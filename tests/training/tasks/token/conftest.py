@@ -1,4 +1,4 @@
-"""A tiny run: everything a run has, in a second."""
+"""Tiny runs of token models."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +62,7 @@ def tiny() -> Callable[..., LanguageOptions]:
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders of two anticipatory runs and a baseline, trained for a moment."""
+    """Folders of two anticipatory runs and a baseline, trained for a few steps."""
     pytest.importorskip("matplotlib")
     from training.run.train import train
     from training.tasks.token.task import LanguageTask

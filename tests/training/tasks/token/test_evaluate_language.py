@@ -1,4 +1,4 @@
-"""Runs judged from their folders."""
+"""``pyanticip evaluate language`` on the folders of runs."""
 
 import json
 import math
@@ -28,7 +28,7 @@ from training.tasks.token.windows import JUDGED_DATA, Windows, synthetic_windows
 
 @pytest.fixture(scope="module")
 def judged(runs, tmp_path_factory):
-    """What is said of three runs, and the folder of the report; pictures of a run are drawn once."""
+    """The result for three runs, and the folder of the report; pictures are drawn once."""
     folder = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
         for name in ("gate", "bias_maps", "scalars", "drift"):
@@ -89,7 +89,7 @@ def test_the_windows_that_chose_the_weights_do_not_judge_them(runs, judged):
     drawn, fresh = run.unvalidated(40)
     assert fresh
     assert not {row.tobytes() for row in drawn} & {row.tobytes() for row in run.data.valid.rows}
-    # A text of 30 windows, 12 of which are validated: 18 are left.
+    # A text of 30 windows, 12 of them used for validation: 18 are left.
     text = replace(
         run,
         tokenizer=Tokenizer.__new__(Tokenizer),
@@ -134,14 +134,14 @@ def test_every_prediction_sees_exactly_its_context(runs):
 
 def test_shuffling_changes_what_the_gate_is_fed_and_nothing_else(runs):
     _, model, held, scalars_of = opened(runs["own-0"])
-    said = predict(model, held, scalars_of)
+    output = predict(model, held, scalars_of)
     with torch.no_grad():
-        model.trunk.commitment.combine.weight[0, 1] = 0.0  # a gate that does not look at commitment
+        model.trunk.commitment.combine.weight[0, 1] = 0.0  # a gate that ignores commitment
         blind = predict(model, held, scalars_of)
         loss, gate = shuffled_loss(model, held, scalars_of)
     np.testing.assert_allclose(loss, blind.loss, atol=1e-5)
     np.testing.assert_allclose(gate, blind.gate, atol=1e-6)
-    assert not np.allclose(said.gate, blind.gate, atol=1e-3)
+    assert not np.allclose(output.gate, blind.gate, atol=1e-3)
 
 
 def test_the_drift_watch_is_the_closed_loop(runs):
@@ -158,7 +158,7 @@ def test_the_drift_watch_is_the_closed_loop(runs):
 
 
 def test_drift_is_the_way_from_the_first_block_to_the_last_in_deviations_inside_blocks():
-    # Four blocks of 50 steps: each wobbles by 0.1 around 0.2, 0.9, 0.5 and 0.4.
+    # Four blocks of 50 steps that vary by 0.1 around 0.2, 0.9, 0.5 and 0.4.
     wobble = 0.1 * np.tile([1.0, -1.0], 25)
     trace = np.concatenate([middle + wobble for middle in (0.2, 0.9, 0.5, 0.4)])
     trace = np.repeat(trace[:, None], len(SCALARS), 1).astype(np.float32)

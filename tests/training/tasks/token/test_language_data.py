@@ -36,7 +36,7 @@ def test_the_three_phases_are_what_they_say():
         randoms.add(int(counts[RANDOM]))
         converging = ids[phases == CONVERGE]
         spread = np.maximum(1, vocab >> np.arange(10))
-        # All ten lie within their noise of one centre, on the ring of the vocabulary.
+        # All ten are within their noise of one centre, modulo the vocabulary.
         apart = np.abs((converging - converging[-1] + vocab // 2) % vocab - vocab // 2)
         assert (apart <= spread + 1).all()
     assert motifs == {3, 4, 5, 6, 7}

@@ -1,4 +1,4 @@
-"""What language training minimises, with and without planning."""
+"""Losses of token models, with and without planning."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_self_steering_and_scheduled_sampling_use_the_initial_heads_scalars(tiny
     torch.testing.assert_close(own.ce, sampled.ce)
     torch.testing.assert_close(given.ce, forward_losses(model, ids, options).ce)
     assert abs(float(own.ce - given.ce)) > 1e-7
-    # Both are supervised by the given scalars all the same.
+    # Both heads are supervised by the computed scalars in any case.
     torch.testing.assert_close(own.scalar_initial, given.scalar_initial)
 
 

@@ -1,4 +1,4 @@
-"""The measures on arrays whose answer is known."""
+"""Metrics on arrays with known results."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Options of a language run, the gate's among them."""
+"""Options of a language run."""
 
 import pytest
 

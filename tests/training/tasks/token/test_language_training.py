@@ -1,4 +1,4 @@
-"""Runs: what they write, going on after an interruption, the command line."""
+"""Runs of token models: their files, resuming, and the command line."""
 
 import dataclasses
 import json
@@ -32,15 +32,15 @@ def weights(folder, which="last"):
 
 
 @pytest.fixture(scope="module")
-def whole(tiny, tmp_path_factory):
-    """A tiny run that nothing interrupted: (options, folder, report)."""
+def finished_run(tiny, tmp_path_factory):
+    """A tiny uninterrupted run: (options, folder, report)."""
     options = tiny()
     folder = tmp_path_factory.mktemp("whole") / "run"
     return options, folder, train(LanguageTask(), options, folder)
 
 
-def test_a_run_keeps_what_it_says(whole):
-    options, folder, report = whole
+def test_a_run_keeps_what_it_says(finished_run):
+    options, folder, report = finished_run
     assert sorted(path.name for path in folder.iterdir()) == [
         "checkpoints",
         "config.json",
@@ -60,7 +60,7 @@ def test_a_run_keeps_what_it_says(whole):
     assert found == options
     assert not model.training
     assert same_weights(load_checkpoint(folder / "model").state_dict(), model.state_dict())
-    # The best weights are those whose validation loss was noted down.
+    # The best weights are those with the recorded validation loss.
     data = synthetic_data(options, 50)
     ids = torch.from_numpy(data.valid.take(data.valid.spread(8)))
     with torch.no_grad():
@@ -96,13 +96,13 @@ train(LanguageTask(), LanguageOptions(**json.loads(sys.argv[1])), sys.argv[2])
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_to_the_same_end(whole, tmp_path, environment):
-    options, folder, _ = whole
+def test_a_killed_run_goes_on_to_the_same_end(finished_run, tmp_path, environment):
+    options, folder, _ = finished_run
     killed = tmp_path / "run"
     arguments = [sys.executable, "-c", KILLED, json.dumps(options.to_dict()), str(killed)]
     child = subprocess.run(arguments, check=False, env=environment, timeout=300)
     assert child.returncode == -signal.SIGKILL
-    # Killed after the row and the validation of step 6; the last state is that of step 6 too.
+    # Killed after the row and the validation of step 6; the last state is also that of step 6.
     assert read_state(killed)["global_step"] == 6
     assert [row["step"] for row in read_metrics(killed)] == [5, 6]
     with (killed / "metrics.csv").open("a") as file:
@@ -153,7 +153,7 @@ def test_the_losses_of_parts_have_columns_and_older_runs_go_on_without(tiny, tmp
     train(LanguageTask(), options, tmp_path / "new")
     last = read_metrics(tmp_path / "new")[-1]
     assert all(last[f"{group}{name}"] != 0.0 for name in pieces for group in ("", "valid_"))
-    # A run that was begun before there were such columns: stopped in the middle of a row.
+    # A run of an older version without such columns, stopped in the middle of a row.
     save, take = LanguageRecorder.state_dict, Batches.update
     monkeypatch.setattr(LanguageRecorder, "state_dict", lambda self: without(save(self), "pieces"))
     with monkeypatch.context() as older:
@@ -175,7 +175,7 @@ def interrupt():
 
 
 def infinite(*arguments):
-    """The losses with an infinite sum whose gradient is the finite one's."""
+    """Losses with an infinite total that has a finite gradient."""
     found = losses(*arguments)
     return dataclasses.replace(found, total=found.total + float("inf"))
 
@@ -210,26 +210,26 @@ def test_text_from_the_command_line(texts, cli, tokenizer):
     given = ["--data", texts / "train.txt", "--valid", texts / "valid.txt", "--tokenizer", tokenizer]
     vocab = ["--vocab", 300] if tokenizer == "bpe" else []
     out = texts / "runs" / "text"
-    code, printed, _ = cli(*given, *vocab, "--config", texts / "tiny.toml", "--out", out, "--json")
+    code, stdout, _ = cli(*given, *vocab, "--config", texts / "tiny.toml", "--out", out, "--json")
     assert code == 0
-    report = json.loads(printed)
+    report = json.loads(stdout)
     assert report["step"] == 3
     model, tokens, options = load_run(out)
     assert tokens.decode(tokens.encode("green wall")) == "green wall"
     assert tokens.vocab == model.cfg.vocab == report["vocab"]
     assert options.schedule.steps == 3
-    # Going on does not need the texts any more, says so when nothing is left, refuses other options.
+    # Resuming does not need the texts, reports a finished run, and refuses other options.
     (texts / "train.txt").unlink()
-    code, printed, _ = cli("--out", out, "--resume")
-    assert (code, printed.count("\n")) == (0, 1)
-    assert "3 steps" in printed
-    code, _, complaint = cli("--out", out, "--resume", "--steps", 4)
+    code, stdout, _ = cli("--out", out, "--resume")
+    assert (code, stdout.count("\n")) == (0, 1)
+    assert "3 steps" in stdout
+    code, _, stderr = cli("--out", out, "--resume", "--steps", 4)
     assert code == 2
-    assert "option schedule.steps: the run in" in complaint
-    assert "begun with 3, given 4" in complaint
-    code, _, complaint = cli("--out", out, "--resume", "--set", "model.positions=rope")
-    assert "option model.positions: the run in" in complaint
-    assert "begun with the default, given 'rope'" in complaint
+    assert "option schedule.steps: the run in" in stderr
+    assert "begun with 3, given 4" in stderr
+    code, _, stderr = cli("--out", out, "--resume", "--set", "model.positions=rope")
+    assert "option model.positions: the run in" in stderr
+    assert "begun with the default, given 'rope'" in stderr
 
 
 @pytest.mark.parametrize(
@@ -270,18 +270,18 @@ def test_bad_input_is_one_line_and_leaves_nothing(texts, cli, monkeypatch, words
     assert sorted(texts.rglob("*")) == before
 
 
-def test_a_folder_with_something_in_it_is_left_alone(whole, texts, cli):
-    _, folder, _ = whole
-    code, _, complaint = cli("--preset", "smoke", "--out", folder)
+def test_a_folder_with_something_in_it_is_left_alone(finished_run, texts, cli):
+    _, folder, _ = finished_run
+    code, _, stderr = cli("--preset", "smoke", "--out", folder)
     assert code == 2
-    assert "holds a run already; go on with --resume" in complaint
-    code, _, complaint = cli("--preset", "smoke", "--out", texts)
+    assert "holds a run already; go on with --resume" in stderr
+    code, _, stderr = cli("--preset", "smoke", "--out", texts)
     assert code == 2
-    assert "is not empty" in complaint
+    assert "is not empty" in stderr
 
 
-def test_damaged_states_are_said(whole, tmp_path):
-    _, folder, _ = whole
+def test_damaged_states_are_said(finished_run, tmp_path):
+    _, folder, _ = finished_run
     run = tmp_path / "run"
     (run / "checkpoints").mkdir(parents=True)
     (run / "config.json").write_bytes((folder / "config.json").read_bytes())
