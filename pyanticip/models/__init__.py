@@ -1,6 +1,6 @@
 """The model family: configuration, the streaming motion and token transformers, and their checkpoints.
 
-Names are imported on first use, so that ``ModelConfig`` is to be had without torch.
+Names are imported on first use, so that ``ModelConfig`` can be used without torch.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The one configuration of the model family. No torch."""
+"""Configuration of the model family. Does not import torch."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -14,7 +14,7 @@ from pyanticip.models.parts.registry import PARTS, build, nested, part_config
 from pyanticip.vocabulary import FEATURE_WIDTHS, FEATURES, FEATURES_V1, SCALAR_COLUMNS
 
 POSE_ORDER = 5
-"""Of the polynomials that sum up a joint's path in ``pose_window``: velocity, acceleration, ..."""
+"""Degree of the polynomials that describe a joint's path in ``pose_window``: velocity, acceleration, ..."""
 
 _SMALL: dict[str, Any] = {
     "d_model": 128, "heads": 4, "fast_layers": 2, "slow_layers": 2, "window": 32, "ff": 256,
@@ -29,52 +29,52 @@ _TOKENS: dict[str, Any] = {
     "ffn_dropout": False,
 }  # fmt: skip
 _MOTION_ONLY = ("taps", "control_hidden", "twin", "gated_events")
-GONE: Final[dict[str, Any]] = {
+REMOVED_OPTIONS: Final[dict[str, Any]] = {
     "bias_start": "normal",
     "gate_gradient": True,
     "pose_horizons": [],
     "scalar_input": False,
 }
-"""Options of older checkpoints that are no more, with their defaults."""
+"""Removed options that older checkpoints still list, with their defaults."""
 _PAPER: dict[str, Any] = {"alpha": "raw", "gate_start": "normal"}
 
 
 def _part(option: str) -> BeforeValidator:
-    """Reads the options of a part."""
+    """A validator that builds the options of a part."""
     return BeforeValidator(partial(part_config, option))
 
 
-def _covering(fields: dict[str, Any]) -> int:
+def _covering_pools(fields: dict[str, Any]) -> int:
     """Context of the slow pathway, in pools, that covers the longest sequence."""
     length, stride = fields["max_seq_len"], fields["slow_stride"]
-    known = isinstance(length, int) and isinstance(stride, int) and stride > 0
-    return max(2, -(-length // stride)) if known else 2  # what is no number is refused as itself
+    valid = isinstance(length, int) and isinstance(stride, int) and stride > 0
+    return max(2, -(-length // stride)) if valid else 2  # invalid values are refused by their own fields
 
 
 class ModelConfig(Config):
-    """Everything that decides a model's shape and behaviour.
+    """Configuration of a model's architecture and behaviour.
 
     The defaults are the motion model at 50 Hz; :meth:`small` and :meth:`default` are the token models.
-    Options of parts lie within: ``positions={"kind": "prism", "cursors": 4}``; the flat form of older
-    checkpoints, ``positions="prism", prism_cursors=4``, is read as well.
+    Options of parts are nested: ``positions={"kind": "prism", "cursors": 4}``; the flat form of older
+    checkpoints, ``positions="prism", prism_cursors=4``, is accepted as well.
 
     Raises:
-        OptionError: a value that does not exist (yet), or sizes that do not fit together.
+        OptionError: an unknown option, an invalid value, or sizes that do not fit together.
     """
 
     positions: Annotated[SerializeAsAny[PositionConfig] | None, _part("positions")] = None
-    """Where a step is: ``"sinusoidal"`` encodings added to the embedding, ``"rope"`` rotated queries and
-    keys, ``"alibi"`` a linear bias, ``"trajectory"`` sinusoids at positions that the embeddings' path moves,
-    ``"prism"`` probabilities over places that learned cursors keep, or another scheme of the registry;
-    with ``"none"`` the trajectory bias alone carries distance."""
+    """Position scheme: ``"sinusoidal"`` encodings added to the embedding, ``"rope"`` rotated queries and
+    keys, ``"alibi"`` a linear bias, ``"trajectory"`` sinusoids at positions that follow the embeddings' path,
+    ``"prism"`` learned cursors with probabilities over positions, or another scheme of the registry; with
+    ``"none"`` only the trajectory bias carries distance."""
     bias: Literal["trajectory", "none", "random"] = "trajectory"
     """Additive attention bias: ``"trajectory"`` (from the scalars), ``"random"`` (the same, from fixed random
     scalars: the ablation of the geometry) or ``"none"``."""
     control_field: Annotated[SerializeAsAny[PartConfig] | None, _part("control_field")] = None
-    """Whether every block reads a risk off its steps and trusts risky stretches less (``True``, or options);
+    """Whether every block estimates a risk of its steps and weighs risky ones less (``True``, or options);
     see :mod:`pyanticip.models.parts.field.control_field`."""
     planning: Annotated[SerializeAsAny[PlanConfig] | None, _part("planning")] = None
-    """Whether an anticipator says what comes in the next steps, and the first attention layer looks at it
+    """Whether an anticipator predicts the next steps and the first attention layer attends to the prediction
     (``True``, or options); see :mod:`pyanticip.models.parts.planning.targets`."""
     slow_stride: Annotated[int, Field(ge=1, le=10_000)] = 10
     """Steps per pool of the slow pathway; 1 runs it on every step."""
@@ -83,7 +83,7 @@ class ModelConfig(Config):
     heads: Annotated[int, Field(ge=1, le=56)] = 4
     fast_layers: Annotated[int, Field(ge=1, le=256)] = 2
     slow_layers: Annotated[int, Field(ge=0, le=256)] = 3
-    """Layers of the slow pathway; 0 leaves it out, and the fast pathway is all there is."""
+    """Layers of the slow pathway; 0 for a model with the fast pathway only."""
     ff: Count = 512
     window: Annotated[int, Field(ge=2, le=1_048_576)] = 128
     """Local attention reaches ``window // 2`` past steps and the step itself."""
@@ -91,59 +91,62 @@ class ModelConfig(Config):
     """Context of the slow pathway in pools, the newest one included."""
     dropout: Share = 0.1
     dist_scale: Annotated[float, Field(ge=0.0, lt=1e6)] = 0.02
-    """Distance of neighbouring steps in the bias kernel: seconds for motion, 0.01 for tokens."""
+    """Distance between neighbouring steps in the bias kernel: seconds for motion, 0.01 for tokens."""
     taps: Annotated[int, Field(ge=2, le=1024)] = 25
     """Length in steps of the motion front-end's causal filter."""
     kinematics: bool = True
     """Whether the motion front-end adds joint positions, heights and velocities computed from the rotations,
-    and hides the direction the hips face; see :mod:`pyanticip.models.motion.kinematics`."""
+    and hides the heading of the hips; see :mod:`pyanticip.models.motion.kinematics`."""
     control_hidden: Count = 256
     """Width of the hidden layer of the control heads."""
     vocab: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     """Size of a token model's vocabulary; 0 for the motion model."""
     max_seq_len: Annotated[int, Field(ge=0, le=1_048_576)] = 0
-    """Longest sequence of a token model; 0 for the motion model, whose streams are endless."""
+    """Longest sequence of a token model; 0 for the motion model, whose streams are unbounded."""
     alpha: Literal["softplus", "raw"] = "softplus"
-    """How the bias kernel's decay follows from its parameter; ``"raw"`` is the paper's."""
+    """How the bias kernel's decay is computed from its parameter; the paper uses ``"raw"``."""
     gate_start: Literal["monotone", "normal"] = "monotone"
-    """Where the commitment gate starts: ``"monotone"`` rises with the commitment, ``"normal"`` is N(0, .02)
-    as in the paper."""
+    """Initialisation of the commitment gate: ``"monotone"`` rises with the commitment, ``"normal"`` is
+    N(0, .02) as in the paper."""
     ffn_dropout: bool = True
     """Whether dropout also follows the feed-forward layers."""
     mixing: Literal["gated", "mean"] = "gated"
-    """How the pathways mix: ``"gated"`` by a share that scalars and step decide, ``"mean"`` by halves."""
+    """How the pathways are mixed: ``"gated"`` by a share from scalars and step, ``"mean"`` equally."""
     gated_events: bool = True
-    """Whether the commitment gate scales the motion model's evidence for events. False leaves the gate as a
-    prediction that nothing else uses."""
+    """Whether the commitment gate scales the motion model's event logits. With False the gate is a prediction
+    that nothing else uses."""
     strokes: bool = False
-    """Whether the motion model hears beats in its strokes: see :mod:`pyanticip.models.motion.strokes`."""
+    """Whether the motion model detects beats from strokes: see :mod:`pyanticip.models.motion.strokes`."""
     twin: bool = False
-    """Whether the motion model reads the last columns of a row, the teacher's causal twin: its
-    parameters are then what these say, held and averaged, and what the trunk adds to them."""
+    """Whether the motion model reads the last columns of a row, the teacher's causal twin: its parameters are
+    then a mix of those columns, held and smoothed, plus a correction by the trunk."""
     scaled: bool = False
-    """With the twin, whether what the trunk adds is scaled by how far the parameters moved of late."""
+    """With the twin, whether the trunk's correction is scaled by how far the parameters moved recently."""
     pose_window: Annotated[int, Field(ge=0, le=1024)] = 0
-    """Frames whose poses a perceptron beside the trunk reads the parameters off: the motion model says the
-    mean of both; see :mod:`pyanticip.models.motion.pose_window`. 0: there is none."""
+    """Frames of poses from which an MLP beside the trunk also estimates the parameters; the motion model
+    returns the mean of both, see :mod:`pyanticip.models.motion.pose_window`. 0 for none."""
     theta: Share = 0.8
     """Commitment threshold of the inference rule, lowered while waiting."""
     max_buffer: Annotated[int, Field(ge=1, le=10_000)] = 5
-    """Steps after which the inference rule emits in any case."""
+    """Steps after which the inference rule always emits."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**nested(without_removed(options, GONE, "model option ")))
+        super().__init__(**nested(without_removed(options, REMOVED_OPTIONS, "model option ")))
 
     def replace(self, **changes: Any) -> "ModelConfig":
-        """The same with some options changed; a part that is there already keeps its own, and a context of
-        the slow pathway that covers just the longest sequence goes on to."""
-        own = self.to_dict()
-        if self.vocab and own["pools"] == _covering(own):
-            changes = {"pools": _covering({**own, **changes}), **changes}
+        """Return a copy with some options changed.
+
+        Selecting a part that the model already has keeps its options. If ``pools`` just covers the longest
+        sequence, it is adjusted to keep doing so.
+        """
+        current = self.to_dict()
+        if self.vocab and current["pools"] == _covering_pools(current):
+            changes = {"pools": _covering_pools({**current, **changes}), **changes}
         for name in PARTS:
-            kept = own[name]
-            if kept is not None and changes.get(name) in (True, kept.get("kind")):
+            part = current[name]
+            if part is not None and changes.get(name) in (True, part.get("kind")):
                 changes.pop(name, None)
-        return ModelConfig(**{**own, **changes})
+        return ModelConfig(**{**current, **changes})
 
     @model_validator(mode="after")
     def _check(self) -> "ModelConfig":
@@ -188,7 +191,7 @@ class ModelConfig(Config):
         """The paper's small token model: d 128, 4 heads, 2 + 2 layers, vocabulary 1000, length 256.
 
         Args:
-            paper: start and kernel to the paper's letter, where the defaults are corrected.
+            paper: use the paper's exact initialisation and kernel, which the defaults correct.
             changes: any field; the slow pathway's context follows ``max_seq_len`` and ``slow_stride``.
         """
         return cls._token({**_SMALL, **(_PAPER if paper else {}), **changes})
@@ -205,51 +208,51 @@ class ModelConfig(Config):
         if isinstance(fields["planning"], Mapping):
             fields["planning"] = {"inference": "passes", **fields["planning"]}
         # Global attention.
-        fields.setdefault("pools", _covering(fields))
+        fields.setdefault("pools", _covering_pools(fields))
         return cls(**fields)
 
     @property
     def columns(self) -> int:
-        """Columns of a feature row that the motion model reads, the first ones."""
+        """Number of leading columns of a feature row that the motion model reads."""
         return FEATURES if self.twin else FEATURES_V1
 
     @property
     def fast_past(self) -> int:
-        """Past steps that local attention reaches, the step itself not counted."""
+        """Past steps that local attention reaches, not counting the step itself."""
         return self.window // 2
 
     @property
     def slow_past(self) -> int:
-        """Past pools that the slow pathway reaches, the newest one not counted."""
+        """Past pools that the slow pathway reaches, not counting the newest one."""
         return self.pools - 1
 
     @property
     def plain(self) -> bool:
-        """Whether a motion model is of the kind that comes with the package, which the Rust core steps;
-        torch steps all others."""
+        """Whether the Rust core can step the motion model, as it does the packaged one; torch steps all
+        others."""
         parts = (self.positions, self.control_field, self.planning)
         return parts == (None, None, None) and self.bias != "random" and self.slow_layers > 0
 
     @property
     def holds_frames(self) -> bool:
-        """Whether the motion model goes on with the last trusted frames in place of risky ones."""
+        """Whether the motion model replaces risky frames with the last trusted ones."""
         return isinstance(self.control_field, FieldConfig) and self.control_field.input
 
-    def build(self, option: str, *given: Any) -> Any:
-        """The module of the part that an option asks for, see
-        :data:`~pyanticip.models.parts.registry.PARTS`; ``None`` without it.
+    def build(self, option: str, *args: Any) -> Any:
+        """Build the part selected by an option, see :data:`~pyanticip.models.parts.registry.PARTS`;
+        ``None`` without it.
 
         Args:
-            given: what its class takes beside this configuration.
+            args: arguments of its class after this configuration.
         """
         parts = {"positions": self.positions, "control_field": self.control_field, "planning": self.planning}
-        return build(option, parts[option], self, *given)
+        return build(option, parts[option], self, *args)
 
 
 def visible_columns(config: ModelConfig) -> list[bool]:
-    """For every column of a feature row that the motion model reads whether its first layer sees it.
+    """For each column of a feature row that the motion model reads, whether its first layer sees it.
 
-    Hidden are the scalars, which only steer, and with kinematics the rotation of the hips.
+    The scalars, which only steer, are hidden, and with kinematics the rotation of the hips.
     """
     first, last = SCALAR_COLUMNS
     return [
@@ -259,5 +262,5 @@ def visible_columns(config: ModelConfig) -> list[bool]:
 
 
 def row_widths(columns: int) -> tuple[int, ...]:
-    """How wide rows may be for what reads so many columns of them."""
+    """Accepted widths of feature rows for a model that reads the first ``columns`` of them."""
     return tuple(width for width in FEATURE_WIDTHS if width >= columns)

@@ -5,7 +5,7 @@ import torch
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig
-from pyanticip.models.config import GONE
+from pyanticip.models.config import REMOVED_OPTIONS
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_defaults_are_what_older_checkpoints_mean(build, tiny_config):
         for name, value in cfg.to_dict().items()
         if name not in ("mixing", "gated_events", "strokes", "pose_window")
     }
-    assert ModelConfig.from_dict({**older, **GONE}) == cfg
+    assert ModelConfig.from_dict({**older, **REMOVED_OPTIONS}) == cfg
     names = set(build().state_dict())
     assert {"trunk.pathway.linear.weight", "trunk.slow.0.up.weight"} <= names
     assert not any("visible" in name for name in names)

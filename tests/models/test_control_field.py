@@ -18,7 +18,7 @@ from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, Model
 from pyanticip.models.core import fused
 from pyanticip.models.core.attention import TrajectoryAttention
 from pyanticip.models.core.fused import make_fused
-from pyanticip.models.core.gated_attention import KERNELS, attend_gated, can_gate
+from pyanticip.models.core.gated_attention import HAS_KERNELS, attend_gated, can_gate
 from pyanticip.models.core.part import Positions
 from pyanticip.models.core.steering import Extras, Steering
 from pyanticip.models.core.trunk import Block
@@ -386,7 +386,7 @@ def test_nothing_at_all_does_not_go_to_the_kernel():
     """Which ends the process by a division by zero."""
     for rows, steps in ((0, 4), (2, 0)):
         assert not can_gate(torch.zeros(rows, 2, steps, 16), torch.zeros(rows, steps))
-    assert can_gate(torch.zeros(2, 2, 1, 16), torch.zeros(2, 1)) == KERNELS
+    assert can_gate(torch.zeros(2, 2, 1, 16), torch.zeros(2, 1)) == HAS_KERNELS
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 31, 64, 100])

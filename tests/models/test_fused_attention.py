@@ -12,7 +12,7 @@ from pyanticip.models import AnticipatoryTransformer, ModelConfig
 from pyanticip.models.core import chunked as strips_module
 from pyanticip.models.core.band import make_band
 from pyanticip.models.core.chunked import Chunked
-from pyanticip.models.core.fused import LARGEST_EXPONENT, MOST_STRETCHES, Fused, count_stretches, make_fused
+from pyanticip.models.core.fused import MAX_EXPONENT, MAX_STRETCHES, Fused, count_stretches, make_fused
 from pyanticip.models.core.steering import Extras, PositionVectors, Steering
 
 CLOSE = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -59,29 +59,29 @@ def compare(kind, length, rates, past=None, dtype=torch.float64, **options):
     layout, found = made(make_fused, qkv, steering, past, extras, leaves)
     assert isinstance(layout, kind)
     _, wanted = made(make_band, qkv, steering, min(past, length - 1), extras, leaves, count=None)
-    for mine, theirs in zip(found, wanted, strict=True):
-        scale = max(1.0, float(theirs.abs().max()))
-        torch.testing.assert_close(mine / scale, theirs / scale, atol=CLOSE[dtype], rtol=0)
+    for actual, expected in zip(found, wanted, strict=True):
+        scale = max(1.0, float(expected.abs().max()))
+        torch.testing.assert_close(actual / scale, expected / scale, atol=CLOSE[dtype], rtol=0)
     return layout
 
 
 @settings(max_examples=40)
 @given(
     length=st.integers(2, 90),
-    stretches=st.integers(3, MOST_STRETCHES),
+    stretches=st.integers(3, MAX_STRETCHES),
     share=st.floats(0.0, 1.0),
     seed=st.integers(0, 99),
 )
 def test_stretches_give_the_reference_wherever_their_edges_lie(length, stretches, share, seed):
-    steepest = stretches * LARGEST_EXPONENT / length * (1 - 1e-9)
+    steepest = stretches * MAX_EXPONENT / length * (1 - 1e-9)
     layout = compare(Fused, length, [steepest, share * steepest, 0.01], seed=seed)
     assert layout.keys.shape[-1] == stretches
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("stretches", [3, 5, MOST_STRETCHES])
+@pytest.mark.parametrize("stretches", [3, 5, MAX_STRETCHES])
 def test_stretches_with_all_that_layers_add(stretches, dtype):
-    rate = stretches * LARGEST_EXPONENT / 150 * 0.99
+    rate = stretches * MAX_EXPONENT / 150 * 0.99
     layout = compare(Fused, 150, [rate, rate / 7], dtype=dtype, slopes=True, places=2)
     assert layout.keys.shape[-1] == stretches + 1
 
@@ -97,14 +97,14 @@ def test_stretches_with_all_that_layers_add(stretches, dtype):
 def test_strips_give_the_reference_wherever_they_are_cut(length, budget, past, rate, seed):
     things = case(length, [rate, 0.1], seed=seed, slopes=True, places=2)
     qkv, steering, extras, leaves = things
-    before, strips_module.SCORES = strips_module.SCORES, budget
+    before, strips_module.MAX_STRIP_SCORES = strips_module.MAX_STRIP_SCORES, budget
     try:
         _, found = made(lambda length, past, steering, **_: Chunked(past, steering), *things_of(things, past))
     finally:
-        strips_module.SCORES = before
+        strips_module.MAX_STRIP_SCORES = before
     _, wanted = made(make_band, qkv, steering, past, extras, leaves, count=None)
-    for mine, theirs in zip(found, wanted, strict=True):
-        torch.testing.assert_close(mine, theirs, atol=1e-10, rtol=1e-10)
+    for actual, expected in zip(found, wanted, strict=True):
+        torch.testing.assert_close(actual, expected, atol=1e-10, rtol=1e-10)
 
 
 def things_of(things, past):
@@ -119,7 +119,7 @@ def test_what_takes_strips_and_what_the_reference():
         steering = case(length, rates)[1] if rates else Steering()
         return make_fused(length, past, steering, device=device, dtype=dtype)
 
-    steep = [1.01 * MOST_STRETCHES * LARGEST_EXPONENT / 90]
+    steep = [1.01 * MAX_STRETCHES * MAX_EXPONENT / 90]
     assert isinstance(taken(90, 89, steep), Chunked)
     assert isinstance(taken(90, 89, [-1.0]), Fused)
     assert isinstance(taken(90, 89, [-1.5]), Chunked)

@@ -159,7 +159,8 @@ def test_an_empty_plan_has_no_gradient(paper):
 def test_gradients_of_plan_attention_are_those_of_the_definition(monkeypatch, vocab, core):
     if not core:
         monkeypatch.setattr("pyanticip.models.core.plan._suits_core", lambda table: False)
-        monkeypatch.setattr("pyanticip.models.core.plan.NUMBERS", 8 * 3 * 4)  # four steps at a time
+        four_steps = 8 * 3 * 4
+        monkeypatch.setattr("pyanticip.models.core.plan.MAX_CACHED_NUMBERS", four_steps)
     kind = {"dtype": torch.float64, "requires_grad": True}
     q, weight = torch.randn(2, 7, 2, 4, **kind), torch.randn(24, 8, **kind)
     table, marks = torch.randn(vocab, 8, **kind), torch.randn(2, 7, 8, **kind)

@@ -14,7 +14,7 @@ from pyanticip.models.core.bias import TrajectoryBias, orthogonality
 from pyanticip.models.core.fused import make_fused
 from pyanticip.models.core.gates import AnticipationHead, PathwayGate
 from pyanticip.models.core.steering import Extras, PositionVectors, Steering
-from pyanticip.models.core.trunk import Steered, Trunk
+from pyanticip.models.core.trunk import StepSteering, Trunk
 
 
 def test_motion_model_size_is_within_its_budget():
@@ -72,7 +72,7 @@ def test_slow_pathway_holds_between_pools_and_is_zero_before_the_first(build):
     model = build(slow_stride=4)
     trunk = model.trunk
     x = torch.randn(1, 14, trunk.cfg.d_model, dtype=torch.float64)
-    slow = trunk._slow(x, Steered(None, None), None, None).out
+    slow = trunk._slow(x, StepSteering(None, None), None, None).out
     assert not slow[:, :3].any()
     for start in (3, 7):
         assert slow[:, start].any()

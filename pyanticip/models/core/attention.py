@@ -1,10 +1,10 @@
 """Attention over a finite past with additive steering, offline and streaming.
 
-Projections live here; how queries meet keys is the layout's business, of which there are four that agree:
+Projections are here; the layout computes the attention. Four layouts give the same result:
 :class:`~pyanticip.models.core.band.Band` (blocks with an explicit bias; the reference, and chunks that follow
 a state), :class:`~pyanticip.models.core.fused.Fused` (whole sequences, no score matrix in memory),
-:class:`~pyanticip.models.core.chunked.Chunked` (those whose bias does not factor) and
-:class:`~pyanticip.models.core.single_step.SingleStep` (single steps, straight on the ring).
+:class:`~pyanticip.models.core.chunked.Chunked` (sequences whose bias does not factor) and
+:class:`~pyanticip.models.core.single_step.SingleStep` (single steps, directly on the ring).
 
 Letters: b rows of the batch, h heads, i queries, j keys, d features of a head.
 """
@@ -21,11 +21,11 @@ from pyanticip.models.core.streaming import State
 
 @dataclass
 class Ring(State):
-    """Keys and values of the last ``past + 1`` steps, each (B, past + 1, H, d); a step sits at slot count mod
-    capacity. Keys are stored as projected, without positions.
+    """Keys and values of the last ``past + 1`` steps, each (B, past + 1, H, d); a step is in slot ``count mod
+    (past + 1)``. Keys are stored as projected, without positions.
 
-    With a gate ``gate`` (B, past + 1) holds the logarithm of the gates of those steps, and ``field`` what the
-    gate remembers; without one both are empty.
+    With a gate, ``gate`` (B, past + 1) holds the logarithms of those steps' gates and ``field`` the gate's
+    state; without one both are empty.
     """
 
     k: Tensor
@@ -35,11 +35,11 @@ class Ring(State):
 
 
 class Layout(Protocol):
-    """How queries of a chunk meet keys."""
+    """Computes attention of the queries of a chunk."""
 
     @property
     def stored(self) -> Tensor | None:
-        """The ring of the keys' places with the chunk in it, where steps have places and a past."""
+        """The ring of the keys' position vectors, chunk included; ``None`` without vectors or a state."""
         ...
 
     def attend(
@@ -48,7 +48,7 @@ class Layout(Protocol):
         """Mixed values (B, L, H d) of projections (B, L, H, d), and the ring with the chunk in it.
 
         Args:
-            extras: what the layer adds to the scores of its own.
+            extras: the layer's own score terms.
         """
         ...
 
@@ -70,7 +70,7 @@ class TrajectoryAttention(nn.Module):
         self.out = nn.Linear(d_model, d_model, bias=False)
 
     def initial_state(self, batch: int, field: State | None = None) -> Ring:
-        """An empty ring, of a layer with this state of its gate."""
+        """An empty ring; ``field`` is the initial state of the layer's gate, if it has one."""
         weight = self.qkv.weight
         shape = (batch, self.past + 1, self.heads, weight.shape[1] // self.heads)
         ring = Ring(weight.new_zeros(shape), weight.new_zeros(shape))
@@ -86,11 +86,11 @@ class TrajectoryAttention(nn.Module):
         extras: Extras | None = None,
         plan: Plan | None = None,
     ) -> tuple[Tensor, Ring | None]:
-        """Attend from a chunk (B, L, D) to itself and, through the ring, to what came before.
+        """Attend from a chunk (B, L, D) to itself and, through the ring, to the steps before it.
 
         Args:
-            extras: what the layer adds to the scores of its own.
-            plan: what each step looks at beside the past.
+            extras: the layer's own score terms.
+            plan: predicted codes that each step attends to besides the past.
         """
         rows, length, _ = x.shape
         q, k, v = self.qkv(x).view(rows, length, 3, self.heads, -1).unbind(2)

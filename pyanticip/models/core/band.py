@@ -1,8 +1,8 @@
-"""The reference layout: blocks of queries against an explicit bias, after a state or without one.
+"""The reference layout: blocks of queries against an explicit bias, with or without a state.
 
-One code path serves both: a sequence is a chunk that follows an empty past. Keys are laid out as the ``past``
-steps before the chunk and then the chunk itself; long chunks are cut into blocks of ``past`` queries, so that
-no (L, L) score matrix ever exists.
+One code path serves both: a sequence is a chunk that follows an empty past. Keys are the ``past`` steps
+before the chunk and then the chunk itself; long chunks are cut into blocks of ``past`` queries, so that no
+(L, L) score matrix ever exists.
 """
 
 from dataclasses import dataclass, replace
@@ -18,16 +18,16 @@ from pyanticip.models.core.steering import Extras, Steering
 
 @dataclass(frozen=True)
 class Band:
-    """What every layer of a pathway shares for one call: the additive mask and the ring's slots.
+    """Data shared by every layer of a pathway for one call: the additive mask and the ring's slots.
 
-    ``bias`` is (1 or B, 1 or H, blocks, Q, past + Q): the steering where a key may be seen, -inf elsewhere.
+    ``bias`` is (1 or B, 1 or H, blocks, Q, past + Q): the steering where a key is visible, -inf elsewhere.
     ``read`` (B, past) are ring slots, oldest first, or ``None`` without a state. ``write`` (B, W) are the
-    slots for the last W steps of the chunk, of which ``keep`` (B, W) marks those that exist (``None``: all of
-    them). ``rotary`` as in :class:`~pyanticip.models.core.steering.Steering`. Where steps have places, those
-    of the queries are (B, L, C, d), those of the keys (B, blocks, past + Q, C d), and ``stored`` is the ring
-    of the latter after the chunk.
+    slots for the last W steps of the chunk, of which ``keep`` (B, W) marks those that are real (``None``:
+    all). ``rotary`` as in :class:`~pyanticip.models.core.steering.Steering`. With position vectors,
+    ``query_places`` are (B, L, C, d), ``key_places`` (B, blocks, past + Q, C d), and ``stored`` is the ring
+    of the keys' vectors after the chunk.
 
-    Reading the ring comes before writing, so chunks of any length fit: what is attended to is the ring's
+    The ring is read before it is written, so chunks may have any length: queries attend to the ring's
     ``past`` steps and the chunk, side by side.
     """
 
@@ -61,9 +61,9 @@ class Band:
                 assert isinstance(ring.gate, Tensor)
                 gates = torch.cat((ring.gate[batch, self.read], gates), 1)
             ring = self._write(ring, k, v, fresh)
-        asked = None
+        place_queries = None
         if extras is not None and self.query_places is not None:
-            q, asked = extras.content(q), extras.asked(self.query_places)
+            q, place_queries = extras.content(q), extras.weighted_places(self.query_places)
         blocks = self.bias.shape[2]
         extra = blocks * self.block - length
         if extra:
@@ -77,9 +77,11 @@ class Band:
             places = torch.arange(span, device=q.device) * self.rotary
             q, keys = rotate(q, places[self.past :]), rotate(keys, places)
         scores = (q * q.shape[-1] ** -0.5) @ keys.transpose(-1, -2) + self.bias
-        if asked is not None and self.key_places is not None:
-            asked = F.pad(asked, (0, 0, 0, 0, 0, extra)).view(rows, blocks, self.block, heads, -1)
-            scores = scores + asked.permute(0, 3, 1, 2, 4) @ self.key_places[:, None].transpose(-1, -2)
+        if place_queries is not None and self.key_places is not None:
+            place_queries = F.pad(place_queries, (0, 0, 0, 0, 0, extra))
+            place_queries = place_queries.view(rows, blocks, self.block, heads, -1)
+            place_keys = self.key_places[:, None].transpose(-1, -2)
+            scores = scores + place_queries.permute(0, 3, 1, 2, 4) @ place_keys
         if gates is not None:
             gates = F.pad(gates, (0, extra)).unfold(1, span, self.block)  # (B, blocks, span)
             scores = scores + gates[:, None, :, None]
@@ -99,9 +101,9 @@ class Band:
 
 
 def store(ring: Tensor, chunk: Tensor, write: Tensor, keep: Tensor | None) -> Tensor:
-    """A ring (B, past + 1, ...) with the last steps of a chunk (B, L, ...) in its slots ``write`` (B, W), but
-    for those that ``keep`` (B, W) denies: in place without gradients, else in fresh memory. It keeps its
-    type."""
+    """Store the last steps of a chunk (B, L, ...) in the slots ``write`` (B, W) of a ring (B, past + 1, ...),
+    except those whose ``keep`` (B, W) is False: in place without gradients, else in a new tensor. The ring
+    keeps its dtype."""
     slots = (torch.arange(ring.shape[0], device=ring.device)[:, None], write)
     new = chunk[:, -write.shape[1] :].to(ring.dtype)
     if keep is not None:
@@ -123,7 +125,7 @@ def make_band(
 
     Args:
         length: steps in the chunk.
-        past: past steps each query may see beside itself.
+        past: past steps each query may see besides itself.
         count: (B,) steps since each row's start, ``None`` for an empty past.
         new: (B,) how many steps of the chunk are real in each row; the rest at the end is not stored.
     """
@@ -132,33 +134,33 @@ def make_band(
     query = torch.arange(block, device=device)
     key = torch.arange(past + block, device=device)
     distance = past + query[:, None] - key[None, :]  # (Q, past + Q)
-    inside = (distance >= 0) & (distance <= past)
-    # Only the first block can see steps from before the chunk; they must exist.
+    in_window = (distance >= 0) & (distance <= past)
+    # Only the first block can see steps from before the chunk, and only those that exist.
     position = key[None, :] + block * torch.arange(blocks, device=device)[:, None]  # (blocks, past + Q)
     if count is None:
-        real = (position >= past)[None]
+        exists = (position >= past)[None]
     else:
-        real = position[None] >= (past - count.clamp(max=past))[:, None, None]
-    allowed = inside[None, None, None] & real[:, None, :, None, :]
-    shape = steering.kernel(distance.clamp(0, past))  # (H, Q, past + Q)
-    line = steering.linear(distance.clamp(0, past))
+        exists = position[None] >= (past - count.clamp(max=past))[:, None, None]
+    allowed = in_window[None, None, None] & exists[:, None, :, None, :]
+    kernel = steering.kernel(distance.clamp(0, past))  # (H, Q, past + Q)
+    linear_bias = steering.linear(distance.clamp(0, past))
     bias = torch.zeros((), device=device, dtype=dtype)
-    if steering.amplitude is not None and shape is not None:
+    if steering.amplitude is not None and kernel is not None:
         rows, _, heads = steering.amplitude.shape
         padded = F.pad(steering.amplitude, (0, 0, 0, blocks * block - length))
         strength = padded.view(rows, blocks, block, heads).permute(0, 3, 1, 2)  # (B, H, blocks, Q)
-        bias = strength[..., None] * shape[None, :, None]
-    if line is not None:
-        bias = bias + line[None, :, None]
+        bias = strength[..., None] * kernel[None, :, None]
+    if linear_bias is not None:
+        bias = bias + linear_bias[None, :, None]
     bias = torch.where(allowed, bias, torch.full((), float("-inf"), device=device, dtype=dtype))
     places = steering.places
-    asked = None if places is None else places.queries
-    seen = None if places is None else places.keys
-    whole = blocks * block - length
+    place_queries = None if places is None else places.queries
+    place_keys = None if places is None else places.keys
+    padding = blocks * block - length
     if count is None:
-        if seen is not None:
-            seen = _spans(F.pad(seen.flatten(2), (0, 0, past, whole)), past + block, block)
-        return Band(past, block, bias, None, None, None, steering.rotary, asked, seen)
+        if place_keys is not None:
+            place_keys = _spans(F.pad(place_keys.flatten(2), (0, 0, past, padding)), past + block, block)
+        return Band(past, block, bias, None, None, None, steering.rotary, place_queries, place_keys)
     capacity = past + 1
     ages = torch.arange(past, 0, -1, device=device)
     read = (count[:, None] - ages) % capacity
@@ -167,14 +169,14 @@ def make_band(
     write = (count[:, None] + items) % capacity
     keep = None if new is None else items < new[:, None]
     stored = steering.place_ring
-    if seen is not None and stored is not None:
+    if place_keys is not None and stored is not None:
         batch = torch.arange(len(count), device=device)[:, None]
-        both = torch.cat((stored[batch, read], seen), 1).flatten(2)
-        stored = store(stored, seen, write, keep)
-        seen = _spans(F.pad(both, (0, 0, 0, whole)), past + block, block)
-    return Band(past, block, bias, read, write, keep, steering.rotary, asked, seen, stored)
+        all_places = torch.cat((stored[batch, read], place_keys), 1).flatten(2)
+        stored = store(stored, place_keys, write, keep)
+        place_keys = _spans(F.pad(all_places, (0, 0, 0, padding)), past + block, block)
+    return Band(past, block, bias, read, write, keep, steering.rotary, place_queries, place_keys, stored)
 
 
 def _spans(keys: Tensor, span: int, block: int) -> Tensor:
-    """What each block sees (B, blocks, span, E) of (B, past + blocks Q, E)."""
+    """The keys visible to each block (B, blocks, span, E), from (B, past + blocks Q, E)."""
     return keys.unfold(1, span, block).transpose(2, 3)

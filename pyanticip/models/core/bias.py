@@ -1,4 +1,4 @@
-"""The trajectory bias: scalars decide how strongly each head prefers the near past (Diomande 2026)."""
+"""The trajectory bias: the scalars set how strongly each head prefers the near past (Diomande 2026)."""
 
 from dataclasses import dataclass
 
@@ -13,14 +13,14 @@ class TrajectoryBias(nn.Module):
     """``bias[b,h,i,j] = amplitude[b,i,h] * exp(-alpha_h |i-j| dist_scale + beta_h)``.
 
     The amplitude is a small MLP of the query's seven scalars; ``alpha = softplus(raw)`` starts at 1 (per unit
-    of ``dist_scale``), ``beta`` at 0. One instance serves every layer of both pathways. Only what varies
-    along j survives the softmax, so the kernel, not the amplitude alone, steers attention.
+    of ``dist_scale``), ``beta`` at 0. All layers of both pathways share one instance. Only what varies along
+    j survives the softmax, so the kernel matters, not the amplitude alone.
 
     Args:
         heads: number of heads H; must divide 56.
         dist_scale: distance of neighbouring steps (seconds for motion).
-        positive: ``alpha = softplus(raw)``; False takes ``raw`` itself, as the paper does, which lets a head
-            prefer the far past.
+        positive: whether ``alpha = softplus(raw)``; False uses ``raw`` itself, as the paper does, which lets
+            a head prefer the far past.
     """
 
     def __init__(self, heads: int, dist_scale: float, positive: bool = True) -> None:
@@ -53,17 +53,17 @@ class TrajectoryBias(nn.Module):
         return torch.exp(-self.rate(stride)[:, None] * distance + self.beta[:, None])
 
     def orthogonality(self) -> "Orthogonality":
-        """How much the heads' first-layer directions overlap."""
+        """Overlap of the heads' first-layer directions."""
         rows = self.first.weight.view(self.heads, HIDDEN // self.heads, 7).mean(1)
         return orthogonality(rows)
 
 
 class RandomScalars(nn.Module):
-    """Scalars that know nothing: fixed pseudo-random values per step, for the ablation of the geometry.
+    """Fixed pseudo-random scalars per step, for the ablation of the geometry.
 
     Uniform over each scalar's range, the same for every row and every model; they repeat after ``PERIOD``
-    steps. Fed to :class:`TrajectoryBias` in place of real ones, they leave every parameter and every
-    operation as they are and take only the meaning away.
+    steps. With them in place of real scalars, :class:`TrajectoryBias` keeps all parameters and operations
+    but loses the information.
     """
 
     PERIOD = 8192
@@ -85,10 +85,10 @@ class RandomScalars(nn.Module):
 
 @dataclass(frozen=True)
 class Orthogonality:
-    """The overlap of H head directions in 7 dimensions.
+    """Overlap of H head directions in 7 dimensions.
 
-    ``penalty`` is ``sum_{i != j} (w_i . w_j)^2`` over unit vectors; ``floor`` the least value that H
-    directions in seven dimensions can have, ``H^2/7 - H`` where H > 7 and 0 otherwise.
+    ``penalty`` is ``sum_{i != j} (w_i . w_j)^2`` over unit vectors; ``floor`` is its minimum for H directions
+    in seven dimensions, ``H^2/7 - H`` where H > 7 and 0 otherwise.
     """
 
     penalty: Tensor
@@ -96,12 +96,12 @@ class Orthogonality:
 
     @property
     def excess(self) -> Tensor:
-        """The part of the penalty that a better arrangement could avoid."""
+        """The penalty above its minimum."""
         return self.penalty - self.floor
 
 
 def orthogonality(rows: Tensor) -> Orthogonality:
-    """The overlap of directions ``rows`` (H, D); zero rows count as orthogonal to everything."""
+    """Overlap of directions ``rows`` (H, D); zero rows count as orthogonal to everything."""
     heads, width = rows.shape
     unit = F.normalize(rows, dim=1, eps=1e-12)
     gram = unit @ unit.T

@@ -23,7 +23,7 @@ class Block(nn.Module):
     scaled.
 
     Args:
-        positions: the scheme, which may have vectors for every layer to weigh.
+        positions: the position scheme; if it has vectors, the block has its own weights of them.
     """
 
     def __init__(self, cfg: "ModelConfig", past: int, positions: Positions) -> None:
@@ -52,10 +52,10 @@ class Block(nn.Module):
         plan: Plan | None = None,
         new: Tensor | None = None,
     ) -> tuple[Tensor, Ring | None, Any]:
-        """One block over a chunk (B, L, D); what its gate says comes last.
+        """Run the block over a chunk (B, L, D); returns its output, the ring and the gate's output.
 
         Args:
-            plan: what attention looks at beside the past.
+            plan: predicted codes that attention reads besides the past.
             new: (B,) how many steps of the chunk are real in each row; ``None``: all of them.
         """
         gating, after = None, None
@@ -79,9 +79,9 @@ class Block(nn.Module):
 
 @dataclass(frozen=True)
 class Pathway:
-    """What a pathway's blocks made of a chunk: ``out`` (B, L, D), the blocks' ``rings`` after it, what their
-    gates said, ``gating``, the ring of places ``stored`` after it, and the sum ``pool`` (B, D) of the steps
-    that no pool has closed over yet."""
+    """Result of a pathway over a chunk: ``out`` (B, L, D), the blocks' ``rings`` after it, the outputs
+    ``gating`` of their gates, the ring of position vectors ``stored`` after it, and the sum ``pool`` (B, D)
+    of the steps of the open pool."""
 
     out: Tensor
     rings: tuple[Ring, ...] = ()
@@ -99,20 +99,20 @@ def run_blocks(
     plan: Plan | None = None,
     new: Tensor | None = None,
 ) -> Pathway:
-    """A pathway's blocks one after the other; only the first looks at the plan."""
+    """Run a pathway's blocks in order; only the first attends to the plan."""
     after: list[Ring] = []
-    said: list[Any] = []
+    gatings: list[Any] = []
     for i, block in enumerate(blocks):
         x, ring, gating = block(x, layout, None if rings is None else rings[i], plan if i == 0 else None, new)
         if ring is not None:
             after.append(ring)
         if gating is not None:
-            said.append(gating)
-    return Pathway(x, tuple(after), tuple(said), layout.stored)
+            gatings.append(gating)
+    return Pathway(x, tuple(after), tuple(gatings), layout.stored)
 
 
 def fit(blocks: nn.ModuleList, rings: tuple[Ring, ...]) -> bool:
-    """Whether rings are those of these blocks, which are all alike."""
+    """Whether the shape and dtype of rings match these blocks, which are all alike."""
     if len(rings) != len(blocks):
         return False
     if not rings:
@@ -131,7 +131,7 @@ def blocks_of(modules: nn.ModuleList) -> list[Block]:
 
 
 def first_norm(blocks: nn.ModuleList) -> nn.LayerNorm:
-    """What the first block's attention sees its input through."""
+    """The norm before the first block's attention."""
     return blocks_of(blocks)[0].norm1
 
 
@@ -140,21 +140,21 @@ def first_gate(blocks: nn.ModuleList) -> Gate | None:
     return blocks_of(blocks)[0].field
 
 
-def traced(blocks: nn.ModuleList, fast: tuple[Any, ...], slow: tuple[Any, ...] = ()) -> GateTrace | None:
-    """What a model tells of its gates, ``None`` without any."""
+def gate_trace(blocks: nn.ModuleList, fast: tuple[Any, ...], slow: tuple[Any, ...] = ()) -> GateTrace | None:
+    """The trace of a model's gates, ``None`` without any."""
     gate = first_gate(blocks)
     return None if gate is None else gate.trace(fast, slow)
 
 
 def reset_parts(model: nn.Module) -> None:
-    """Put the parts of a model to their own start."""
+    """Initialise the weights of a model's parts."""
     for module in model.modules():
         if isinstance(module, Part):
             module.reset_parameters()
 
 
 def init_weights(module: nn.Module) -> None:
-    """Linear and embedding weights N(0, .02), biases 0; layer norms (1, 0)."""
+    """Initialise linear and embedding weights to N(0, .02), biases to 0, layer norms to (1, 0)."""
     if isinstance(module, (nn.Linear, nn.Embedding)):
         nn.init.normal_(module.weight, 0.0, 0.02)
     if isinstance(module, nn.Linear) and module.bias is not None:

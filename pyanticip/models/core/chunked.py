@@ -1,8 +1,8 @@
-"""Attention over whole sequences in strips: some queries at a time, with their scores written out.
+"""Attention over whole sequences in strips of queries, with explicit scores.
 
-The way for a bias that does not factor (see :mod:`pyanticip.models.core.fused`): it is the definition, like
-the reference layout, but never holds more than the scores of one strip. With gradients each strip is computed
-again on the way back, so that memory grows with the length and not with its square.
+Used for a bias that does not factor (see :mod:`pyanticip.models.core.fused`). It computes the definition,
+like the reference layout, but never holds more than the scores of one strip. The backward pass computes each
+strip again, so that memory grows with the length and not with its square.
 """
 
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ from pyanticip.models.core.attention import Ring
 from pyanticip.models.core.encodings import rotate
 from pyanticip.models.core.steering import Extras, Steering
 
-SCORES = 1 << 20
-"""Scores of a strip, over all rows and heads; one query's at the least."""
+MAX_STRIP_SCORES = 1 << 20
+"""Maximum number of scores of a strip over all rows and heads; a strip has at least one query."""
 
 
 @dataclass(frozen=True)
 class Chunked:
-    """What every layer of a pathway shares for one whole sequence: how far back queries see, and what steers
-    the scores."""
+    """Data shared by every layer of a pathway for one whole sequence: the ``past`` steps that queries see,
+    and the steering of the scores."""
 
     past: int
     steering: Steering
@@ -36,37 +36,37 @@ class Chunked:
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None, extras: Extras | None = None
     ) -> tuple[Tensor, Ring | None]:
-        """See :class:`~pyanticip.models.core.attention.Layout`; there is no ring. There are no second
-        derivatives."""
+        """See :class:`~pyanticip.models.core.attention.Layout`; there is no ring. Second derivatives are not
+        supported."""
         assert ring is None
         steering, (_, length, _, width) = self.steering, q.shape
         if steering.rotary:
             steps = (torch.arange(length, device=q.device) * steering.rotary)[:, None]
             q, k = rotate(q, steps), rotate(k, steps)
         q = q * width**-0.5
-        asked: Tensor | None = None
-        seen: Tensor | None = None
+        place_queries: Tensor | None = None
+        place_keys: Tensor | None = None
         if extras is not None and steering.places is not None:
-            q, asked = extras.content(q), extras.asked(steering.places.queries)
-            seen = steering.places.keys.flatten(2)
+            q, place_queries = extras.content(q), extras.weighted_places(steering.places.queries)
+            place_keys = steering.places.keys.flatten(2)
         gates = None if extras is None else extras.log_gate
         amplitude, rate, beta = steering.amplitude, steering.rate, steering.beta
         if amplitude is not None:
             amplitude = amplitude.expand(q.shape[0], -1, -1)
-        parts = (q, amplitude, asked, k, v, seen, gates, rate, beta)
-        out: Tensor = _InChunks.apply(self, *parts)  # type: ignore[no-untyped-call]
+        parts = (q, amplitude, place_queries, k, v, place_keys, gates, rate, beta)
+        out: Tensor = _ChunkedAttention.apply(self, *parts)  # type: ignore[no-untyped-call]
         return out, None
 
-    def cut(self, q: Tensor) -> Iterator["QueryChunk"]:
-        """The strips of queries (B, L, H, d)."""
+    def cut(self, q: Tensor) -> Iterator["QueryStrip"]:
+        """Cut queries (B, L, H, d) into strips."""
         rows, length, heads, _ = q.shape
-        size = max(1, SCORES // (rows * heads * min(length, self.past + 1)))
+        size = max(1, MAX_STRIP_SCORES // (rows * heads * min(length, self.past + 1)))
         for begin in range(0, length, size):
-            yield QueryChunk(begin, min(begin + size, length), max(0, begin - self.past))
+            yield QueryStrip(begin, min(begin + size, length), max(0, begin - self.past))
 
-    def mix(self, strip: "QueryChunk", parts: list[Tensor | None]) -> Tensor:
-        """Mixed values of a strip's queries, from its share of everything; the definition."""
-        q, amplitude, asked, k, v, seen, gates, rate, beta = parts
+    def mix(self, strip: "QueryStrip", parts: list[Tensor | None]) -> Tensor:
+        """Mixed values of a strip's queries, from the strip's share of all inputs."""
+        q, amplitude, place_queries, k, v, place_keys, gates, rate, beta = parts
         assert q is not None
         assert k is not None
         assert v is not None
@@ -81,8 +81,8 @@ class Chunked:
             scores = scores + amplitude.transpose(1, 2)[..., None] * kernel
         if line is not None:
             scores = scores + line
-        if asked is not None and seen is not None:
-            scores = scores + asked.transpose(1, 2) @ seen[:, None].transpose(2, 3)
+        if place_queries is not None and place_keys is not None:
+            scores = scores + place_queries.transpose(1, 2) @ place_keys[:, None].transpose(2, 3)
         if gates is not None:
             scores = scores + gates[:, None, None]
         weights = scores.masked_fill(hidden, float("-inf")).softmax(-1)
@@ -90,24 +90,24 @@ class Chunked:
 
 
 @dataclass(frozen=True)
-class QueryChunk:
-    """Queries ``begin`` to ``end``, and the ``first`` key that they see."""
+class QueryStrip:
+    """Queries ``begin`` to ``end`` (excluded), and the ``first`` key that they see."""
 
     begin: int
     end: int
     first: int
 
     def share(self, parts: tuple[Tensor | None, ...]) -> list[Tensor | None]:
-        """What the strip needs of everything: of three by query, of four by key, and all of the rest."""
+        """The strip's slices of all inputs: three are by query, four by key, the rest is not sliced."""
         ranges = [slice(self.begin, self.end)] * 3 + [slice(self.first, self.end)] * 4
         return [
             part if part is None or i >= len(ranges) else part[:, ranges[i]] for i, part in enumerate(parts)
         ]
 
 
-class _InChunks(torch.autograd.Function):
-    """Results and gradients are written where they belong as they come: were each strip's kept until the
-    end, they would lie between holes that the next strip, which sees more keys, does not fit into."""
+class _ChunkedAttention(torch.autograd.Function):
+    """Writes results and gradients into preallocated tensors: kept separately until the end, they would
+    fragment memory, as each strip sees more keys than the one before."""
 
     @staticmethod
     def forward(ctx: Any, layout: Chunked, *parts: Tensor | None) -> Tensor:
@@ -130,19 +130,19 @@ class _InChunks(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         parts = ctx.saved_tensors
-        wanted = ctx.needs_input_grad[1:]
-        sums = [torch.zeros_like(p) if need else None for p, need in zip(parts, wanted, strict=True)]
-        on, dtype = ctx.autocast
+        needs_grad = ctx.needs_input_grad[1:]
+        sums = [torch.zeros_like(p) if need else None for p, need in zip(parts, needs_grad, strict=True)]
+        autocast_enabled, dtype = ctx.autocast
         for strip in ctx.layout.cut(parts[0]):
             share = [
                 p if p is None else p.detach().requires_grad_(need)
-                for p, need in zip(strip.share(parts), wanted, strict=True)
+                for p, need in zip(strip.share(parts), needs_grad, strict=True)
             ]
-            with torch.enable_grad(), torch.autocast(gradient.device.type, dtype, enabled=on):
+            with torch.enable_grad(), torch.autocast(gradient.device.type, dtype, enabled=autocast_enabled):
                 mixed = ctx.layout.mix(strip, share)
             leaves = [p for p in share if p is not None and p.requires_grad]
-            found = iter(torch.autograd.grad(mixed, leaves, gradient[:, strip.begin : strip.end]))
+            gradients = iter(torch.autograd.grad(mixed, leaves, gradient[:, strip.begin : strip.end]))
             for target in strip.share(tuple(sums)):
                 if target is not None:
-                    target += next(found)
+                    target += next(gradients)
         return None, *sums

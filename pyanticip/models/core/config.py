@@ -1,4 +1,4 @@
-"""What options of models and of their parts have in common. No torch."""
+"""Base classes of the options of models and parts. Does not import torch."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
@@ -13,25 +13,25 @@ Positive = Annotated[float, Field(gt=0.0, lt=1e12)]
 
 
 def without_removed(options: Mapping[str, Any], removed: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Options without those that are no more: files that name them at their default are still read.
+    """Drop removed options, so that files that name one at its default can still be read.
 
     Args:
-        removed: names and defaults of those that are no more.
-        prefix: what stands before the name in a message.
+        removed: names of the removed options and their defaults.
+        prefix: text before the name in an error message.
 
     Raises:
-        OptionError: one of them has another value than its default.
+        OptionError: a removed option has a value other than its default.
     """
-    for name, usual in removed.items():
-        if name in options and options[name] != usual:
+    for name, default in removed.items():
+        if name in options and options[name] != default:
             raise OptionError(
-                f"{prefix}{name} is gone: only its default {usual!r} is still read, got {options[name]!r}"
+                f"{prefix}{name} is gone: only its default {default!r} is still read, got {options[name]!r}"
             )
     return {name: value for name, value in options.items() if name not in removed}
 
 
 class Config(BaseModel):
-    """Options: frozen, of exact types, without unknown names.
+    """Base class of options: frozen, strictly typed, unknown names refused.
 
     Raises:
         OptionError: an unknown option (with the nearest known one), or a value out of range.
@@ -39,7 +39,7 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     owner: ClassVar[str] = "model"
-    """Whose options they are, for messages."""
+    """What the options belong to, for error messages."""
 
     def __init__(self, **options: Any) -> None:
         try:
@@ -57,12 +57,12 @@ class Config(BaseModel):
         return cls(**fields)
 
     def replace(self, **changes: Any) -> Self:
-        """The same with some options changed."""
+        """Return a copy with some options changed."""
         return type(self)(**{**self.to_dict(), **changes})
 
     @classmethod
     def _line(cls, error: ValidationError) -> str:
-        """The first thing that is wrong, in one line."""
+        """The first validation error, in one line."""
         first, *others = error.errors(include_url=False)
         name = str(first["loc"][0]) if first["loc"] else ""
         if first["type"] == "value_error":
@@ -70,17 +70,17 @@ class Config(BaseModel):
         if first["type"] == "extra_forbidden":
             known = [field.alias or own for own, field in cls.model_fields.items()]
             return f"unknown {cls.owner} option {name!r}{suggestion(name, known)}"
-        same = [first, *(each for each in others if each["loc"][:1] == first["loc"][:1])]
-        wanted = " or ".join(each["msg"].removeprefix("Input should be ") for each in same)
-        return f"{cls.owner} option {name} must be {wanted}, got {first['input']!r}"
+        same_field = [first, *(each for each in others if each["loc"][:1] == first["loc"][:1])]
+        expected = " or ".join(each["msg"].removeprefix("Input should be ") for each in same_field)
+        return f"{cls.owner} option {name} must be {expected}, got {first['input']!r}"
 
 
 class PartConfig(Config):
-    """Options of a part; this class is that of one without any."""
+    """Options of a part; used as it is by parts that have no options."""
 
     owner: ClassVar[str] = "part"
     kind: str
-    """Its name among those of the registry that it could be replaced by."""
+    """Name of the implementation in the registry."""
 
 
 class PositionConfig(PartConfig):

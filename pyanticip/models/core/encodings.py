@@ -1,4 +1,4 @@
-"""Where a step is: sinusoids and rotary angles; and a path over a few steps: orthogonal polynomials."""
+"""Position encodings (sinusoidal, rotary), and orthogonal polynomials to describe a path of a few steps."""
 
 import math
 
@@ -16,7 +16,7 @@ def sinusoids(positions: Tensor, width: int, base: float = 10_000.0) -> Tensor:
 
 
 def sine_pairs(positions: Tensor, width: int, base: float = 10_000.0) -> Tensor:
-    """The same, float64, with the cosine that the last sine of an odd width lacks."""
+    """As :func:`sinusoids`, in float64; an odd width is rounded up, so that the last sine has its cosine."""
     angles = positions[..., None].double() * speeds(width, positions.device, base)
     return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
 
@@ -43,12 +43,12 @@ def rotate(x: Tensor, positions: Tensor) -> Tensor:
 
 
 def polynomials(frames: int, order: int, *, constant: bool = False) -> Tensor:
-    """Orthonormal polynomials over ``frames`` points, by degree from 1 (or 0).
+    """Orthonormal polynomials over ``frames`` points, of degree 1 (or 0) to ``order``.
 
-    Returns (frames, order), or with the constant (order + 1, frames): a basis to expand in.
+    Returns (frames, order), or with the constant (order + 1, frames), a basis to expand in.
     """
     x = np.linspace(-1.0, 1.0, frames)
     q, r = np.linalg.qr(np.vander(x, order + 1, increasing=True))
     q = q * np.sign(np.diag(r))
-    found = torch.from_numpy(np.ascontiguousarray(q.T if constant else q[:, 1:]))
-    return found.to(torch.get_default_dtype())
+    basis = torch.from_numpy(np.ascontiguousarray(q.T if constant else q[:, 1:]))
+    return basis.to(torch.get_default_dtype())

@@ -2,17 +2,17 @@
 
 For j <= i the trajectory bias factors: ``a_i exp(-r (i - j) + b) = [a_i exp(-r i)] [exp(r j + b)]``. One
 more channel on queries and on keys therefore adds it exactly, inside any fused attention kernel, with
-gradients to amplitude, rate and beta; so do one channel for the linear bias and one that hides keys that do
-not exist. What a layer adds of its own goes the same way: the places of queries and keys as so many channels,
-and one for the gates of its control field where the kernel cannot add them
+gradients to amplitude, rate and beta; the linear bias and the mask of keys that do not exist take one channel
+each. A layer's own score terms are added the same way: position vectors as additional channels, and one for
+the gates of its control field where the kernel cannot add them
 (:mod:`~pyanticip.models.core.gated_attention`).
 
-Time is counted from the middle, so that the two factors stay within the range of the floating point numbers.
-A sequence too long for one middle is cut into stretches, each with a middle and a channel of its own: a query
-reads the channel of its stretch only, and keys have a factor in it up to the stretch's end, which is as far
-as its queries see. A key so long before the middle that its factor underflows gets a bias of 0 instead of one
-below ``2^-126 |a_i| exp(b + 30)``, some ``1e-25 |a_i| exp(b)``: nothing, beside the other scores. Where that
-does not help either, :func:`make_fused` gives another layout or says so, and the caller takes the reference.
+Time is counted from the middle, so that both factors stay within floating-point range. A sequence too long
+for one middle is cut into stretches, each with its own middle and channel: a query reads the channel of its
+stretch only, and keys have a factor in it up to the stretch's end, which is as far as its queries see. A key
+so far before the middle that its factor underflows gets a bias of 0 instead of one below
+``2^-126 |a_i| exp(b + 30)``, about ``1e-25 |a_i| exp(b)``, which is negligible. Where stretches do not help
+either, :func:`make_fused` returns another layout, or ``None`` for the reference.
 """
 
 import math
@@ -28,31 +28,33 @@ from pyanticip.models.core.encodings import rotate
 from pyanticip.models.core.gated_attention import attend_gated, can_gate
 from pyanticip.models.core.steering import Extras, PositionVectors, Steering
 
-LARGEST_EXPONENT = 60.0
-"""Beyond it a factor could leave the range of float32 (and of bfloat16, which has the same)."""
+MAX_EXPONENT = 60.0
+"""Largest exponent of a factor that is safely in the range of float32 (and bfloat16, which has the same)."""
 
-LARGEST_BETA = 20.0
-"""The same of what beta adds to the exponents of keys."""
+MAX_BETA = 20.0
+"""Largest beta, which is added to the exponents of keys."""
 
-MOST_STRETCHES = 16
-"""More would cost more than the scores themselves, in strips."""
+MAX_STRETCHES = 16
+"""Most stretches of a sequence; more would cost more than :class:`Chunked`."""
 
 RECORDED_STRETCH = 4096
-"""Steps of a stretch in a recorded graph, where no choice may depend on the rates."""
+"""Steps of a stretch under ``torch.compile``, where no choice may depend on the rates."""
 
-_WIDE = 1024
+_WIDE_WINDOW = 1024
+"""Window, in past steps, from which :class:`Chunked` replaces the reference layout."""
 
-_HIDDEN = -1e30
+_MASK_VALUE = -1e30
+"""Score of keys before the first step."""
 
 
 @dataclass(frozen=True)
 class Fused:
-    """What every layer of a pathway shares for one whole sequence.
+    """Data shared by every layer of a pathway for one whole sequence.
 
     ``block`` queries at a time see ``block + past`` keys through ``mask`` (Q, past + Q) bool; without a mask
-    (``None``) all queries are one block that sees all of the sequence's past. ``queries`` (B or 1, L, H, E)
-    and ``keys`` (1, L, H, E), or (1, blocks, past + Q, H, E) with a mask, are the additional channels; with a
-    mask the last of them hides the keys before the first step. ``places`` of the steps, where they have some.
+    (``None``) all queries are one block that sees the whole past. ``queries`` (B or 1, L, H, E) and ``keys``
+    (1, L, H, E), or (1, blocks, past + Q, H, E) with a mask, are the additional channels; with a mask the
+    last of them hides the keys before the first step. ``places``: position vectors of the steps, if any.
     """
 
     past: int
@@ -62,7 +64,7 @@ class Fused:
     keys: Tensor | None
     rotary: float
     alignment: int = 1
-    """The kernels' head width is filled up with zeros to a multiple of this."""
+    """The head width is zero-padded to a multiple of this."""
     places: PositionVectors | None = None
 
     @property
@@ -79,51 +81,59 @@ class Fused:
             places = (torch.arange(length, device=q.device) * self.rotary)[:, None]
             q, k = rotate(q, places), rotate(k, places)
         gate = None if extras is None else extras.log_gate
-        alone = self.mask is None and self.queries is None and self.places is None
-        if gate is not None and alone and can_gate(q, gate):
+        only_gate = self.mask is None and self.queries is None and self.places is None
+        if gate is not None and only_gate and can_gate(q, gate):
             q, k, v = (t.transpose(1, 2) for t in (q, k, v))
             return attend_gated(q, k, v, gate, width**-0.5).transpose(1, 2).flatten(2), None
         q = q * width**-0.5
-        asked: list[Tensor] = []
-        seen: list[Tensor] = []
+        extra_queries: list[Tensor] = []
+        extra_keys: list[Tensor] = []
         if extras is not None and self.places is not None:
             q = extras.content(q)
-            asked.append(extras.asked(self.places.queries))
-            seen.append(self.places.keys.flatten(2)[:, :, None])
+            extra_queries.append(extras.weighted_places(self.places.queries))
+            extra_keys.append(self.places.keys.flatten(2)[:, :, None])
         if gate is not None:
-            asked.append(q.new_ones(1, 1, 1, 1))
-            seen.append(gate[..., None, None])
+            extra_queries.append(q.new_ones(1, 1, 1, 1))
+            extra_keys.append(gate[..., None, None])
         if self.mask is None:
-            mixed = self._whole(q, k, v, asked, seen)
+            mixed = self._whole(q, k, v, extra_queries, extra_keys)
         else:
-            mixed = self._blocks(q, k, v, asked, seen, self.mask)
+            mixed = self._blocks(q, k, v, extra_queries, extra_keys, self.mask)
         return mixed[..., :width].flatten(2), None
 
-    def _whole(self, q: Tensor, k: Tensor, v: Tensor, asked: list[Tensor], seen: list[Tensor]) -> Tensor:
+    def _whole(
+        self, q: Tensor, k: Tensor, v: Tensor, extra_queries: list[Tensor], extra_keys: list[Tensor]
+    ) -> Tensor:
         if self.queries is not None and self.keys is not None:
-            asked, seen = [*asked, self.queries], [*seen, self.keys]
-        if asked:
-            q, k = self._widen(q, asked), self._widen(k, seen)
+            extra_queries, extra_keys = [*extra_queries, self.queries], [*extra_keys, self.keys]
+        if extra_queries:
+            q, k = self._widen(q, extra_queries), self._widen(k, extra_keys)
             v = F.pad(v, (0, q.shape[-1] - v.shape[-1]))
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0).transpose(1, 2)
 
     def _blocks(
-        self, q: Tensor, k: Tensor, v: Tensor, asked: list[Tensor], seen: list[Tensor], mask: Tensor
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        extra_queries: list[Tensor],
+        extra_keys: list[Tensor],
+        mask: Tensor,
     ) -> Tensor:
         assert self.queries is not None
         assert self.keys is not None
         rows, length, heads, width = q.shape
         blocks = self.keys.shape[1]
         extra = blocks * self.block - length
-        q = self._widen(q, [*asked, self.queries])
+        q = self._widen(q, [*extra_queries, self.queries])
         if extra:
             q = F.pad(q, (0, 0, 0, 0, 0, extra))
-        # What all heads share is cut into spans once, not for each.
-        k, *seen = (self._spans(F.pad(t, (0, 0, 0, 0, self.past, extra))) for t in (k, *seen))
-        k = self._widen(k, [*seen, self.keys])
+        # Channels shared by all heads are cut into spans once, not per head.
+        k, *extra_keys = (self._spans(F.pad(t, (0, 0, 0, 0, self.past, extra))) for t in (k, *extra_keys))
+        k = self._widen(k, [*extra_keys, self.keys])
         v = self._spans(F.pad(v, (0, q.shape[-1] - width, 0, 0, self.past, extra)))
-        # Blocks stand beside the rows of the batch.
+        # Blocks join the batch axis.
         mixed = F.scaled_dot_product_attention(
             q.view(rows * blocks, self.block, heads, -1).transpose(1, 2),
             k.flatten(0, 1).transpose(1, 2),
@@ -134,17 +144,17 @@ class Fused:
         return mixed.transpose(1, 2).reshape(rows, blocks * self.block, heads, -1)[:, :length]
 
     def _widen(self, x: Tensor, channels: list[Tensor]) -> Tensor:
-        """A head's numbers and, beside them, its additional channels."""
+        """Append additional channels to each head's features, zero-padded to the alignment."""
         width = x.shape[-1] + sum(part.shape[-1] for part in channels)
         if width % self.alignment:
             channels = [*channels[:-1], F.pad(channels[-1], (0, -width % self.alignment))]
         return torch.cat((x, *(part.to(x.dtype).expand(*x.shape[:-1], -1) for part in channels)), -1)
 
     def _spans(self, padded: Tensor) -> Tensor:
-        """What each block sees (B, blocks, past + Q, H, d) of (B, past + blocks Q, H, d)."""
+        """The steps visible to each block (B, blocks, past + Q, H, d), from (B, past + blocks Q, H, d)."""
         if not self.past:
             return padded[:, :, None]
-        # A block is as long as its past: it sees the block before and itself. (Unfolding is one call, but
+        # A block is as long as its past: it sees the block before and itself. (``unfold`` is one call, but
         # its gradient is slow.)
         pieces = padded.view(padded.shape[0], -1, self.block, *padded.shape[2:])
         return torch.cat((pieces[:, :-1], pieces[:, 1:]), 2)
@@ -154,19 +164,19 @@ def make_fused(
     length: int, past: int, steering: Steering, *, device: torch.device, dtype: torch.dtype
 ) -> Fused | Chunked | None:
     """Prepare a pathway's attention for a whole sequence; ``None`` where the bias does not factor safely and
-    the reference is no worse than anything else.
+    the reference layout is as good as any other.
 
     Args:
         length: steps of the sequence.
-        past: past steps each query may see beside itself.
+        past: past steps each query may see besides itself.
     """
-    # On a GPU a mask takes a kernel that wants the width in whole vectors.
+    # On a GPU the kernel with a mask needs a width of whole vectors.
     alignment = 8 if device.type == "cuda" else 1
     whole = past >= length - 1
     block = length if whole else max(past, 1)
     stretches = count_stretches(steering, block if whole else block + past, dtype)
     if not stretches or (stretches > 1 and not whole):
-        return Chunked(past, steering) if whole or past >= _WIDE else None
+        return Chunked(past, steering) if whole or past >= _WIDE_WINDOW else None
     if whole:
         at = torch.arange(length, device=device)
         queries, keys = _channels(steering, at, at, dtype, stretches)
@@ -178,23 +188,24 @@ def make_fused(
     distance = places[past:, None] - places[None]
     mask = (distance >= 0) & (distance <= past)
     queries, keys = _channels(steering, query, places, dtype)
-    # A key before the first step lies in the first block only.
-    absent = torch.zeros(1, blocks, span, 1, 1, device=device, dtype=dtype)
-    absent[:, 0, :past] = max(_HIDDEN, torch.finfo(dtype).min / 4)
+    # Only the first block has keys before the first step.
+    padding_mask = torch.zeros(1, blocks, span, 1, 1, device=device, dtype=dtype)
+    padding_mask[:, 0, :past] = max(_MASK_VALUE, torch.finfo(dtype).min / 4)
     one = torch.ones(1, length, 1, 1, device=device, dtype=dtype)
     if queries is None or keys is None:
-        return Fused(past, block, mask, one, absent, steering.rotary, alignment, steering.places)
+        return Fused(past, block, mask, one, padding_mask, steering.rotary, alignment, steering.places)
     heads = keys.shape[2]
-    keys = torch.cat((keys[:, None].expand(-1, blocks, -1, -1, -1), absent.expand(-1, -1, -1, heads, -1)), -1)
+    keys = keys[:, None].expand(-1, blocks, -1, -1, -1)
+    keys = torch.cat((keys, padding_mask.expand(-1, -1, -1, heads, -1)), -1)
     queries = torch.cat((queries, one.expand(queries.shape[0], -1, heads, -1)), -1)
     return Fused(past, block, mask, queries, keys, steering.rotary, alignment, steering.places)
 
 
 def count_stretches(steering: Steering, span: int, dtype: torch.dtype) -> int:
-    """Into how many stretches ``span`` steps must be cut for the bias to factor; 0 where nothing helps.
+    """Number of stretches into which ``span`` steps must be cut for the bias to factor; 0 if it cannot.
 
-    One reaches as far as :data:`LARGEST_EXPONENT` to both sides of its middle, several only half as far
-    each: then all products of factors stay in range, those of hidden keys too.
+    A single stretch may reach an exponent of :data:`MAX_EXPONENT` on both sides of its middle, several only
+    half of it each: then all products of factors stay in range, those of hidden keys too.
     """
     if dtype == torch.float16:
         return 0
@@ -203,22 +214,22 @@ def count_stretches(steering: Steering, span: int, dtype: torch.dtype) -> int:
     if torch.compiler.is_compiling():
         return -(-span // RECORDED_STRETCH)
     rates, betas = torch.stack((steering.rate, steering.beta)).tolist()
-    if max(betas) > LARGEST_BETA:
+    if max(betas) > MAX_BETA:
         return 0
-    least, most = min(rates), max(rates)
-    if max(most, -least) * span / 2 <= LARGEST_EXPONENT:
+    lowest, highest = min(rates), max(rates)
+    if max(highest, -lowest) * span / 2 <= MAX_EXPONENT:
         return 1
-    # A bias that grows with the distance is itself out of range where its factors are.
-    if not (math.isfinite(sum(rates)) and -least * span / 2 <= LARGEST_EXPONENT):
+    # A bias that grows with the distance leaves the range itself where its factors do.
+    if not (math.isfinite(sum(rates)) and -lowest * span / 2 <= MAX_EXPONENT):
         return 0
-    count = math.ceil(most * span / LARGEST_EXPONENT)
-    return count if count <= MOST_STRETCHES else 0
+    count = math.ceil(highest * span / MAX_EXPONENT)
+    return count if count <= MAX_STRETCHES else 0
 
 
 def _channels(
     steering: Steering, query: Tensor, key: Tensor, dtype: torch.dtype, stretches: int = 1
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Additional channels of queries (B or 1, L, H, E) and keys (1, K, H, E) at these times."""
+    """Additional channels of queries (B or 1, L, H, E) and keys (1, K, H, E) at these times, in steps."""
     pairs: list[tuple[Tensor, Tensor]] = []
     middle = (len(key) - 1) / 2
     if steering.amplitude is not None and steering.rate is not None and steering.beta is not None:
@@ -226,15 +237,18 @@ def _channels(
         if stretches > 1:
             pairs.append(_stretched(amplitude, rate, beta, stretches))
         else:
-            # In double precision, for an exponent's error is its factor's, and exponents are large.
+            # In double precision: an exponent's absolute error is its factor's relative error, and exponents
+            # are large.
             exact = rate.double()
             later = (key - middle)[:, None] * exact
-            rise = torch.exp(later + beta)  # (K, H)
-            fall = torch.exp(-later if query is key else (query - middle)[:, None] * -exact)  # (L, H)
-            pairs.append(((amplitude * fall.to(rate.dtype))[..., None], rise.to(rate.dtype)[None, ..., None]))
+            growth = torch.exp(later + beta)  # (K, H)
+            decay = torch.exp(-later if query is key else (query - middle)[:, None] * -exact)  # (L, H)
+            pairs.append(
+                ((amplitude * decay.to(rate.dtype))[..., None], growth.to(rate.dtype)[None, ..., None])
+            )
     if steering.slopes is not None:
         line = (key - middle).to(steering.slopes.dtype)[:, None] * steering.slopes
-        # The part that depends on the query alone drops out of the softmax.
+        # The part that depends only on the query cancels in the softmax.
         pairs.append((line.new_ones(1, len(query), line.shape[1], 1), line[None, ..., None]))
     if not pairs:
         return None, None
@@ -252,23 +266,23 @@ def _stretched(amplitude: Tensor, rate: Tensor, beta: Tensor, stretches: int) ->
     length = amplitude.shape[1]
     size = -(-length // stretches)
     steps = torch.arange(length, device=rate.device)
-    own = steps // size
+    stretch = steps // size
     numbers = torch.arange(stretches, device=rate.device)
     exact = rate.double()
-    # A rate below 0 grows towards the past: its one middle is that of the sequence.
+    # With a negative rate the bias grows towards the past: all stretches use the middle of the sequence.
     middles = torch.where(exact > 0.0, numbers[:, None] * size + (size - 1) / 2, (length - 1) / 2)
-    fall = torch.exp((steps[:, None] - middles[own]) * -exact).to(rate.dtype)  # (L, H)
-    queries = (amplitude * fall)[..., None] * (own[:, None] == numbers)[:, None]
-    # Beyond a stretch's end, where none of its queries looks, factors could be anything: they are 0, and
-    # their exponents small, for 0 times a gradient without end is none.
-    seen = (own[:, None] <= numbers)[:, None]  # (L, 1, stretches)
+    decay = torch.exp((steps[:, None] - middles[stretch]) * -exact).to(rate.dtype)  # (L, H)
+    queries = (amplitude * decay)[..., None] * (stretch[:, None] == numbers)[:, None]
+    # Beyond a stretch's end, where none of its queries looks, factors are 0, and so are their exponents:
+    # 0 times an infinite gradient would be nan.
+    visible = (stretch[:, None] <= numbers)[:, None]  # (L, 1, stretches)
     exponent = (steps[:, None, None] - middles.T) * exact[:, None]
-    rise = torch.exp(exponent.where(seen, 0.0) + beta[:, None]).where(seen, 0.0)
-    return queries, rise.to(rate.dtype)[None]
+    growth = torch.exp(exponent.where(visible, 0.0) + beta[:, None]).where(visible, 0.0)
+    return queries, growth.to(rate.dtype)[None]
 
 
 def _halves(query: Tensor, key: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """A product as three products of bfloat16 parts, to some 16 bits."""
+    """Split a product into three products of bfloat16 parts, accurate to about 16 bits."""
     high, raised = query.to(torch.bfloat16), key.to(torch.bfloat16)
     low, rest = query - high, key - raised
     return [(high, raised), (high, rest), (low, raised)]

@@ -1,9 +1,9 @@
-"""Attention whose keys are gated, over a whole sequence on a CPU, at next to the price of attention without.
+"""Attention with gated keys over a whole sequence on a CPU, at about the cost of plain attention.
 
-A gate is added to the scores of its key as one more channel of queries and keys, which costs next to nothing
-where heads do not fill their vectors anyway. Where they do, kernels are slower with a width of 33 than with
-32: there the kernel adds the gates by itself, and the gradient by them, which it does not know, is taken
-beside it, by the Rust core. The same up to rounding.
+A gate can be added to the scores of its key as one more channel of queries and keys, which costs next to
+nothing where heads do not fill whole vectors. Where they do, kernels are slower with a width of 33 than with
+32: there the gates are passed to the kernel as a mask, and the Rust core computes their gradient, which the
+kernel does not return. Both ways agree up to rounding.
 """
 
 from typing import Any
@@ -15,18 +15,18 @@ from torch.autograd.function import once_differentiable
 
 from pyanticip import _core
 
-_NAME = "_scaled_dot_product_flash_attention_for_cpu"
-KERNELS = hasattr(torch.ops.aten, _NAME) and hasattr(torch.ops.aten, f"{_NAME}_backward")
-"""Whether this torch has the kernels, which it does not promise to keep."""
+_KERNEL_NAME = "_scaled_dot_product_flash_attention_for_cpu"
+HAS_KERNELS = hasattr(torch.ops.aten, _KERNEL_NAME) and hasattr(torch.ops.aten, f"{_KERNEL_NAME}_backward")
+"""Whether this version of torch has the kernels, which are not a public interface."""
 
-_VECTOR = 16
-"""Numbers that the kernels handle together."""
+_VECTOR_WIDTH = 16
+"""Numbers that the kernels process together."""
 
 
 def can_gate(q: Tensor, log_gate: Tensor) -> bool:
-    """Whether :func:`attend_gated` is there for such queries, and the quicker way: what is traced takes plain
-    operations."""
-    if not KERNELS or torch.compiler.is_compiling() or q.shape[-1] % _VECTOR:
+    """Whether :func:`attend_gated` supports these queries and is faster; not while a compiler traces, which
+    needs plain operations."""
+    if not HAS_KERNELS or torch.compiler.is_compiling() or q.shape[-1] % _VECTOR_WIDTH:
         return False
     if not q.numel():  # the kernel divides by the length
         return False
@@ -34,7 +34,7 @@ def can_gate(q: Tensor, log_gate: Tensor) -> bool:
 
 
 def attend_gated(q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor, scale: float) -> Tensor:
-    """``softmax(scale q k + log_gate) v`` over all steps before, (B, H, L, d).
+    """Causal ``softmax(scale q k + log_gate) v``, (B, H, L, d).
 
     Args:
         q: (B, H, L, d), and so ``k`` and ``v``.
@@ -48,50 +48,54 @@ def attend_gated(q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor, scale: float
 
 def _forward(q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    mixed, mass = kernel(q, k, v, 0.0, True, attn_mask=log_gate[:, None, None], scale=scale)
-    return mixed, mass
+    mixed, log_sum_exp = kernel(q, k, v, 0.0, True, attn_mask=log_gate[:, None, None], scale=scale)
+    return mixed, log_sum_exp
 
 
 class _Gated(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor, scale: float) -> Tensor:
-        mixed, mass = _forward(q, k, v, log_gate, scale)
+        mixed, log_sum_exp = _forward(q, k, v, log_gate, scale)
         ctx.scale = scale
-        ctx.save_for_backward(q, k, v, log_gate, mixed, mass)
+        ctx.save_for_backward(q, k, v, log_gate, mixed, log_sum_exp)
         return mixed
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, log_gate, mixed, mass = ctx.saved_tensors
+        q, k, v, log_gate, mixed, log_sum_exp = ctx.saved_tensors
         kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
         mask = log_gate[:, None, None]
-        found = kernel(grad, q, k, v, mixed, mass, 0.0, True, attn_mask=mask, scale=ctx.scale)
-        tensors = (q, k, v, mixed, grad, found[2])
-        of_gates = _of_gates(tensors, mass, log_gate, ctx.scale) if ctx.needs_input_grad[3] else None
-        return (*found, of_gates, None)
+        gradients = kernel(grad, q, k, v, mixed, log_sum_exp, 0.0, True, attn_mask=mask, scale=ctx.scale)
+        tensors = (q, k, v, mixed, grad, gradients[2])
+        of_gates = None
+        if ctx.needs_input_grad[3]:
+            of_gates = _gate_gradient(tensors, log_sum_exp, log_gate, ctx.scale)
+        return (*gradients, of_gates, None)
 
 
-def _of_gates(tensors: tuple[Tensor, ...], mass: Tensor, log_gate: Tensor, scale: float) -> Tensor:
-    """The gradient (B, L) by the gates; ``tensors`` are queries, keys, values, what came out, its
-    gradient, and the gradient of the values."""
+def _gate_gradient(
+    tensors: tuple[Tensor, ...], log_sum_exp: Tensor, log_gate: Tensor, scale: float
+) -> Tensor:
+    """The gradient (B, L) of the log gates; ``tensors`` are queries, keys, values, the output, its gradient,
+    and the gradient of the values."""
     _, heads, _, width = tensors[0].shape
     gates = log_gate.detach().contiguous()
     found = torch.empty_like(gates)
-    laid, threads = [_laid(t) for t in (*tensors, mass)], torch.get_num_threads()
-    _core.field_gates(heads, width, scale, laid, gates.numpy(), threads > 1, found.numpy())
+    views, threads = [_flat_view(t) for t in (*tensors, log_sum_exp)], torch.get_num_threads()
+    _core.field_gates(heads, width, scale, views, gates.numpy(), threads > 1, found.numpy())
     return found
 
 
-def _laid(x: Tensor) -> tuple[npt.NDArray[Any], tuple[int, int, int]]:
-    """A tensor (B, H, L, d), or (B, H, L), as it lies: its numbers in a row, and how far rows, steps and
-    heads are apart. Without gradients: this is asked for on the way back only."""
+def _flat_view(x: Tensor) -> tuple[npt.NDArray[Any], tuple[int, int, int]]:
+    """A flat view of a tensor (B, H, L, d), or (B, H, L), without gradients, and its strides by row, step and
+    head."""
     rows, heads, length = x.shape[:3]
     width = 1
     if x.ndim == 4:
         width = x.shape[3]
         if x.stride(3) != 1:
             x = x.contiguous()
-    by_row, by_head, by_step = x.stride()[:3]
-    reach = (rows - 1) * by_row + (heads - 1) * by_head + (length - 1) * by_step + width
-    return x.as_strided((reach,), (1,)).numpy(), (by_row, by_step, by_head)
+    row_stride, head_stride, step_stride = x.stride()[:3]
+    extent = (rows - 1) * row_stride + (heads - 1) * head_stride + (length - 1) * step_stride + width
+    return x.as_strided((extent,), (1,)).numpy(), (row_stride, step_stride, head_stride)

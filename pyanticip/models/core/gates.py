@@ -1,4 +1,4 @@
-"""The head that says the seven scalars, and the gates that they steer."""
+"""The head that predicts the seven scalars, and the gates that depend on them."""
 
 import torch
 from torch import Tensor, nn
@@ -6,8 +6,7 @@ from torch.nn import functional as F
 
 
 class AnticipationHead(nn.Module):
-    """Seven scalars in their native units from a hidden state: sigmoid, but 2 tanh for transition
-    pressure."""
+    """Predicts the seven scalars in their native units: sigmoid, but 2 tanh for transition pressure."""
 
     gain: Tensor
     offset: Tensor
@@ -43,13 +42,13 @@ class PathwayGate(nn.Module):
         return self.mix(torch.cat((scalars, x), -1), fast, slow)
 
     def mix(self, inputs: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
-        """The same of scalars and x side by side, ``inputs`` (..., 7 + D)."""
+        """As :meth:`forward`, from scalars and x already concatenated to ``inputs`` (..., 7 + D)."""
         share = torch.sigmoid(self.linear(inputs))
         return slow + share * (fast - slow), share[..., 0]
 
 
 class PathwayMean(nn.Module):
-    """``h = (fast + slow) / 2``: what is left of the pathway gate without the gate."""
+    """``h = (fast + slow) / 2``: the ablation of :class:`PathwayGate`."""
 
     def forward(self, scalars: Tensor, x: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
         """As :meth:`PathwayGate.forward`, with a share of 1/2."""
@@ -73,7 +72,7 @@ class CommitmentGate(nn.Module):
         self.combine = nn.Linear(2, 1)
 
     def reset_parameters(self) -> None:
-        """The start described above; the local layer is left to its owner."""
+        """Initialise the last layer as described above; the local layer keeps the model's initialisation."""
         with torch.no_grad():
             self.combine.weight.copy_(torch.tensor([[1.0, 4.0]]))
             self.combine.bias.fill_(-2.5)
@@ -86,20 +85,20 @@ class CommitmentGate(nn.Module):
 
 
 def threshold(waited: Tensor, theta: float, max_buffer: int) -> Tensor:
-    """``theta (1 - 0.5 n / max_buffer)`` after n steps of waiting."""
+    """Commitment threshold ``theta (1 - 0.5 n / max_buffer)`` after n steps of waiting."""
     return theta * (1.0 - 0.5 * waited / max_buffer)
 
 
 @torch.no_grad()
 def decide(gate: Tensor, waited: Tensor, theta: float, max_buffer: int) -> tuple[Tensor, Tensor]:
-    """Which rows may emit now: those over their threshold, and those that have waited long enough.
+    """Decide which rows emit now: those over their threshold, and those that waited ``max_buffer`` steps.
 
     Args:
         gate: (B,) the gate of this step.
-        waited: (B,) int64 steps that each row has been held back.
+        waited: (B,) int64 steps that each row has waited.
 
     Returns:
-        emit (B,) bool, and the waiting after it: 0 for rows that emit, one more for those that wait.
+        emit (B,) bool, and the new ``waited``: 0 for rows that emit, one more for the others.
     """
     emit = (gate > threshold(waited, theta, max_buffer).to(gate.dtype)) | (waited >= max_buffer)
     return emit, torch.where(emit, torch.zeros_like(waited), waited + 1)

@@ -1,4 +1,4 @@
-"""Checks of what models are given, each with one line that says what was expected."""
+"""Checks of model inputs, each with a one-line error that says what was expected."""
 
 from numbers import Integral
 from typing import Any
@@ -9,38 +9,38 @@ from torch import Tensor
 from pyanticip.errors import OptionError, ShapeError
 
 
-def readable(x: Tensor) -> bool:
-    """Whether values may be looked at: not where a compiler traces, nor while a CUDA graph is recorded."""
+def can_read_values(x: Tensor) -> bool:
+    """Whether tensor values can be read: not while a compiler traces, nor while a CUDA graph is captured."""
     if torch.compiler.is_compiling():
         return False
     return not (x.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def check_batch(batch: Any) -> None:
-    """A state has rows.
+    """Check a batch size.
 
     Raises:
-        OptionError: it would have none, or no whole number.
+        OptionError: it is not an integer of at least 1.
     """
     if isinstance(batch, bool) or not isinstance(batch, Integral) or batch < 1:
         raise OptionError(f"batch must be an integer of at least 1, got {batch!r}")
 
 
 def check_tensor(x: Any, name: str, shape: str) -> None:
-    """What a model is given must be a tensor.
+    """Check that an input is a tensor.
 
     Raises:
-        ShapeError: otherwise, with what it is.
+        ShapeError: it is not; the message names its type.
     """
     if not isinstance(x, Tensor):
         raise ShapeError(f"{name} must be a tensor {shape}, got {type(x).__name__}")
 
 
 def check_state(fits: bool) -> None:
-    """A state must be of the model that is given it.
+    """Check that a state belongs to the model that receives it.
 
     Raises:
-        ShapeError: otherwise.
+        ShapeError: ``fits`` is False.
     """
     if not fits:
         raise ShapeError(
@@ -49,35 +49,35 @@ def check_state(fits: bool) -> None:
 
 
 def check_finite(x: Tensor, name: str) -> None:
-    """Values must be finite.
+    """Check that all values are finite; skipped where values cannot be read.
 
     Raises:
-        ShapeError: otherwise, with the first value that is not, and where it stands.
+        ShapeError: one is not; the message has the first such value and its index.
     """
-    if readable(x) and not bool(torch.isfinite(x).all()):
+    if can_read_values(x) and not bool(torch.isfinite(x).all()):
         at = torch.nonzero(~torch.isfinite(x))[0].tolist()
         raise ShapeError(f"{name} must be finite, got {float(x[tuple(at)])} at {at}")
 
 
-def of_step(x: Any) -> Any:
-    """What rows are given for one step: (B, n) with an axis for it, and all else as it is."""
+def add_step_axis(x: Any) -> Any:
+    """Turn the input of one step (B, n) into (B, 1, n); anything else is returned unchanged."""
     return x[:, None] if isinstance(x, Tensor) and x.ndim == 2 else x
 
 
 def check_mask(mask: Any, name: str, shape: tuple[int, ...]) -> None:
-    """A mask must be bool, of this shape.
+    """Check that a mask is bool and has this shape.
 
     Raises:
-        ShapeError: otherwise, with what it is.
+        ShapeError: otherwise; the message has its shape and type.
     """
     check_tensor(mask, name, str(shape))
     if mask.shape != shape or mask.dtype != torch.bool:
-        given = f"{tuple(mask.shape)} of {mask.dtype}"
-        raise ShapeError(f"{name} must be {shape} of torch.bool, got {given}")
+        actual = f"{tuple(mask.shape)} of {mask.dtype}"
+        raise ShapeError(f"{name} must be {shape} of torch.bool, got {actual}")
 
 
 def check_steering(scalars: Tensor | None, predicted: Tensor | None, rows: int, length: int) -> None:
-    """Scalars must be finite (B, L, 7), ``predicted`` (B, L) bool, where they are given.
+    """Check ``scalars``, finite (B, L, 7) or None, and ``predicted``, (B, L) bool or None.
 
     Raises:
         ShapeError: otherwise.

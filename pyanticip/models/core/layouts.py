@@ -1,4 +1,4 @@
-"""Which layout attends over a chunk: see :mod:`pyanticip.models.core.attention`."""
+"""Chooses the attention layout of a chunk: see :mod:`pyanticip.models.core.attention`."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -22,14 +22,14 @@ def make_layout(
     new: Tensor | None = None,
     reference: bool = False,
 ) -> Layout:
-    """How a pathway attends over ``length`` of its steps.
+    """Choose how a pathway attends over ``length`` of its steps.
 
     Args:
-        past: past steps that each may see.
+        past: past steps that each step may see.
         like: the pathway's input.
         count: (B,) earlier steps; ``None`` for a sequence from its start.
         new: (B,) how many of the steps are real in each row; ``None``: all of them.
-        reference: whether a sequence takes the reference layout too.
+        reference: whether a whole sequence takes the reference layout too.
     """
     if count is None and not reference:
         dtype = compute_dtype(like)
@@ -42,13 +42,13 @@ def make_layout(
 
 
 def exact(x: Tensor) -> AbstractContextManager[object]:
-    """Full precision where mixed precision is on."""
+    """Context in which autocast is off, so that full precision is used."""
     kind = x.device.type
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def compute_dtype(like: Tensor) -> torch.dtype:
-    """The type attention will run in: autocast's where it is on."""
+    """The dtype that attention will run in: autocast's where it is on."""
     device = like.device.type
     if torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)

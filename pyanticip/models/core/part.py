@@ -1,13 +1,13 @@
-"""What a model may have besides its trunk: parts, and the hooks by which the trunk knows them.
+"""Optional parts of a model besides its trunk, and the hooks through which the trunk calls them.
 
-A part is a module with options of its own (:class:`~pyanticip.models.core.config.PartConfig`), state of its
-own (:class:`~pyanticip.models.core.streaming.State`) and hooks. Those of :class:`Positions` say where a step
-is: ``embed`` adds to the embedding, ``steer`` and ``vectors`` bend the attention. A :class:`Gate` says how
-much a step counts, a :class:`~pyanticip.models.parts.planning.signal.PlanningSignal` what comes. What a part
-is trained to do, whatever the task, ``losses`` says. Each hook of a base class does nothing, so that a part
-has only those that it needs; none may look ahead. A part is a class and a line of
-:data:`~pyanticip.models.parts.registry.PARTS`, or another package's entry point; which of them a model has
-its configuration says.
+A part is a module with its own options (:class:`~pyanticip.models.core.config.PartConfig`), its own state
+(:class:`~pyanticip.models.core.streaming.State`) and hooks. :class:`Positions` encodes where a step is:
+``embed`` adds to the embedding, ``steer`` and ``vectors`` change the attention scores. A :class:`Gate` weighs
+each step; a :class:`~pyanticip.models.parts.planning.signal.PlanningSignal` predicts the next steps.
+``losses`` returns a part's own training losses, whatever the task. The hooks of a base class do nothing, so
+that a part implements only those it needs; none may look ahead. A part is a class plus a line of
+:data:`~pyanticip.models.parts.registry.PARTS`, or an entry point of another package; the model's
+configuration selects the parts.
 """
 
 from abc import ABC, abstractmethod
@@ -24,12 +24,12 @@ from pyanticip.models.core.streaming import State
 
 @dataclass(frozen=True)
 class LossContext:
-    """What training knows of whole windows, for parts to learn from; ``None`` where a task does not know it.
+    """Training data of whole windows, for the losses of parts; fields that a task lacks are ``None``.
 
-    ``out`` what the model said of them; ``weighed`` the names of the losses that count; ``codes`` (B, N) of
-    the steps and of those after them, N >= L; ``weight`` (B, L) 1 for steps that are judged, else 0;
+    ``out`` is the model's output; ``weighed`` the names of the losses with a nonzero weight; ``codes`` (B, N)
+    those of the steps and of the ones after them, N >= L; ``weight`` (B, L) 1 for steps that count, else 0;
     ``divisor`` what sums over steps are divided by, by default the sum of the weights; ``bad`` (B, L) 1 for
-    steps that are known to be bad; ``stride`` steps of a pool of the slow pathway.
+    steps known to be corrupted; ``stride`` the steps per pool of the slow pathway.
     """
 
     out: Any
@@ -42,50 +42,52 @@ class LossContext:
 
 
 class Part(nn.Module):
-    """What all parts have in common.
+    """Base class of all parts.
 
-    Loading a checkpoint first builds a model on torch's meta device, to compare its weights with the file's:
-    a part's constructor reads no values of tensors.
+    A constructor must not read tensor values: loading a checkpoint first builds the model on torch's meta
+    device, to compare its weights with the file's.
     """
 
     def reset_parameters(self) -> None:
-        """Put the weights to the part's own start, after the model has put all weights to its."""
+        """Initialise the part's weights; called after the model has initialised all weights."""
 
     def losses(self, context: LossContext) -> dict[str, Tensor]:
-        """What the part is trained to minimise, by name: scalars, of which those that the task has no weight
-        for count once. Of a part that every block has, the first block's is asked for all."""
+        """The part's training losses by name, scalars; one that the task has no weight for has weight 1.
+
+        Where every block has the part, only the first block's is called, for all of them.
+        """
         return {}
 
 
 class Positions(Part):
-    """A position scheme; this class is that of none.
+    """Base class of position schemes; itself the scheme without positions.
 
-    Three hooks, of which a scheme has one: :meth:`embed` adds to the embedding, :meth:`steer` bends the
-    attention of either pathway, and :meth:`vectors` gives every step vectors that its queries and keys carry
-    beside their content.
+    A scheme implements one of three hooks: :meth:`embed` adds to the embedding, :meth:`steer` changes the
+    attention scores of either pathway, and :meth:`vectors` returns vectors that the queries and keys of each
+    step carry beside their content.
     """
 
     absolute: bool = False
-    """Whether :meth:`embed` counts from a sequence's start, and so knows a longest sequence."""
+    """Whether :meth:`embed` counts from a sequence's start, which limits the sequence length."""
     cursors: int = 0
-    """How many vectors each step has; 0 for none."""
+    """Vectors per step; 0 for none."""
     width: int = 0
-    """Numbers in each of them."""
+    """Length of each vector."""
     again: int = 0
-    """Layer of a plain transformer, from 2, before which a second scheme makes new vectors; 0 for none."""
+    """Layer of a plain transformer, from 2, before which a second scheme computes new vectors; 0 for none."""
 
     def embed_state(self, batch: int, like: Tensor) -> State | tuple[()]:
-        """What :meth:`embed` remembers before the first step, of the type and on the device of ``like``."""
+        """The state of :meth:`embed` before the first step, with the dtype and device of ``like``."""
         return ()
 
     def embed(
         self, x: Tensor, frames: Tensor | None, state: State | None
     ) -> tuple[Tensor | None, State | tuple[()]]:
-        """What to add to embedded steps (B, L, D), and the state after them.
+        """The term to add to embedded steps (B, L, D), and the state after them.
 
         Args:
             frames: (B,) steps before these; ``None`` at a sequence's start.
-            state: what came before; ``None`` at a sequence's start, and then nothing comes back.
+            state: the state before these steps; ``None`` at a sequence's start, then none is returned.
         """
         return None, ()
 
@@ -94,21 +96,21 @@ class Positions(Part):
         return steering
 
     def initial_state(self, batch: int) -> Any:
-        """What :meth:`vectors` remembers before the first step."""
+        """The state of :meth:`vectors` before the first step."""
         return ()
 
     def vectors(self, x: Tensor, state: Any) -> tuple[PositionVectors | None, Any]:
-        """Vectors of a chunk (B, L, D) of the trunk's input, and the state after it."""
+        """Position vectors of a chunk (B, L, D) of the trunk's input, and the state after it."""
         return None, None
 
     def mix(self, heads: int) -> PositionMix | None:
-        """One layer's weights of the vectors."""
+        """A module with one layer's weights of the vectors, ``None`` without vectors."""
         return None
 
 
 @dataclass(frozen=True)
 class Gating:
-    """What a gate says of each step, all (B, L).
+    """Output of a gate for each step, all (B, L).
 
     ``log_gate`` is added to the scores of the step as a key; ``scale`` multiplies its feed-forward output.
     """
@@ -119,30 +121,30 @@ class Gating:
 
 @dataclass(frozen=True)
 class GateTrace:
-    """What the gates of a model's blocks said: ``fast`` one for each block over the steps; ``slow`` one for
-    each block of the slow pathway, over its pools. A plain transformer has all its layers in ``fast``.
+    """Outputs of a model's gates: ``fast`` has one per block, over the steps; ``slow`` one per block of the
+    slow pathway, over its pools. A plain transformer has all its layers in ``fast``.
 
-    In a chunk after a state ``slow`` is as long as the most pools that close in any row; rows in which fewer
-    do have padding at the end.
+    In a chunk after a state, ``slow`` is as long as the largest number of pools that close in any row; rows
+    with fewer are padded at the end.
     """
 
     fast: tuple[Any, ...]
     slow: tuple[Any, ...] = ()
 
     def live(self) -> Tensor:
-        """(B, L, blocks, 2) for whoever watches, of the fast blocks: here the gate and the scale."""
+        """Values of the fast blocks for monitoring, (B, L, blocks, 2): here the gate and the scale."""
         return torch.stack([torch.stack((each.log_gate.exp(), each.scale), -1) for each in self.fast], 2)
 
 
 class Gate(Part, ABC):
-    """A part of every block that says how much each step counts."""
+    """A part of every block that weighs each step."""
 
     @abstractmethod
     def initial_state(self, batch: int) -> State:
         """The state before the first step."""
 
     def trace(self, fast: tuple[Any, ...], slow: tuple[Any, ...]) -> GateTrace:
-        """What a model tells of its gates: of those of the fast and of the slow blocks."""
+        """The model's gate trace, from the outputs of the fast and of the slow blocks."""
         return GateTrace(fast, slow)
 
     @abstractmethod
@@ -150,19 +152,19 @@ class Gate(Part, ABC):
         """The :class:`Gating` of the block's input (B, L, D), and the state after it.
 
         Args:
-            new: (B,) how many steps of the chunk are real in each row; the rest is not remembered.
+            new: (B,) how many steps of the chunk are real in each row; the rest does not enter the state.
         """
 
 
 def present(*parts: Part | None) -> list[Part]:
-    """Those parts that a model has."""
+    """The parts that are not ``None``."""
     return [part for part in parts if part is not None]
 
 
 def vectors_state(
     scheme: Positions, batch: int, like: Tensor, fast: int, slow: int
 ) -> PositionVectorsState | tuple[()]:
-    """The state of a scheme's vectors before the first step; nothing where there are none.
+    """The state of a scheme's vectors before the first step; empty for a scheme without vectors.
 
     Args:
         fast: past steps that the fast pathway reaches.
@@ -176,32 +178,32 @@ def vectors_state(
 
 
 def vectors_fit(scheme: Positions, state: PositionVectorsState | tuple[()]) -> bool:
-    """Whether a state is that of a scheme's vectors, or there are none of either."""
+    """Whether a state belongs to a scheme's vectors, or neither has any."""
     if not isinstance(state, PositionVectorsState):
         return not scheme.cursors
     if state.fast.shape[2:] != (scheme.cursors, scheme.width):
         return False
-    own, given = scheme.initial_state(1).tensors(), state.source.tensors()
-    return [each.shape[1:] for each in own] == [each.shape[1:] for each in given]
+    expected, actual = scheme.initial_state(1).tensors(), state.source.tensors()
+    return [each.shape[1:] for each in expected] == [each.shape[1:] for each in actual]
 
 
 def embed_fits(scheme: Positions, state: State | tuple[()], like: Tensor) -> bool:
-    """Whether a state is that of a scheme's :meth:`Positions.embed`, or there is none of either."""
+    """Whether a state belongs to a scheme's :meth:`Positions.embed`, or neither has one."""
     return type(state) is type(scheme.embed_state(1, like))
 
 
 def run_vectors(
     scheme: Positions, x: Tensor, state: PositionVectorsState | tuple[()] | None
 ) -> tuple[PositionVectors | None, PositionVectorsState | tuple[()]]:
-    """A scheme's vectors of a chunk, and their state with its rings as they were."""
+    """A scheme's vectors of a chunk, and their new state; its rings are not updated yet."""
     before = state if isinstance(state, PositionVectorsState) else None
     vectors, source = scheme.vectors(x, None if before is None else before.source)
     return vectors, () if before is None else replace(before, source=source)
 
 
 def join(chunks: Sequence[Any]) -> Any:
-    """What was said of chunks that follow each other, as one: a tensor (B, L, ...), a dataclass or tuple of
-    such, or nothing."""
+    """Concatenate the outputs of successive chunks: tensors (B, L, ...), dataclasses or tuples of tensors,
+    or ``None``."""
     first = chunks[0]
     if isinstance(first, Tensor):
         return torch.cat(list(chunks), 1)

@@ -1,4 +1,4 @@
-"""What steers the attention scores of one pathway beside queries and keys."""
+"""Additive terms and position vectors that enter the attention scores beside queries and keys."""
 
 import math
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from pyanticip.models.core.streaming import State
 
 @dataclass(frozen=True)
 class PositionVectors:
-    """Where steps are: ``queries`` and ``keys`` (B, L, C, d); ``shown``, what the source shows of itself, or
-    what computes it."""
+    """Position vectors of steps: ``queries`` and ``keys`` (B, L, C, d); ``shown`` are the source's histograms
+    for display, or a function that computes them."""
 
     queries: Tensor
     keys: Tensor
@@ -21,18 +21,18 @@ class PositionVectors:
 
     @property
     def histograms(self) -> Tensor | None:
-        """Whatever the source shows of itself (B, L, ...); a source may compute it each time it is asked."""
+        """The source's histograms (B, L, ...), ``None`` without any; may be computed at every access."""
         return self.shown() if callable(self.shown) else self.shown
 
     def pick(self, index: Tensor) -> "PositionVectors":
-        """The places of some steps, by index (B, n), without histograms."""
+        """The vectors of the steps at ``index`` (B, n), without histograms."""
         at = index[..., None, None]
         return PositionVectors(
             *(torch.gather(t, 1, at.expand(-1, -1, *t.shape[2:])) for t in (self.queries, self.keys))
         )
 
     def every(self, stride: int) -> "PositionVectors":
-        """The places of the last step in each whole group of ``stride``, without histograms."""
+        """The vectors of the last step in each whole group of ``stride``, without histograms."""
         return PositionVectors(self.queries[:, stride - 1 :: stride], self.keys[:, stride - 1 :: stride])
 
 
@@ -47,12 +47,12 @@ class PositionVectorsState(State):
 
 
 class PositionMix(nn.Module):
-    """One layer's weights of the cursors, and of content against place.
+    """One layer's weights of the cursors, and of content against position.
 
     Args:
         heads: heads H of the layer.
         cursors: cursors C of the source.
-        start: mean of alpha at the start; it is spread by half of that to either side, so that heads differ.
+        start: initial mean of alpha; values are spread by half of it to either side, so that heads differ.
     """
 
     def __init__(self, heads: int, cursors: int, start: float = 1.0) -> None:
@@ -61,7 +61,7 @@ class PositionMix(nn.Module):
         self.share = nn.Parameter(torch.zeros(heads))
 
     def forward(self) -> tuple[Tensor, Tensor]:
-        """``alpha`` (H, C) and ``mu`` (H,) in (0, 1), the share of content."""
+        """``alpha`` (H, C), and ``mu`` (H,) in (0, 1), the weight of content."""
         return self.alpha, torch.sigmoid(self.share)
 
 
@@ -74,8 +74,8 @@ class Steering:
 
     ``amplitude`` (B, L, H) of the trajectory bias with ``rate`` (H,), its decay per step, and ``beta`` (H,);
     all three ``None`` without it. ``slopes`` (H,) of the linear bias (ALiBi), per step. ``rotary``: distance
-    of neighbouring steps in the rotary encoding, 0 for none. ``places`` of the chunk's steps, where they have
-    some, and after a state ``place_ring`` (B, past + 1, C, d), those of the keys before it.
+    of neighbouring steps in the rotary encoding, 0 for none. ``places``: position vectors of the chunk's
+    steps, if any; after a state, ``place_ring`` (B, past + 1, C, d) holds those of the earlier keys.
     """
 
     amplitude: Tensor | None = None
@@ -103,10 +103,10 @@ class Steering:
 
 @dataclass(frozen=True)
 class Extras:
-    """What one layer adds to the scores of its own.
+    """Score terms that belong to one layer.
 
-    ``log_gate`` (B, L) of its control field: key j is worth that much more to every query. ``alpha`` (H, C)
-    and ``mu`` (H,): how its heads weigh the cursors of the places, and content against them.
+    ``log_gate`` (B, L) of its control field is added to all scores of key j. ``alpha`` (H, C) and ``mu`` (H,)
+    are its heads' weights of the position cursors, and of content against position.
     """
 
     log_gate: Tensor | None = None
@@ -114,14 +114,14 @@ class Extras:
     mu: Tensor | None = None
 
     def content(self, q: Tensor) -> Tensor:
-        """Queries (B, L, H, d) with the weight of content."""
+        """Queries (B, L, H, d) scaled by the weight of content."""
         return q if self.mu is None else q * self.mu[:, None]
 
-    def asked(self, queries: Tensor) -> Tensor:
-        """PositionVectors of queries (B, L, C, d), weighed for each head: (B, L, H, C d)."""
+    def weighted_places(self, queries: Tensor) -> Tensor:
+        """Position vectors of queries (B, L, C, d), weighted for each head: (B, L, H, C d)."""
         assert self.alpha is not None
         assert self.mu is not None
         width = queries.shape[-2] * queries.shape[-1]
         weights = (1 - self.mu)[:, None] * self.alpha.abs() / math.sqrt(width)
-        asked: Tensor = queries[:, :, None] * weights[..., None]
-        return asked.flatten(3)
+        weighted: Tensor = queries[:, :, None] * weights[..., None]
+        return weighted.flatten(3)

@@ -3,9 +3,9 @@
 Every streaming module has ``initial_state(batch)`` and one ``forward(x, state=None)`` for a whole sequence,
 a chunk and a single step. An initial state is all zeros, so that resetting a row means zeroing it.
 
-Where gradients are off, ``forward`` writes the rings of the state it is given in place and returns that state
-with its small tensors replaced: keep the returned state, and :meth:`State.clone` one that you want to go back
-to. With gradients on, nothing is written in place.
+With gradients off, ``forward`` writes the rings of its state in place and returns that state with its small
+tensors replaced: keep the returned state, and :meth:`State.clone` one to go back to. With gradients on,
+nothing is written in place.
 """
 
 import copy
@@ -26,7 +26,7 @@ class State:
     """Base of all states: a dataclass whose fields are tensors (batch first), states, or tuples of states."""
 
     def tensors(self) -> Iterator[Tensor]:
-        """Every tensor of the tree, in the order of the fields."""
+        """Iterate over every tensor of the tree, in the order of the fields."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             for item in value if isinstance(value, tuple) else (value,):
@@ -36,7 +36,7 @@ class State:
                     yield item
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """A new tree with ``function`` applied to every tensor."""
+        """Return a new tree with ``function`` applied to every tensor."""
         new = copy.copy(self)
         for field in dataclasses.fields(self):
             value: Any = getattr(self, field.name)
@@ -51,40 +51,41 @@ class State:
         return self.map(torch.clone)
 
     def detach(self) -> Self:
-        """The same values, cut off from the graph of gradients."""
+        """The same values, detached from the autograd graph."""
         return self.map(torch.detach)
 
     @torch.no_grad()
     def restore(self, snapshot: Self, rows: Tensor | None = None) -> None:
         """Copy a snapshot's values into this state's own memory.
 
-        After a step that these rows took and others did not, the others stand where they were: a ring, which
-        both share, holds in their next slot what the next step overwrites before it reads.
+        Commits a step of some rows only, the others stay at the step before. A ring that both states share
+        is skipped: in the other rows only its next slot was written, which the next step overwrites before
+        it reads.
 
         Args:
             rows: (B,) bool, the rows to copy; ``None`` copies all of them.
         """
-        for mine, theirs in zip(self.tensors(), snapshot.tensors(), strict=True):
-            if mine is not theirs:
+        for target, source in zip(self.tensors(), snapshot.tensors(), strict=True):
+            if target is not source:
                 if rows is not None:
-                    theirs = torch.where(rows.view(-1, *(1,) * (mine.ndim - 1)), theirs, mine)
-                mine.copy_(theirs)
+                    source = torch.where(rows.view(-1, *(1,) * (target.ndim - 1)), source, target)
+                target.copy_(source)
 
     @torch.no_grad()
     def reset(self, rows: Tensor | None = None) -> None:
-        """Put rows back to the start of a stream, in place.
+        """Reset rows to the start of a stream, in place.
 
         Args:
             rows: (B,) bool, the rows to reset; ``None`` resets all of them.
 
         Raises:
-            ShapeError: ``rows`` are something else; nothing is reset then.
+            ShapeError: ``rows`` has another shape or dtype; nothing is reset then.
         """
         if rows is not None and (batch := next((len(tensor) for tensor in self.tensors()), None)) is not None:
-            wanted = f"({batch},) of torch.bool"
-            check_tensor(rows, "rows", wanted)
+            expected = f"({batch},) of torch.bool"
+            check_tensor(rows, "rows", expected)
             if rows.dtype != torch.bool or rows.shape != (batch,):
-                raise ShapeError(f"rows must be {wanted}, got {tuple(rows.shape)} of {rows.dtype}")
+                raise ShapeError(f"rows must be {expected}, got {tuple(rows.shape)} of {rows.dtype}")
         for tensor in self.tensors():
             if rows is None:
                 tensor.zero_()
@@ -93,6 +94,6 @@ class State:
 
 
 def part_of(state: State | None, name: str) -> Any:
-    """The state of a part within a model's; ``None`` at a sequence's start, and for a part that is not
-    there."""
+    """The state of a part within a model's state; ``None`` at a sequence's start, and where the part is
+    absent."""
     return None if state is None else getattr(state, name) or None

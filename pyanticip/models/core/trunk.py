@@ -18,13 +18,13 @@ from pyanticip.models.core.block import (
     Pathway,
     blocks_of,
     fit,
+    gate_trace,
     init_weights,
     reset_parts,
     run_blocks,
-    traced,
 )
 from pyanticip.models.core.gates import AnticipationHead, CommitmentGate, PathwayGate, PathwayMean
-from pyanticip.models.core.inputs import readable
+from pyanticip.models.core.inputs import can_read_values
 from pyanticip.models.core.layouts import make_layout
 from pyanticip.models.core.part import GateTrace, Positions, join, run_vectors, vectors_fit, vectors_state
 from pyanticip.models.core.plan import Plan
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from pyanticip.models.config import ModelConfig
 
 ScalarMode = Literal["external", "initial", "refined_prev"]
-"""Which scalars steer bias and gates: the given ones, the initial head's, or the refined head's of the step
-before."""
+"""The scalars that enter bias and gates: those passed in, the initial head's, or the refined head's of the
+previous step."""
 
 
 @dataclass
 class TrunkState(State):
-    """What the trunk remembers of each row.
+    """The trunk's streaming state.
 
-    ``frames`` (B,) int64 steps since the row's start, which also gives phase and number of pools; one ring
-    per block of either pathway; ``pool`` (B, D) the sum of the open pool's steps; ``held`` (B, D) the slow
-    pathway's last result; ``refined`` (B, 7) the refined scalars of the last step; ``positions`` what
-    the vectors of the steps so far need, where they have some.
+    ``frames`` (B,) int64 steps since the row's start, which also determines phase and number of pools;
+    ``fast`` and ``slow`` one ring per block; ``pool`` (B, D) the sum of the open pool's steps; ``held``
+    (B, D) the slow pathway's last result; ``refined`` (B, 7) the refined scalars of the last step;
+    ``positions`` the state of the position vectors, if the scheme has any.
     """
 
     frames: Tensor
@@ -61,8 +61,8 @@ class TrunkState(State):
 @dataclass(frozen=True)
 class TrunkOutput:
     """``hidden`` (B, L, D) after the final norm, ``scalars`` and ``initial`` (B, L, 7) of the two heads,
-    ``gate`` (B, L, 1) the commitment gate, ``share`` (B, L) of the fast pathway, ``field`` what the blocks'
-    gates say, where they have one."""
+    ``gate`` (B, L, 1) the commitment gate, ``share`` (B, L) of the fast pathway, ``field`` the trace of the
+    blocks' gates, if they have one."""
 
     hidden: Tensor
     scalars: Tensor
@@ -75,11 +75,11 @@ class TrunkOutput:
 class Trunk(nn.Module):
     """Both pathways, the bias, the gates and the anticipation heads, up to the final norm.
 
-    Without slow layers the fast pathway's result goes on alone, with a share of 1.
+    Without slow layers the fast pathway's result is used alone, with a share of 1.
     """
 
     reference: bool = False
-    """Whether whole sequences take the reference layout too: slower, the bias in memory; for comparison."""
+    """Whether whole sequences use the reference layout too, which is slower and holds the bias in memory."""
 
     def __init__(self, cfg: "ModelConfig") -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class Trunk(nn.Module):
         return TrunkState(frames, fast, slow, zeros(batch, d), zeros(batch, d), zeros(batch, 7), vectors)
 
     def fits(self, state: TrunkState) -> bool:
-        """Whether a state is one of this configuration: its rings, its parts."""
+        """Whether a state's rings and position vectors match this configuration."""
         return (
             fit(self.fast, state.fast)
             and fit(self.slow, state.slow)
@@ -145,11 +145,11 @@ class Trunk(nn.Module):
 
         Args:
             x: (B, L, D) embedded steps.
-            external: (B, L, 7) scalars in native units, needed by ``mode="external"``.
-            predicted: (B, L) bool, steps where the initial head's scalars replace the given ones (scheduled
+            external: (B, L, 7) scalars in native units for ``mode="external"``; ``None``: the initial head's.
+            predicted: (B, L) bool, steps where the initial head's scalars replace ``external`` (scheduled
                 sampling).
-            due: whether a pool closes in this chunk in some row, where the caller knows; ``None`` finds out.
-            plan: what is foreseen at each step, for the first fast block to look at.
+            due: whether a pool closes in this chunk in some row, if the caller knows; ``None``: computed.
+            plan: predicted codes of each step, which the first fast block attends to.
         """
         if mode == "refined_prev" and x.shape[1] > 1:
             return self._self_predicted(x, state, plan)
@@ -157,7 +157,7 @@ class Trunk(nn.Module):
         active = self._active(initial, external, state, mode, predicted)
         amplitude = self._amplitude(active, state)
         vectors, positions = run_vectors(self.positions, x, None if state is None else state.positions)
-        steering = Steered(amplitude, vectors)
+        steering = StepSteering(amplitude, vectors)
         fast = self._fast(x, steering, state, plan)
         if self.pathway is None:
             mixed, share = fast.out, x.new_ones(x.shape[:-1])
@@ -168,7 +168,7 @@ class Trunk(nn.Module):
         refined: Tensor = self.refined_head(mixed)
         hidden: Tensor = self.norm(mixed)
         gate: Tensor = self.commitment(hidden, refined[..., :1])
-        gating = traced(self.fast, fast.gating, slow.gating)
+        gating = gate_trace(self.fast, fast.gating, slow.gating)
         out = TrunkOutput(hidden, refined, initial, gate, share, gating)
         if state is None:
             return out, None
@@ -196,13 +196,13 @@ class Trunk(nn.Module):
         return external if predicted is None else torch.where(predicted[..., None], initial, external)
 
     def _amplitude(self, active: Tensor, state: TrunkState | None) -> Tensor | None:
-        """What the bias makes of the active scalars, or of random ones in their place."""
+        """The bias amplitude of the active scalars, or of random ones in the ablation."""
         if self.bias is None:
             return None
         if self.random is not None:
             noise: Tensor = self.random(active.shape[1], None if state is None else state.frames)
             active = noise.to(active.dtype).expand_as(active)
-        # The kernel's factors need more than autocast's half precision.
+        # Autocast's half precision is not enough for the kernel's factors.
         with torch.autocast(active.device.type, enabled=False):
             amplitude: Tensor = self.bias(active.to(self.bias.beta.dtype))
         return amplitude
@@ -210,7 +210,7 @@ class Trunk(nn.Module):
     def _layout(
         self,
         x: Tensor,
-        steered: "Steered",
+        steering: "StepSteering",
         pathway: Literal["fast", "slow"],
         state: TrunkState | None,
         *,
@@ -218,91 +218,95 @@ class Trunk(nn.Module):
         stride: int = 1,
         new: Tensor | None = None,
     ) -> Layout:
-        """How a pathway attends over the chunk, or over ``length`` pools of ``stride`` steps."""
+        """The attention layout of a pathway over the chunk, or over ``length`` pools of ``stride`` steps."""
         bias = self.bias
-        steering = Steering(
-            steered.amplitude,
+        combined = Steering(
+            steering.amplitude,
             None if bias is None else bias.rate(stride),
             None if bias is None else bias.beta,
-            places=steered.vectors,
+            places=steering.vectors,
             place_ring=_ring(state, pathway),
         )
         return make_layout(
             x.shape[1] if length is None else length,
             self.cfg.fast_past if pathway == "fast" else self.cfg.slow_past,
-            self.positions.steer(steering, stride),
+            self.positions.steer(combined, stride),
             x,
             count=None if state is None else state.frames // stride if stride > 1 else state.frames,
             new=new,
             reference=self.reference,
         )
 
-    def _fast(self, x: Tensor, steered: "Steered", state: TrunkState | None, plan: Plan | None) -> Pathway:
-        layout = self._layout(x, steered, "fast", state)
+    def _fast(
+        self, x: Tensor, steering: "StepSteering", state: TrunkState | None, plan: Plan | None
+    ) -> Pathway:
+        layout = self._layout(x, steering, "fast", state)
         return run_blocks(self.fast, x, layout, None if state is None else state.fast, plan=plan)
 
-    def _slow(self, x: Tensor, steered: "Steered", state: TrunkState | None, due: bool | None) -> Pathway:
-        """The slow pathway's result for every step (B, L, D), and what to remember."""
+    def _slow(
+        self, x: Tensor, steering: "StepSteering", state: TrunkState | None, due: bool | None
+    ) -> Pathway:
+        """The slow pathway's result for every step (B, L, D), and its state."""
         rows, length, width = x.shape
         stride = self.cfg.slow_stride
         if stride == 1:
-            layout = self._layout(x, steered, "slow", state)
+            layout = self._layout(x, steering, "slow", state)
             return run_blocks(self.slow, x, layout, None if state is None else state.slow)
         if state is None:
-            return self._slow_sequence(x, steered)
+            return self._slow_sequence(x, steering)
         steps = torch.arange(length, device=x.device)
         phase = state.frames % stride
-        most = (stride - 1 + length) // stride
-        if due is None and readable(phase):
+        max_pools = (stride - 1 + length) // stride
+        if due is None and can_read_values(phase):
             due = bool((phase + length >= stride).any())
-        most = most if due or due is None else 0
+        max_pools = max_pools if due or due is None else 0
         # Pool of each step, counted from the pool that is open when the chunk begins.
         member = (phase[:, None] + steps) // stride  # (B, L)
         closed = (phase + length) // stride  # (B,)
-        numbers = torch.arange(most + 1, device=x.device)
-        share = (member[:, None, :] == numbers[None, :, None]).to(x.dtype)  # (B, most + 1, L)
+        numbers = torch.arange(max_pools + 1, device=x.device)
+        share = (member[:, None, :] == numbers[None, :, None]).to(x.dtype)  # (B, max_pools + 1, L)
         sums = share @ x
         sums = torch.cat((sums[:, :1] + state.pool[:, None], sums[:, 1:]), 1)
         rest = torch.gather(sums, 1, closed[:, None, None].expand(rows, 1, width))[:, 0]
-        if most:
-            pools = sums[:, :most] / stride
-            closing = ((numbers[:most] + 1) * stride - 1 - phase[:, None]).clamp(0, length - 1)
+        if max_pools:
+            pools = sums[:, :max_pools] / stride
+            closing = ((numbers[:max_pools] + 1) * stride - 1 - phase[:, None]).clamp(0, length - 1)
             layout = self._layout(
-                x, steered.pick(closing), "slow", state, length=most, stride=stride, new=closed
+                x, steering.pick(closing), "slow", state, length=max_pools, stride=stride, new=closed
             )
-            ran = run_blocks(self.slow, pools, layout, state.slow, new=closed)
+            result = run_blocks(self.slow, pools, layout, state.slow, new=closed)
         else:
-            ran = Pathway(x.new_zeros(rows, 0, width), state.slow, stored=_ring(state, "slow"))
-        # A pool shows from its closing step on; before the first of the chunk, what was held.
-        shown = torch.cat((state.held[:, None], ran.out), 1)
+            result = Pathway(x.new_zeros(rows, 0, width), state.slow, stored=_ring(state, "slow"))
+        # A pool's result counts from its closing step on; before the chunk's first one, the held result does.
+        outputs = torch.cat((state.held[:, None], result.out), 1)
         index = (phase[:, None] + steps + 1) // stride
-        out = torch.gather(shown, 1, index[..., None].expand(rows, length, width))
-        return replace(ran, out=out, pool=rest)
+        out = torch.gather(outputs, 1, index[..., None].expand(rows, length, width))
+        return replace(result, out=out, pool=rest)
 
-    def _slow_sequence(self, x: Tensor, steered: "Steered") -> Pathway:
-        """The slow pathway over a sequence from its start: zeros before the first pool, held between."""
+    def _slow_sequence(self, x: Tensor, steering: "StepSteering") -> Pathway:
+        """The slow pathway over a sequence from its start: zeros before the first pool, then the last result
+        held."""
         rows, length, width = x.shape
         stride = self.cfg.slow_stride
-        most = length // stride
-        if not most:
+        max_pools = length // stride
+        if not max_pools:
             return Pathway(torch.zeros_like(x))
-        pools = x[:, : most * stride].view(rows, most, stride, width).sum(2) / stride
-        layout = self._layout(x, steered.every(stride), "slow", None, length=most, stride=stride)
-        ran = run_blocks(self.slow, pools, layout, None)
-        shown = torch.cat((ran.out.new_zeros(rows, 1, width), ran.out), 1)
+        pools = x[:, : max_pools * stride].view(rows, max_pools, stride, width).sum(2) / stride
+        layout = self._layout(x, steering.every(stride), "slow", None, length=max_pools, stride=stride)
+        result = run_blocks(self.slow, pools, layout, None)
+        outputs = torch.cat((result.out.new_zeros(rows, 1, width), result.out), 1)
         index = (torch.arange(length, device=x.device) + 1) // stride
-        return replace(ran, out=shown[:, index])
+        return replace(result, out=outputs[:, index])
 
     def _self_predicted(
         self, x: Tensor, state: TrunkState | None, plan: Plan | None
     ) -> tuple[TrunkOutput, TrunkState | None]:
-        """The closed loop over a sequence: step by step, for each step needs the scalars of the one
-        before."""
+        """Run a sequence in closed loop, step by step: each step needs the scalars of the previous one."""
         running = self.initial_state(x.shape[0]) if state is None else state
         steps: list[TrunkOutput] = []
         for i in range(x.shape[1]):
-            ahead = None if plan is None else plan.chunk(i, i + 1)
-            out, after = self.forward(x[:, i : i + 1], None, running, mode="refined_prev", plan=ahead)
+            step_plan = None if plan is None else plan.chunk(i, i + 1)
+            out, after = self.forward(x[:, i : i + 1], None, running, mode="refined_prev", plan=step_plan)
             assert after is not None
             running = after
             steps.append(out)
@@ -311,28 +315,28 @@ class Trunk(nn.Module):
 
 
 @dataclass(frozen=True)
-class Steered:
-    """What steers a pathway's steps one by one: the bias's ``amplitude`` (B, L, H) and the position
-    ``vectors``, where there are such."""
+class StepSteering:
+    """Per-step inputs of a pathway's steering: the bias ``amplitude`` (B, L, H) and the position ``vectors``,
+    ``None`` where the model has none."""
 
     amplitude: Tensor | None
     vectors: PositionVectors | None
 
-    def pick(self, index: Tensor) -> "Steered":
-        """Of some steps, by index (B, n)."""
+    def pick(self, index: Tensor) -> "StepSteering":
+        """Those of the steps at ``index`` (B, n)."""
         amplitude = self.amplitude
         if amplitude is not None:
             amplitude = torch.gather(amplitude, 1, index[..., None].expand(-1, -1, amplitude.shape[-1]))
-        return Steered(amplitude, None if self.vectors is None else self.vectors.pick(index))
+        return StepSteering(amplitude, None if self.vectors is None else self.vectors.pick(index))
 
-    def every(self, stride: int) -> "Steered":
-        """Of the last step in each whole group of ``stride``."""
+    def every(self, stride: int) -> "StepSteering":
+        """Those of the last step in each whole group of ``stride``."""
         amplitude = None if self.amplitude is None else self.amplitude[:, stride - 1 :: stride]
-        return Steered(amplitude, None if self.vectors is None else self.vectors.every(stride))
+        return StepSteering(amplitude, None if self.vectors is None else self.vectors.every(stride))
 
 
 def _ring(state: TrunkState | None, pathway: Literal["fast", "slow"]) -> Tensor | None:
-    """The vectors of a pathway's past keys."""
+    """The ring of position vectors of a pathway's past keys."""
     if state is None or not isinstance(state.positions, PositionVectorsState):
         return None
     return state.positions.fast if pathway == "fast" else state.positions.slow

@@ -12,12 +12,12 @@ from pyanticip.models.config import ModelConfig, row_widths, visible_columns
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
 from pyanticip.models.core.inputs import (
+    add_step_axis,
     check_batch,
     check_finite,
     check_state,
     check_steering,
     check_tensor,
-    of_step,
 )
 from pyanticip.models.core.layouts import exact
 from pyanticip.models.core.part import GateTrace, Part, embed_fits, present
@@ -466,7 +466,9 @@ class MotionTransformer(nn.Module):
         """One frame (B, n) or (B, 1, n), its boost (B, C) with or without its L axis (1): ``forward`` with a
         state. Outputs keep theirs."""
         check_tensor(x, "features", "(B, n) or (B, 1, n)")
-        return self.forward(of_step(x), state, mode=mode, due=due, plan=plan, boost=of_step(boost))
+        return self.forward(
+            add_step_axis(x), state, mode=mode, due=due, plan=plan, boost=add_step_axis(boost)
+        )
 
     def orthogonality(self) -> Orthogonality | None:
         """The overlap of the bias heads' directions, ``None`` without a trajectory bias."""

@@ -1,4 +1,4 @@
-"""The parts that a model may have, a line each. No torch: modules are imported when a model is built."""
+"""Registry of the parts of models. Does not import torch: modules are imported when a model is built."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +13,17 @@ from pyanticip.models.parts.planning.config import PlanConfig
 from pyanticip.models.parts.positions.prism.config import PrismConfig
 from pyanticip.models.parts.positions.trajectory.config import TrajectoryConfig
 
-_HERE: Final = "pyanticip.models.parts"
+_PARTS: Final = "pyanticip.models.parts"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A part: its class, a :class:`~pyanticip.models.core.part.Part` made of a model's configuration, or
-    ``"module:Class"`` where that is to be imported late; the class of its options; and how their names begin
-    in the flat form, where they have one."""
+    """Registry entry of a part.
+
+    ``part`` is its class, a :class:`~pyanticip.models.core.part.Part` constructed from a model's
+    configuration, or ``"module:Class"`` to import it lazily; ``config`` the class of its options; ``prefix``
+    the prefix of their names in the flat form, empty without one.
+    """
 
     part: Any
     config: type[PartConfig] = PartConfig
@@ -29,35 +32,35 @@ class Entry:
 
 PARTS: Final[dict[str, dict[str, Entry]]] = {
     "positions": {
-        "sinusoidal": Entry(f"{_HERE}.positions.fixed:Sinusoidal", PositionConfig),
-        "rope": Entry(f"{_HERE}.positions.fixed:Rope", PositionConfig),
-        "alibi": Entry(f"{_HERE}.positions.fixed:Alibi", PositionConfig),
+        "sinusoidal": Entry(f"{_PARTS}.positions.fixed:Sinusoidal", PositionConfig),
+        "rope": Entry(f"{_PARTS}.positions.fixed:Rope", PositionConfig),
+        "alibi": Entry(f"{_PARTS}.positions.fixed:Alibi", PositionConfig),
         "trajectory": Entry(
-            f"{_HERE}.positions.trajectory.module:TrajectoryPositions.of", TrajectoryConfig, "trajectory_"
+            f"{_PARTS}.positions.trajectory.module:TrajectoryPositions.of", TrajectoryConfig, "trajectory_"
         ),
-        "prism": Entry(f"{_HERE}.positions.prism.module:PrismPositions", PrismConfig, "prism_"),
+        "prism": Entry(f"{_PARTS}.positions.prism.module:PrismPositions", PrismConfig, "prism_"),
     },
-    "control_field": {"field": Entry(f"{_HERE}.field.control_field:ControlField.of", FieldConfig, "field_")},
-    "planning": {"signal": Entry(f"{_HERE}.planning.signal:PlanningSignal.of", PlanConfig, "plan_")},
+    "control_field": {"field": Entry(f"{_PARTS}.field.control_field:ControlField.of", FieldConfig, "field_")},
+    "planning": {"signal": Entry(f"{_PARTS}.planning.signal:PlanningSignal.of", PlanConfig, "plan_")},
 }
-"""By the option of :class:`~pyanticip.models.config.ModelConfig` that asks for one of them, and by ``kind``:
+"""Entries by the option of :class:`~pyanticip.models.config.ModelConfig` that selects one, and by ``kind``:
 a :class:`~pyanticip.models.core.part.Positions`, a :class:`~pyanticip.models.core.part.Gate` for every
 block, a :class:`~pyanticip.models.parts.planning.signal.PlanningSignal`."""
 
-USUAL: Final = {"control_field": "field", "planning": "signal"}
-"""The kinds that ``True`` stands for, and options without a ``kind``."""
+DEFAULT_KINDS: Final = {"control_field": "field", "planning": "signal"}
+"""The kind selected by ``True``, and by options without a ``kind``."""
 
 
 GROUP: Final = "pyanticip.parts"
-"""Entry points of other packages: ``positions.leaky = "theirs:LEAKY"``, where ``LEAKY`` is an
-:class:`Entry`. Built-in kinds cannot be taken."""
+"""Entry-point group of other packages: ``positions.leaky = "theirs:LEAKY"``, where ``LEAKY`` is an
+:class:`Entry`. Built-in kinds cannot be replaced."""
 
 
 def entry(option: str, kind: object) -> Entry:
-    """A part by the model's option and its kind.
+    """Look up a part by the model's option and its kind.
 
     Raises:
-        OptionError: an unknown kind, one of two packages, or of one that cannot be used.
+        OptionError: the kind is unknown, claimed by several entry points, or its entry point fails to load.
     """
     kinds = PARTS[option]
     if isinstance(kind, str) and kind in kinds:
@@ -71,23 +74,23 @@ def entry(option: str, kind: object) -> Entry:
         claims = ", ".join(point.value for point in found)
         raise OptionError(f"model option {option}: {kind!r} is claimed more than once: {claims}")
     with foreign_errors(f"model option {option}: {found[0].value} cannot be used", ours=False):
-        theirs = found[0].load()
-        if not isinstance(theirs, Entry):
+        loaded = found[0].load()
+        if not isinstance(loaded, Entry):
             raise TypeError("it is no pyanticip.models.parts.registry.Entry")
-    return theirs
+    return loaded
 
 
-def part_config(option: str, given: Any) -> Any:
-    """The options of a part; what is no mapping stays as it is.
+def part_config(option: str, value: Any) -> Any:
+    """Build the options of a part from a mapping; any other value is returned unchanged.
 
     Raises:
         OptionError: an unknown kind, or options that it does not have.
     """
-    return entry(option, given.get("kind")).config(**given) if isinstance(given, Mapping) else given
+    return entry(option, value.get("kind")).config(**value) if isinstance(value, Mapping) else value
 
 
 def build(option: str, config: PartConfig | None, *args: Any) -> Any:
-    """The module of a part, ``None`` where there is none; ``args`` are what its class takes."""
+    """Build the module of a part from the arguments of its class; ``None`` without a ``config``."""
     if config is None:
         return None
     part = entry(option, config.kind).part
@@ -98,39 +101,39 @@ def build(option: str, config: PartConfig | None, *args: Any) -> Any:
 
 
 def nested(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a model with those of the parts inside the parts, whether they came so or flat.
+    """Convert a model's options to the nested form, in which each part's options are a mapping.
 
     Raises:
-        OptionError: options of a part that is not there, other than those that it has anyway.
+        OptionError: a flat option of a part that is not selected has a value other than its default.
     """
     found = dict(options)
     for option, kinds in PARTS.items():
         part = found.get(option)
         if part is None or part is False or part == "none":
             found[option] = None
-        elif part is True and option in USUAL:
-            found[option] = {"kind": USUAL[option]}
+        elif part is True and option in DEFAULT_KINDS:
+            found[option] = {"kind": DEFAULT_KINDS[option]}
         elif isinstance(part, PartConfig):
             found[option] = part.to_dict()
         elif isinstance(part, str):
             found[option] = {"kind": part}
         elif isinstance(part, Mapping):
-            found[option] = {"kind": USUAL.get(option), **part}
+            found[option] = {"kind": DEFAULT_KINDS.get(option), **part}
         for kind, each in kinds.items():
             names = [name for name in options if each.prefix and name.startswith(each.prefix)]
             if not names:
                 continue
             flat = {name.removeprefix(each.prefix): found.pop(name) for name in names}
-            part, usual = found[option], each.config(kind=kind).to_dict()
+            part, defaults = found[option], each.config(kind=kind).to_dict()
             if isinstance(part, Mapping) and part.get("kind") == kind:
                 found[option] = {**part, **flat}
                 continue
-            for name, given in flat.items():
-                # Older checkpoints list the options of all parts.
-                if given != usual.get(name):
-                    chosen = True if USUAL.get(option) == kind else kind
+            for name, value in flat.items():
+                # Older checkpoints list the options of all parts at their defaults.
+                if value != defaults.get(name):
+                    chosen = True if DEFAULT_KINDS.get(option) == kind else kind
                     raise OptionError(
-                        f"model option {each.prefix}{name}={given!r} does nothing with "
+                        f"model option {each.prefix}{name}={value!r} does nothing with "
                         f"{option}={options.get(option)!r}: choose {option}={chosen!r}, or leave it out"
                     )
     return found

@@ -16,12 +16,18 @@ from pyanticip.models.core.block import (
     blocks_of,
     first_gate,
     fit,
+    gate_trace,
     init_weights,
     reset_parts,
     run_blocks,
-    traced,
 )
-from pyanticip.models.core.inputs import check_batch, check_state, check_tensor, of_step, readable
+from pyanticip.models.core.inputs import (
+    add_step_axis,
+    can_read_values,
+    check_batch,
+    check_state,
+    check_tensor,
+)
 from pyanticip.models.core.layouts import make_layout
 from pyanticip.models.core.part import (
     GateTrace,
@@ -64,7 +70,7 @@ def check_ids(ids: Tensor, vocab: int, name: str = "ids") -> None:
         raise ShapeError(f"{name} must be (B, L) with B >= 1 and L >= 1, got {tuple(ids.shape)}")
     if ids.dtype not in (torch.int64, torch.int32):
         raise ShapeError(f"{name} must be int64 or int32, got {ids.dtype}")
-    if not readable(ids):
+    if not can_read_values(ids):
         return
     wrong = (ids < 0) | (ids >= vocab)
     if bool(wrong.any()):
@@ -87,7 +93,7 @@ def check_length(length: int, frames: Tensor | None, cfg: ModelConfig, absolute:
     if frames is None:
         if length > longest:
             raise ShapeError(f"ids are {length} long, max_seq_len is {longest}")
-    elif absolute and readable(frames):
+    elif absolute and can_read_values(frames):
         end = int(frames.max()) + length
         if end > longest:
             raise ShapeError(f"the stream would be {end} long, max_seq_len is {longest}")
@@ -275,11 +281,11 @@ class BaselineTransformer(nn.Module):
             past = None if state is None else state.again
             then, again = self._run(slice(first, None), self.again, ran.out, frames, rings, past)
             ran = replace(then, rings=ran.rings + then.rings, gating=ran.gating + then.gating)
-        gating = traced(self.layers, ran.gating)
-        said = BaselinePass(self.norm(ran.out), gating)
+        gating = gate_trace(self.layers, ran.gating)
+        gatings = BaselinePass(self.norm(ran.out), gating)
         if state is None:
-            return said, None
-        return said, BaselineState(state.frames + x.shape[1], ran.rings, (), vectors, again=again)
+            return gatings, None
+        return gatings, BaselineState(state.frames + x.shape[1], ran.rings, (), vectors, again=again)
 
     def _run(
         self,
@@ -315,7 +321,7 @@ class BaselineTransformer(nn.Module):
         state. Outputs keep theirs."""
         check_tensor(ids, "ids", "(B,) or (B, 1)")
         ids = ids[:, None] if ids.ndim == 1 else ids
-        return self.forward(ids, state=state, plan=plan, boost=of_step(boost))
+        return self.forward(ids, state=state, plan=plan, boost=add_step_axis(boost))
 
 
 def matched_ff(cfg: ModelConfig) -> int:

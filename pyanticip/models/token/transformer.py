@@ -13,12 +13,12 @@ from pyanticip.models.config import ModelConfig
 from pyanticip.models.core.bias import Orthogonality
 from pyanticip.models.core.block import first_gate
 from pyanticip.models.core.inputs import (
+    add_step_axis,
     check_batch,
     check_mask,
     check_state,
     check_steering,
     check_tensor,
-    of_step,
 )
 from pyanticip.models.core.part import GateTrace, Part, embed_fits, present
 from pyanticip.models.core.plan import Plan
@@ -185,7 +185,9 @@ class AnticipatoryTransformer(nn.Module):
         ``forward`` with a state. Outputs keep theirs."""
         check_tensor(ids, "ids", "(B,) or (B, 1)")
         ids = ids[:, None] if ids.ndim == 1 else ids
-        return self.forward(ids, of_step(scalars), state=state, mode=mode, plan=plan, boost=of_step(boost))
+        return self.forward(
+            ids, add_step_axis(scalars), state=state, mode=mode, plan=plan, boost=add_step_axis(boost)
+        )
 
     def latent_step(
         self,
@@ -209,7 +211,7 @@ class AnticipatoryTransformer(nn.Module):
         embedded = torch.where(waiting[:, None], self.latent(hidden), self.token(ids))
         # A latent step has no code that a plan could name.
         codes = torch.where(waiting, -1, ids)[:, None]
-        out = self._run(embedded[:, None], codes, of_step(scalars), state, mode, None, None, None)
+        out = self._run(embedded[:, None], codes, add_step_axis(scalars), state, mode, None, None, None)
         assert isinstance(out, tuple)
         return out
 

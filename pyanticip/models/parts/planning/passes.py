@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from pyanticip.errors import OptionError, ShapeError
-from pyanticip.models.core.inputs import check_tensor, readable
+from pyanticip.models.core.inputs import can_read_values, check_tensor
 from pyanticip.models.core.part import join
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State
@@ -334,7 +334,7 @@ def _side_by_side(choices: Sequence[PlanChoice]) -> PlanChoice:
 
 def _forget(state: S, rows: Tensor) -> S:
     """The state with these rows at their start."""
-    if readable(rows) and not bool(rows.any()):
+    if can_read_values(rows) and not bool(rows.any()):
         return state
     return state.map(lambda t: torch.where(rows.view(-1, *(1,) * (t.ndim - 1)), torch.zeros_like(t), t))
 
@@ -363,7 +363,7 @@ def check_plan(
         *rows, codes = (1, *boost.shape) if boost.ndim < 2 else boost.shape
         if codes != signal.vocab or rows not in ([1], [1, 1], [shape[0], 1]):
             raise ShapeError(f"boost must be {every} or {each}, got {tuple(boost.shape)}")
-        if readable(boost) and not bool((boost < torch.inf).all()):
+        if can_read_values(boost) and not bool((boost < torch.inf).all()):
             wanted = "boost must be finite, or -inf for codes that are forbidden"
             raise ShapeError(f"{wanted}, got NaN or infinity")
     if plan is None:
@@ -373,7 +373,7 @@ def check_plan(
             raise ShapeError(
                 f"plan {name} must be {shape} and K, the same for both, got {tuple(found.shape)}"
             )
-    if not readable(plan.codes):
+    if not can_read_values(plan.codes):
         return
     # Read together: each reading waits for the device.
     weighed = ((plan.weights >= 0.0) & (plan.weights < torch.inf)).all()

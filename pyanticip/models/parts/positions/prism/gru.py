@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from pyanticip import _core
-from pyanticip.models.core.inputs import readable
+from pyanticip.models.core.inputs import can_read_values
 from pyanticip.models.parts.positions.prism.scan import array_view, large
 
 _GATES = 4
@@ -149,7 +149,7 @@ class OrthogonalGRU(nn.Module):
         """
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self._matrices()
-        if readable(self.folded):
+        if can_read_values(self.folded):
             self._fold()
         return self.folded
 
