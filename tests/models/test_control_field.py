@@ -22,7 +22,7 @@ from pyanticip.models.core.gated_attention import HAS_KERNELS, attend_gated, can
 from pyanticip.models.core.part import Positions
 from pyanticip.models.core.steering import Extras, Steering
 from pyanticip.models.core.trunk import Block
-from pyanticip.models.motion.frame_hold import FrameHold, held
+from pyanticip.models.motion.frame_hold import FrameHold, hold_trusted
 from pyanticip.models.parts.field import reduction
 from pyanticip.models.parts.field.config import FieldConfig
 from pyanticip.models.parts.field.control_field import ControlField, FieldOutput, surprise
@@ -31,7 +31,7 @@ from pyanticip.models.parts.field.reduction import (
     decayed_sums,
     log_gates,
     reduce_field,
-    reduce_field_plainly,
+    reduce_field_reference,
 )
 
 
@@ -46,10 +46,10 @@ def field(width=16, fibre=None, **changes):
 
 def stepwise_sums(x, decay, before=None):
     """What ``decayed_sums`` computes, by its definition."""
-    held, sums = x.new_zeros(x.shape[0]) if before is None else before, []
+    hold_trusted, sums = x.new_zeros(x.shape[0]) if before is None else before, []
     for step in x.unbind(1):
-        held = decay * held + step
-        sums.append(held)
+        hold_trusted = decay * hold_trusted + step
+        sums.append(hold_trusted)
     return torch.stack(sums, 1)
 
 
@@ -59,16 +59,16 @@ def by_definition(made, x):
     phi = x @ made.fibre.weight.T
     mlp = made.last(F.gelu(made.hidden(torch.cat((x, phi), -1))))[..., 0]
     risk = torch.log1p(mlp.exp())
-    raw, held, kappa = torch.zeros_like(risk[:, 0]), [], []
+    raw, hold_trusted, kappa = torch.zeros_like(risk[:, 0]), [], []
     for t in range(n):
         raw = a * raw + (1 - a) * risk[:, t]
-        held.append(raw / (1 - a ** (t + 1)))
+        hold_trusted.append(raw / (1 - a ** (t + 1)))
         kappa.append((phi[:, t] - phi[:, t - 2]).norm(dim=-1) / 2 if t >= 2 else 0 * raw)
-    held, kappa = torch.stack(held, 1), torch.stack(kappa, 1)
-    gate = torch.sigmoid(-made.strength * held)
+    hold_trusted, kappa = torch.stack(hold_trusted, 1), torch.stack(kappa, 1)
+    gate = torch.sigmoid(-made.strength * hold_trusted)
     return {
         "risk": risk,
-        "held": held,
+        "held": hold_trusted,
         "kappa": kappa,
         "log_gate": torch.log(gate + 1e-8),
         "scale": torch.sigmoid(1 - made.bend * kappa),
@@ -205,7 +205,7 @@ def test_why_the_papers_curvature_is_refused(monkeypatch):
     not."""
     found = {}
     # In the plain form, whose parts are functions of their own.
-    monkeypatch.setattr("pyanticip.models.parts.field.control_field.reduce_field", reduce_field_plainly)
+    monkeypatch.setattr("pyanticip.models.parts.field.control_field.reduce_field", reduce_field_reference)
     for name in ("causal", "leaking"):
         if name == "leaking":
             monkeypatch.setattr(reduction, "curvature", centred)
@@ -238,7 +238,7 @@ def test_values_and_gradients_are_those_of_the_definition(dtype, close, length):
     x = torch.randn(2, length, 6, dtype=dtype, requires_grad=True)
     for names in [*[(name,) for name in FieldSeries._fields], ("log_gate", "scale"), FieldSeries._fields]:
         found = []
-        for way in (reduce_field, reduce_field_plainly):
+        for way in (reduce_field, reduce_field_reference):
             torch.manual_seed(1)
             out = way(x, made.weights, made.decay, made.bend)
             total = sum((getattr(out, name) * torch.randn_like(out.held)).sum() for name in names)
@@ -396,7 +396,7 @@ def test_the_parallel_form_is_the_loop(length):
     share = torch.rand(3, length, 1, dtype=torch.float64)
     share[0, length // 2] = 0.0
     share[1, length // 2] = 1.0
-    found, last = held(x, share, before), before
+    found, last = hold_trusted(x, share, before), before
     for step in range(length):
         last = share[:, step] * x[:, step] + (1.0 - share[:, step]) * last
         torch.testing.assert_close(found[:, step], last, rtol=0.0, atol=1e-12)

@@ -176,7 +176,7 @@ def test_mixed_precision_trains_with_simulated_plans(kind):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         plan = model.planning.simulate(codes, 18)
         out = model(x[:, :18] if kind == "anticipatory" else x[:, :18].float(), plan=plan)
-        found = model.planning.judged(out.anticipation, codes)
+        found = model.planning.planning_losses(out.anticipation, codes)
     assert plan.weights.dtype == torch.float32
     loss = found.ce + found.unlikelihood + found.simulator
     loss.backward()

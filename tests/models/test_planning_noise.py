@@ -53,7 +53,7 @@ def trained(kind, plans, steps):
         ids = torch.randint(VOCAB, (rows, LENGTH + HORIZON), generator=generator)
         out = model(ids[:, :LENGTH], plan=plan and plan(model, ids))
         ce = F.cross_entropy(out.logits.flatten(0, 1), ids[:, 1 : LENGTH + 1].flatten())
-        return ce, model.planning.judged(out.anticipation, ids)
+        return ce, model.planning.planning_losses(out.anticipation, ids)
 
     def loss():
         ce, parts = losses(16, plans)

@@ -112,7 +112,7 @@ def test_many_frames_at_once_are_bit_for_bit_one_by_one(dtype):
     velocity = 2.0 * torch.rand(4, 90, 1, dtype=dtype) * torch.randn(4, 90, 15, dtype=dtype).cumsum(1).sin()
     start = strokes.initial_state(4)
     # One of them is in the middle of a fall.
-    for value, name in ((1.0, "begun"), (0.3, "smooth"), (0.1, "past"), (1.0, "falling"), (9.0, "age")):
+    for value, name in ((1.0, "started"), (0.3, "smooth"), (0.1, "past"), (1.0, "falling"), (9.0, "age")):
         getattr(start, name)[2] = value
     state, rows = start, []
     for t in range(90):

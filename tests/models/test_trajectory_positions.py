@@ -87,9 +87,9 @@ def test_the_error_of_each_interpolation():
     for name in INTERPOLATIONS:
         for rows in (53, 0):
             places = RealPositions(32, rows, name)
-            found = places(positions, torch.float32, inside=bool(rows)).double()
+            found = places(positions, torch.float32, in_table=bool(rows)).double()
             errors[name] = (found - truth).abs().max()
-            whole = places(torch.arange(50).double(), torch.float32, inside=bool(rows))
+            whole = places(torch.arange(50).double(), torch.float32, in_table=bool(rows))
             torch.testing.assert_close(whole, sinusoids(torch.arange(50), 32).float(), atol=1e-7, rtol=0)
     assert errors["exact"] < 5e-7
     assert 0.115 < errors["linear"] < 1 - math.cos(0.5)

@@ -43,15 +43,15 @@ def save_checkpoint(
     training: Mapping[str, Any] | None = None,
     tokenizer: str | None = None,
 ) -> Path:
-    """Write a checkpoint folder; an older one is replaced whole.
+    """Write a checkpoint folder: weights and a description, and for a token model the tokenizer.
 
-    A model gets weights and a description, a token model its tokenizer too.
+    An existing checkpoint is replaced as a whole.
 
     Args:
         path: the folder to write.
-        model: a float32 model, as it is or compiled or for several devices; where its weights lie and its
-            training mode stay as they are.
-        training: what to note about how it was trained; JSON values.
+        model: a float32 model, also if compiled or wrapped for several devices; its device and training mode
+            do not change.
+        training: notes on how it was trained, as JSON values.
         tokenizer: the text of a token model's ``tokenizer.json``.
 
     Returns:
@@ -60,7 +60,7 @@ def save_checkpoint(
     Raises:
         CheckpointError: weights that are not finite float32, or a folder that holds anything but a
             checkpoint.
-        OptionError: a tokenizer for a motion model, or notes that JSON cannot hold.
+        OptionError: a model outside the family, a tokenizer for a motion model, or notes that are not JSON.
     """
     folder, model = Path(path), _unwrapped(model)
     try:
@@ -94,14 +94,14 @@ def write_checkpoint(
     folder: Path,
     model: nn.Module,
     content: dict[str, Any],
-    described: Callable[[Path], nn.Module],
+    build_described: Callable[[Path], nn.Module],
     tokenizer: str | None = None,
 ) -> Path:
-    """Write a model's weights, a tokenizer and a description to a folder; an older one is replaced whole.
+    """Write a model's weights, a tokenizer and a description to a folder, replacing an older checkpoint.
 
     Args:
-        content: of ``model.json``, but for versions and the other files' hashes.
-        described: makes the model that a folder describes, which must take these weights.
+        content: the content of ``model.json`` except program versions and the other files' hashes.
+        described: builds the model that a folder describes, into which the weights must fit.
 
     Raises:
         CheckpointError: see :func:`save_checkpoint`.
@@ -116,12 +116,12 @@ def write_checkpoint(
             file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(draft.iterdir())
         }
         (draft / MANIFEST).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
-        check_fit(lambda: described(draft), tensors, f"cannot save {folder}")
+        check_fit(lambda: build_described(draft), tensors, f"cannot save {folder}")
     return folder
 
 
 def _unwrapped(model: Any) -> Any:
-    """The model within what ``torch.compile``, ``DataParallel`` and its like put around it."""
+    """The model inside wrappers such as those of ``torch.compile`` and ``DataParallel``."""
     while not isinstance(model, (MotionTransformer, BaselineTransformer, AnticipatoryTransformer)):
         inner = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
         if inner is None:
@@ -149,7 +149,7 @@ def _finite_weights(model: nn.Module, folder: Path) -> dict[str, Tensor]:
 
 
 def _config(model: MotionTransformer | LanguageModel) -> ModelConfig:
-    """A model's configuration as it is now: cursors may have been given other places."""
+    """A model's current configuration: its number of PRISM places may have been changed."""
     for part in model.parts():
         if isinstance(part, PrismPositions) and part.cfg != model.cfg.positions:
             return model.cfg.replace(positions=part.cfg)
@@ -166,10 +166,10 @@ def load_checkpoint(
     """Load a model of the family, whichever the folder holds, in evaluation mode.
 
     Args:
-        path: the checkpoint folder; ``None`` for the motion model that comes with the package.
+        path: the checkpoint folder; ``None`` for the packaged motion model.
 
     Raises:
-        CheckpointError: missing, damaged, made by a newer version, or made for other features.
+        CheckpointError: missing, damaged, written by a newer version, or made for other features.
     """
     if path is not None and read_description(Path(path)).get("format") == LANGUAGE_FORMAT:
         return load_language_model(path, device=device)
@@ -181,37 +181,39 @@ def load_motion_model(
 ) -> MotionTransformer:
     """Load a motion model in evaluation mode; see :func:`load_checkpoint`."""
     manifest = read_manifest(path)
-    return _filled(lambda: MotionTransformer(manifest.config), manifest).to(device).eval()
+    return _load(lambda: MotionTransformer(manifest.config), manifest).to(device).eval()
 
 
 def load_language_model(path: str | Path, *, device: str | torch.device = "cpu") -> LanguageModel:
     """Load a token model in evaluation mode; see :func:`load_checkpoint`."""
     manifest = read_language_manifest(path)
-    return _filled(lambda: _token_model(manifest), manifest).to(device).eval()
+    return _load(lambda: _token_model(manifest), manifest).to(device).eval()
 
 
 def _token_model(manifest: Manifest) -> LanguageModel:
     if manifest.kind == "baseline":
-        # Its configuration already has the widened layers.
+        # The saved configuration already has the widened layers.
         return BaselineTransformer(manifest.config, matched=False)
     return AnticipatoryTransformer(manifest.config)
 
 
-def _filled(build: Callable[[], Model], manifest: Manifest) -> Model:
+def _load(build: Callable[[], Model], manifest: Manifest) -> Model:
     where = f"checkpoint {manifest.folder}"
-    return filled(build, manifest.read(WEIGHTS), where, manifest.parameters)
+    return build_with_weights(build, manifest.read(WEIGHTS), where, manifest.parameters)
 
 
-def filled(build: Callable[[], Model], data: bytes, where: str, parameters: int | None = None) -> Model:
-    """A new model with the weights in the bytes of a safetensors file.
+def build_with_weights(
+    build: Callable[[], Model], data: bytes, where: str, parameters: int | None = None
+) -> Model:
+    """Build a model with the weights in the bytes of a safetensors file.
 
     Args:
-        build: makes the model of the file's description.
-        where: the checkpoint, for messages.
+        build: builds the described model.
+        where: the checkpoint, for error messages.
         parameters: see :func:`check_fit`.
 
     Raises:
-        CheckpointError: not such a file, or weights of another model.
+        CheckpointError: not a safetensors file, or weights of another model.
     """
     try:
         tensors = safetensors.torch.load(data)
@@ -230,21 +232,21 @@ def check_fit(
     where: str,
     parameters: int | None = None,
 ) -> None:
-    """Weights must be those of a described model, which takes no memory for that.
+    """Check that weights fit the described model, which is built without memory for its weights.
 
     Args:
-        parameters: how many the description says there are, where it does.
+        parameters: number of parameters in the description, if it has one.
 
     Raises:
-        CheckpointError: otherwise, with the first weight that does not fit.
+        CheckpointError: a weight or the number of parameters does not fit.
     """
     with torch.device("meta"):
         empty = build()
-    wanted = {name: tuple(tensor.shape) for name, tensor in empty.state_dict().items()}
-    given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    for name in (*wanted, *given):
-        if wanted.get(name) != given.get(name):
-            has, needs = given.get(name, "missing"), wanted.get(name, "none")
+    expected = {name: tuple(tensor.shape) for name, tensor in empty.state_dict().items()}
+    actual = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in (*expected, *actual):
+        if expected.get(name) != actual.get(name):
+            has, needs = actual.get(name, "missing"), expected.get(name, "none")
             raise CheckpointError(
                 f"{where}: {WEIGHTS} does not fit its configuration: {name} is {has}, expected {needs}"
             )
@@ -255,7 +257,8 @@ def check_fit(
 
 
 def renamed(name: str) -> str:
-    """A weight's name; checkpoints before version 5 (2 of token models) had others for positions."""
+    """The current name of a weight; checkpoints before version 5 (2 of token models) named those of positions
+    differently."""
     name = re.sub(r"^(trunk\.)?prism\.", r"\1positions.", name)
     return re.sub(r"\.places\.(alpha|share)$", r".mix.\1", name)
 

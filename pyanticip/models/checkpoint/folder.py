@@ -1,4 +1,4 @@
-"""The folder that a checkpoint is written to: there whole or as it was, and nobody else's."""
+"""The folder that a checkpoint is written to: replaced atomically, and only if it holds a checkpoint."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from pyanticip.motion.atomic import draft_folder, writing
 
 
 def check_checkpoint_folder(path: str | Path) -> Path:
-    """The folder's full path, if it is new, empty, or holds a checkpoint and nothing else.
+    """Check that a folder is new, empty, or holds a checkpoint and nothing else; return its full path.
 
     Raises:
         CheckpointError: a file, the current folder, or a folder that holds something else.
@@ -23,36 +23,36 @@ def check_checkpoint_folder(path: str | Path) -> Path:
         return folder
     if not folder.is_dir():
         raise CheckpointError(f"{where}: it is a file; give a folder")
-    foreign = sorted({file.name for file in folder.iterdir()} - _own(folder))
+    foreign = sorted({file.name for file in folder.iterdir()} - _checkpoint_files(folder))
     if foreign:
         raise CheckpointError(f"{where}: it holds {foreign[0]}, which is no checkpoint's; give another")
     return folder
 
 
-def _own(folder: Path) -> set[str]:
-    """Names of the files that belong to the checkpoint in a folder, none where there is no checkpoint."""
+def _checkpoint_files(folder: Path) -> set[str]:
+    """Names of the files of the checkpoint in a folder; empty without a checkpoint."""
     try:
-        described = read_description(folder)
+        description = read_description(folder)
     except CheckpointError:
         return set()
-    if str(described.get("format")) not in KINDS:
+    if str(description.get("format")) not in KINDS:
         return set()
-    hashes = described.get("sha256")
-    # Older checkpoints held graphs too.
+    hashes = description.get("sha256")
+    # Older checkpoints also contain graphs.
     return {MANIFEST, WEIGHTS, TOKENIZER, *(hashes if isinstance(hashes, dict) else ())}
 
 
 @contextmanager
 def draft_checkpoint(path: str | Path) -> Iterator[Path]:
-    """A folder to write into; it takes the place of ``path`` when all is well, else it vanishes.
+    """A temporary folder to write into; it replaces ``path`` on success and is removed on failure.
 
     Raises:
         CheckpointError: see :func:`check_checkpoint_folder`.
     """
     folder = check_checkpoint_folder(path)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with draft_folder(folder.parent, f".{folder.name}.part-") as place:
-        draft, old = place / "new", place / "old"
+    with draft_folder(folder.parent, f".{folder.name}.part-") as workspace:
+        draft, old = workspace / "new", workspace / "old"
         draft.mkdir()
         with writing(folder):
             yield draft

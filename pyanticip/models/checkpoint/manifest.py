@@ -1,8 +1,8 @@
-"""What a checkpoint folder holds, read and verified without torch.
+"""Reads and verifies a checkpoint's description, without torch.
 
-A checkpoint is a folder: ``model.safetensors`` (all weights and the normalisation) and ``model.json``
-(everything else); beside those of a token model its ``tokenizer.json``. Nothing in it is executed and nothing
-is unpickled; every file's SHA-256 is in ``model.json``.
+A checkpoint is a folder: ``model.safetensors`` (all weights and the normalisation), ``model.json``
+(everything else), and for a token model ``tokenizer.json``. Nothing in it is executed or unpickled; every
+file's SHA-256 is in ``model.json``.
 """
 
 import hashlib
@@ -20,30 +20,30 @@ from pyanticip.vocabulary import EVENT_BINS, EVENTS, HORIZONS_MS, PARAMETERS, RA
 
 FORMAT = "anticip-motion"
 VERSION = 6
-"""Before 6 there were graphs beside the weights, which nothing reads any more; from 5 on the options of parts
-lie within those of the model, older ones list them flat."""
+"""Version of the format. Before 6 it also had graphs, which are ignored now; before 5 the options of parts
+were flat, from 5 on they are nested."""
 LANGUAGE_FORMAT = "anticip-language"
 KINDS = {FORMAT: "motion model", LANGUAGE_FORMAT: "token model", "anticip-forecast": "forecaster"}
-"""What people call the formats."""
+"""Names of the formats in error messages."""
 LANGUAGE_VERSION = 2
 TOKENIZER = "tokenizer.json"
 WEIGHTS = "model.safetensors"
 MANIFEST = "model.json"
 
 SHIPPED = Path(__file__).parents[1] / "data" / "motion-v3"
-"""The checkpoint that comes with the package."""
+"""The packaged checkpoint."""
 
 Options = TypeVar("Options", bound=Config)
 
-_LARGEST_MANIFEST, _LARGEST_FILE = 4 << 20, 4 << 30
+_MAX_MANIFEST_BYTES, _MAX_FILE_BYTES = 4 << 20, 4 << 30
 
 
 @dataclass(frozen=True)
 class Manifest:
     """A checkpoint's verified description.
 
-    ``folder`` where it lies; ``config`` its sizes; ``parameters`` how many it has; ``training`` what the
-    trainer wrote down; ``sha256`` by file name; ``kind`` motion, anticipatory or baseline.
+    ``folder``: its path; ``config``: the model's configuration; ``parameters``: their number; ``training``:
+    the trainer's notes; ``sha256``: by file name; ``kind``: motion, anticipatory or baseline.
     """
 
     folder: Path
@@ -55,11 +55,11 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """Folder name and the beginning of the weights' hash: enough to tell two checkpoints apart."""
+        """Folder name and the first digits of the weights' hash, which identify a checkpoint."""
         return f"{self.folder.name}-{self.sha256[WEIGHTS][:8]}"
 
     def read(self, name: str) -> bytes:
-        """The bytes of one of the checkpoint's files.
+        """Read one of the checkpoint's files.
 
         Raises:
             CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
@@ -68,32 +68,32 @@ class Manifest:
 
 
 def read_verified(folder: Path, name: str, sha256: Mapping[str, str]) -> bytes:
-    """The bytes of one of a checkpoint's files, if they have the hash that ``model.json`` gives.
+    """Read one of a checkpoint's files and check its hash against ``model.json``.
 
     Raises:
         CheckpointError: the file is missing, or is not the one that ``model.json`` describes.
     """
-    data = _read(folder / name, _LARGEST_FILE)
-    wanted = sha256.get(name)
+    data = _read(folder / name, _MAX_FILE_BYTES)
+    expected_hash = sha256.get(name)
     given = hashlib.sha256(data).hexdigest()
-    if given != wanted:
+    if given != expected_hash:
         raise CheckpointError(
             f"checkpoint {folder}: {name} is damaged or not its own: "
-            f"sha256 {given[:12]}, expected {str(wanted)[:12]}"
+            f"sha256 {given[:12]}, expected {str(expected_hash)[:12]}"
         )
     return data
 
 
-def _read(file: Path, most: int) -> bytes:
-    """One of a checkpoint's files, of so many bytes at most; what is wrong is said of a checkpoint."""
+def _read(file: Path, max_bytes: int) -> bytes:
+    """Read one of a checkpoint's files of at most ``max_bytes``; errors name the checkpoint."""
     try:
-        return read_file(file, most, CheckpointError, file.name)
+        return read_file(file, max_bytes, CheckpointError, file.name)
     except CheckpointError as error:
         raise CheckpointError(f"checkpoint {error}") from None
 
 
 def describe(config: ModelConfig, parameters: int, training: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of ``model.json`` but for hashes and versions."""
+    """The content of ``model.json`` except hashes and program versions."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -122,14 +122,14 @@ def read_description(folder: Path) -> dict[str, Any]:
     if folder.is_file():
         raise CheckpointError(f"{where}: is a file; give its folder")
     if not file.exists():
-        for inside in (folder / "checkpoint", folder / "model"):  # where runs keep theirs
+        for inside in (folder / "checkpoint", folder / "model"):  # where training runs save them
             if (inside / MANIFEST).is_file():
                 raise CheckpointError(f"{where}: has no {MANIFEST}; did you mean {inside}?")
         if (folder / "checkpoints/last.ckpt").is_file() and not (folder / "report.json").is_file():
             raise CheckpointError(
                 f"{where}: is a run that is not finished; go on with its command and --resume"
             )
-    data = parse_json(_read(file, _LARGEST_MANIFEST), f"{where}: {MANIFEST}", CheckpointError)
+    data = parse_json(_read(file, _MAX_MANIFEST_BYTES), f"{where}: {MANIFEST}", CheckpointError)
     if not isinstance(data, dict):
         raise CheckpointError(f"{where}: {MANIFEST} does not describe a checkpoint")
     return data
@@ -147,17 +147,18 @@ def _check_format(data: Mapping[str, Any], where: str, form: str, newest: int) -
         raise CheckpointError(f"{where}: version {version} is newer than this program's {newest}: update it")
 
 
-def described(
+def load_description(
     folder: Path, form: str, newest: int, options: type[Options]
 ) -> tuple[dict[str, Any], Options, int, dict[str, str]]:
-    """A folder's description, and in it the configuration, the number of parameters and the files' hashes.
+    """Read a folder's description; returns it with its configuration, number of parameters and hashes.
 
     Args:
-        form: the format that it must be of, and of no newer version than ``newest``.
+        form: the expected format.
+        newest: the newest supported version of the format.
         options: the class of the configuration.
 
     Raises:
-        CheckpointError: otherwise, missing or malformed.
+        CheckpointError: missing, malformed, of another format or of a newer version.
     """
     where = f"checkpoint {folder}"
     data = read_description(folder)
@@ -182,14 +183,14 @@ def described(
 
 
 def read_manifest(path: str | Path | None = None) -> Manifest:
-    """Read and check ``model.json`` of a checkpoint folder (``None``: the one that comes with the package).
+    """Read and check ``model.json`` of a checkpoint folder (``None``: the packaged one).
 
     Raises:
         CheckpointError: missing, malformed, from a newer version, or made for other features or outputs.
     """
     folder = SHIPPED if path is None else Path(path)
     where = f"checkpoint {folder}"
-    data, config, count, hashes = described(folder, FORMAT, VERSION, ModelConfig)
+    data, config, count, hashes = load_description(folder, FORMAT, VERSION, ModelConfig)
     given = data.get("features_version")
     if given not in range(1, FEATURES_VERSION + 1):
         raise CheckpointError(
@@ -211,7 +212,7 @@ def read_language_manifest(path: str | Path) -> Manifest:
         CheckpointError: missing, malformed, or from a newer version.
     """
     folder = Path(path)
-    data, config, count, hashes = described(folder, LANGUAGE_FORMAT, LANGUAGE_VERSION, ModelConfig)
+    data, config, count, hashes = load_description(folder, LANGUAGE_FORMAT, LANGUAGE_VERSION, ModelConfig)
     kind = data.get("kind")
     if kind not in ("anticipatory", "baseline") or not config.vocab or config.kinematics:
         raise CheckpointError(f"checkpoint {folder}: {MANIFEST} does not describe a token model")

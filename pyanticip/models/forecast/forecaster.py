@@ -1,12 +1,12 @@
-"""Where every joint will be: a forecaster of poses that sees the last frames and nothing later.
+"""A causal forecaster of poses: joint positions of the next frames from the last ones.
 
-Ten observed frames in, the next 25 out, in one pass. The past is summed up as the last pose and the
-coefficients of a short orthogonal polynomial over the observed frames (velocity, acceleration, ...); a
-residual perceptron with a linear path beside it says what is added to the last pose, as weights of a few
-smooth trajectories (the principal ones of the training motion). The idea that a plain perceptron over a
-compact temporal basis is enough is that of siMLPe (Guo et al. 2023, "Back to MLP"); the residual over the
-last pose that of LTD (Mao et al. 2019). A body and its mirror image are forecast alike: with a ``mirror``
-permutation the forecast is the mean over both views.
+By default ten observed frames in, the next 25 out, in one pass. The past is represented by the last pose and
+the coefficients of orthogonal polynomials over the observed frames (velocity, acceleration, ...). A residual
+MLP with a parallel linear path predicts the change from the last pose, as weights of a few smooth
+trajectories (the principal components of the training motion). A plain MLP over a compact temporal basis
+follows siMLPe (Guo et al. 2023, "Back to MLP"), the residual over the last pose LTD (Mao et al. 2019). With a
+``mirror`` permutation the forecast is the mean over the body and its mirror image, so that both are treated
+alike.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.errors import ShapeError
-from pyanticip.models.checkpoint.files import filled, write_checkpoint
+from pyanticip.models.checkpoint.files import build_with_weights, write_checkpoint
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
 from pyanticip.models.core.encodings import polynomials
 from pyanticip.models.core.inputs import check_batch
@@ -33,9 +33,9 @@ from pyanticip.models.forecast.manifest import (
 
 
 class ForecastState(NamedTuple):
-    """What a stream remembers.
+    """Streaming state.
 
-    ``frames`` (B, observed, joints, 3), newest last; ``seen`` (B,) int64, frames since the beginning.
+    ``frames`` (B, observed, joints, 3), newest last; ``seen`` (B,) int64 frames since the start.
     """
 
     frames: Tensor
@@ -59,10 +59,10 @@ class _Block(nn.Module):
 
 
 class PoseForecaster(nn.Module):
-    """Forecast of ``target`` frames from the last ``observed`` ones, frame by frame or all at once.
+    """Forecasts ``target`` frames from the last ``observed`` ones, frame by frame or all at once.
 
-    Positions are those of the body's own frame, in whatever unit the normalisation was fitted to. An
-    untrained forecaster says that the last pose stays.
+    Positions are in the body's own frame, in the unit that the normalisation was fitted to. An untrained
+    forecaster predicts that the last pose stays.
     """
 
     pose_mean: Tensor
@@ -94,7 +94,7 @@ class PoseForecaster(nn.Module):
         self.register_buffer("future_basis", polynomials(config.target, config.components - 1, constant=True))
         self.register_buffer("unit", torch.ones(()))
         self.mixed = False
-        """Whether the perceptron is trained in bfloat16; its weights and all else stay float32."""
+        """Whether the MLP is trained in bfloat16; its weights and everything else stay float32."""
         self._sides = torch.tensor(config.mirror, dtype=torch.int64)
 
     def fit_normalisation(self, windows: Tensor, unit: float) -> None:
@@ -112,7 +112,7 @@ class PoseForecaster(nn.Module):
             flat = windows.flatten(2) / unit
             last = flat[:, cfg.observed - 1]
             self.pose_mean.copy_(last.mean(0))
-            # A joint that hardly moves must not be blown up.
+            # A lower bound, so that a joint that hardly moves is not amplified.
             self.pose_std.copy_(last.std(0).clamp_min(0.02))
             past = (flat[:, : cfg.observed] - last[:, None]).transpose(1, 2) @ self.past_basis
             self.past_scale.copy_(past.square().mean((0, 1)).sqrt().clamp_min(1e-6))
@@ -124,13 +124,13 @@ class PoseForecaster(nn.Module):
             self.future_basis.copy_((vectors.flip(1)[:, : cfg.components] * size).T)
 
     def mirrored(self, positions: Tensor) -> Tensor:
-        """The mirror image of positions (..., joints, 3): sides exchanged, x negated."""
+        """The mirror image of positions (..., joints, 3): sides swapped, x negated."""
         other = positions.index_select(-2, self._sides.to(positions.device))
         image: Tensor = other * other.new_tensor([-1.0, 1.0, 1.0])
         return image
 
     def one_view(self, observed: Tensor) -> Tensor:
-        """Forecast of (B, observed, joints, 3) as it stands, without its mirror image: what is trained."""
+        """Forecast from (B, observed, joints, 3) without its mirror image, which is what is trained."""
         cfg = self.cfg
         flat = observed.flatten(2) / self.unit
         last = flat[:, -1]
@@ -143,8 +143,8 @@ class PoseForecaster(nn.Module):
             weights = self.outlet(self.norm(z)) + self.direct(x)
         weights = weights.float().view(len(x), -1, cfg.components)
         moves = (weights + self.momentum(past)) @ self.future_basis
-        said: Tensor = (moves.transpose(1, 2) + last[:, None]) * self.unit
-        return said.view(len(x), cfg.target, cfg.joints, 3)
+        forecast: Tensor = (moves.transpose(1, 2) + last[:, None]) * self.unit
+        return forecast.view(len(x), cfg.target, cfg.joints, 3)
 
     def predict(self, observed: Tensor) -> Tensor:
         """The next frames (B, target, joints, 3) after windows (B, observed, joints, 3).
@@ -165,8 +165,8 @@ class PoseForecaster(nn.Module):
     def forward(self, positions: Tensor) -> Tensor:
         """Forecast after every frame of (B, L, joints, 3): (B, L, target, joints, 3).
 
-        What is said after frame ``t`` depends on frames up to ``t`` alone; before ``observed`` frames have
-        been seen, the first one stands for those before it.
+        The forecast after frame ``t`` depends only on frames up to ``t``; the first frame is repeated in
+        place of the ones before it.
 
         Raises:
             ShapeError: positions of another shape.
@@ -176,8 +176,8 @@ class PoseForecaster(nn.Module):
             raise ShapeError(f"expected positions (B, L, {cfg.joints}, 3), got {tuple(positions.shape)}")
         first = positions[:, :1].expand(-1, cfg.observed - 1, -1, -1)
         windows = torch.cat((first, positions), 1).unfold(1, cfg.observed, 1).permute(0, 1, 4, 2, 3)
-        said = self.predict(windows.flatten(0, 1))
-        return said.view(*positions.shape[:2], *said.shape[1:])
+        forecast = self.predict(windows.flatten(0, 1))
+        return forecast.view(*positions.shape[:2], *forecast.shape[1:])
 
     def initial_state(self, batch: int = 1) -> ForecastState:
         """The state before the first frame."""
@@ -188,7 +188,7 @@ class PoseForecaster(nn.Module):
         return ForecastState(frames, torch.zeros(batch, dtype=torch.int64, device=device))
 
     def step(self, frame: Tensor, state: ForecastState) -> tuple[Tensor, ForecastState]:
-        """One frame (B, joints, 3): the forecast (B, target, joints, 3) and the next state.
+        """Run one frame (B, joints, 3); returns the forecast (B, target, joints, 3) and the next state.
 
         Raises:
             ShapeError: a frame of another shape, or of another batch than the state.
@@ -210,10 +210,10 @@ def save_forecaster(
     *,
     training: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a checkpoint folder (``model.safetensors``, ``model.json``); an older one is replaced whole.
+    """Write a checkpoint folder (``model.safetensors``, ``model.json``), replacing an older checkpoint.
 
     Args:
-        training: what to note about how it was trained; JSON values.
+        training: notes on how it was trained, as JSON values.
 
     Raises:
         CheckpointError: weights that are not finite, or a folder that holds anything but a checkpoint.
@@ -238,4 +238,6 @@ def load_forecaster(path: str | Path) -> PoseForecaster:
     """
     manifest = read_forecast_manifest(path)
     data = read_verified(manifest.folder, WEIGHTS, manifest.sha256)
-    return filled(lambda: PoseForecaster(manifest.config), data, f"checkpoint {manifest.folder}").eval()
+    return build_with_weights(
+        lambda: PoseForecaster(manifest.config), data, f"checkpoint {manifest.folder}"
+    ).eval()

@@ -1,4 +1,4 @@
-"""What a forecaster's checkpoint folder holds, read and verified without torch."""
+"""Reads and verifies the description of a forecaster's checkpoint, without torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,25 +8,25 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import Field, model_validator
 
 from pyanticip.errors import OptionError
-from pyanticip.models.checkpoint.manifest import described
+from pyanticip.models.checkpoint.manifest import load_description
 from pyanticip.models.core.config import Config, Count, Share
 
 FORECAST_FORMAT: Final = "anticip-forecast"
 FORECAST_VERSION: Final = 1
 GHOST: Final = Path(__file__).parents[1] / "data" / "ghost"
-"""The forecaster of bodies that comes with the package: what the monitor draws."""
+"""The packaged body forecaster, which the monitor draws."""
 
 Frames = Annotated[int, Field(ge=1, le=10_000)]
 Terms = Annotated[int, Field(ge=1, le=100)]
 
 
 class ForecastConfig(Config):
-    """Sizes of a ``PoseForecaster``.
+    """Configuration of a ``PoseForecaster``.
 
-    ``joints`` points in space; ``observed`` frames seen and ``target`` frames said; ``order`` polynomial
-    terms of the past; ``components`` smooth trajectories of the future; ``width``, ``blocks`` and
-    ``expand`` of the perceptron; ``dropout`` in training; ``mirror`` the joint on the other side of each
-    joint (mirrored in x), empty for a body without sides.
+    ``joints`` points in space; ``observed`` input frames and ``target`` output frames; ``order`` polynomial
+    terms of the past; ``components`` smooth trajectories of the future; ``width``, ``blocks`` and ``expand``
+    of the MLP; ``dropout`` in training; ``mirror`` the joint on the other side of each joint (mirrored in x),
+    empty for a body without sides.
 
     Raises:
         OptionError: a value out of range.
@@ -60,7 +60,7 @@ class ForecastConfig(Config):
 
 @dataclass(frozen=True)
 class ForecastManifest:
-    """A forecaster's description: its folder, sizes, what the trainer noted, and ``sha256`` by file."""
+    """A forecaster's description: its folder, configuration, training notes, and ``sha256`` by file."""
 
     folder: Path
     config: ForecastConfig
@@ -75,5 +75,5 @@ def read_forecast_manifest(path: str | Path) -> ForecastManifest:
         CheckpointError: missing, malformed, from a newer version, or not a forecaster's.
     """
     folder = Path(path)
-    data, config, _, hashes = described(folder, FORECAST_FORMAT, FORECAST_VERSION, ForecastConfig)
+    data, config, _, hashes = load_description(folder, FORECAST_FORMAT, FORECAST_VERSION, ForecastConfig)
     return ForecastManifest(folder, config, data["training"], hashes)

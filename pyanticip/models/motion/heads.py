@@ -16,23 +16,21 @@ from pyanticip.vocabulary import EVENT_BINS, EVENTS, HORIZONS_MS, PARAMETERS
 class ControlHead(TwinMix):
     """Sound parameters at every horizon, and the hazard of each event in every bin ahead.
 
-    A shared hidden layer; parameters through a sigmoid, linear in 0..1. Hazard logits are a learned base rate
-    plus what the hidden state says, the latter scaled by the commitment gate: an uncommitted movement falls
-    back to the base rate, and the gate has something to learn from.
+    Both share a hidden layer. Hazard logits are a learned base rate plus evidence from the hidden state,
+    scaled by the commitment gate: an uncommitted movement falls back to the base rate, and the gate gets a
+    training signal.
 
-    With ``recent`` numbers of the last frames the parameters are ``sigmoid(what the hidden state says + a
-    linear filter of those numbers)``.
-
-    With the causal ``twin`` they are what the hidden state says, added to a mix of the twin's columns, see
+    Parameters are ``sigmoid(output + linear filter of the recent features)``, in 0..1; with the causal
+    ``twin`` the output is instead a correction of a mix of the twin's columns, see
     :class:`~pyanticip.models.motion.twin_mix.TwinMix`.
 
     Args:
-        recent: how many numbers of the last frames come along; 0 for none.
-        base_hazard: hazard per bin that the base rate starts at.
-        gated: False leaves the evidence as it is, whatever the gate.
-        strokes: whether a head of its own adds to the evidence of onsets, whatever the gate.
+        recent: number of features of the last frames; 0 for none.
+        base_hazard: initial base rate, hazard per bin.
+        gated: whether the gate scales the evidence.
+        strokes: whether a separate head adds to the evidence of onsets, independent of the gate.
         twin: whether parameters are a mix of the twin's.
-        scaled: with the twin, whether what is added to it is scaled by how far it moved.
+        scaled: with the twin, whether the correction is scaled by how far the twin moved.
     """
 
     def __init__(
@@ -66,8 +64,8 @@ class ControlHead(TwinMix):
         strokes: Tensor | None = None,
         twin: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Parameters (..., 8, 5) and hazard logits (..., 2, 25) of hidden (..., D), gate (..., 1), the
-        numbers of the last frames (..., recent), the strokes (..., 37) and the twin (..., 48)."""
+        """Parameters (..., 8, 5) and hazard logits (..., 2, 25) from hidden (..., D), gate (..., 1), features
+        of the last frames (..., recent), the strokes (..., 37) and the twin (..., 48)."""
         units = F.gelu(self.first(hidden))
         params, evidence = self.last(units).split((math.prod(self.params), math.prod(self.events)), -1)
         if self.recent is not None and recent is not None:

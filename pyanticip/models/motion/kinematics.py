@@ -1,9 +1,9 @@
-"""What a body does in space, from its joint rotations: forward kinematics as part of the model.
+"""Forward kinematics as part of the model: positions and velocities from joint rotations.
 
-Feature rows hold local rotations and angular velocities. Where the hands are, and how fast they go, is a
-product of up to eight rotations; a network would have to learn that product from a few minutes of movement.
-Here it is computed. Everything is seen from the hips, with gravity beside it, so that nothing depends on
-the direction a performer faces.
+Feature rows hold local rotations and angular velocities. Positions and velocities of the hands are products
+of up to eight rotations, which a network would have to learn from a few minutes of movement. Here they are
+computed. Everything is relative to the hips, plus the direction of gravity, so that nothing depends on the
+performer's heading.
 """
 
 import math
@@ -22,16 +22,18 @@ SPINS = (JOINTS * 6, JOINTS * 9)
 """Columns with each joint's local angular velocity, rad/s, in its own frame."""
 
 _ROUNDS = 3  # pointers jump 1, 2 and 4 ancestors: enough for chains of eight joints
-_POSITION_SCALE = 0.3
-_SPEED_FLOOR = 0.1
-_LARGEST_ROTATION, _LARGEST_SPIN = 1.5, 1e6
+_POSITION_SCALE = 0.3  # metres
+_SPEED_FLOOR = 0.1  # m/s
+_MAX_ROTATION = 1.5  # of an entry of a rotation matrix; larger values are glitches
+_MAX_SPIN = 1e6  # rad/s
 
 MEASURES = 6
-"""The last columns: what sound parameters are made of. In order: height of the higher hand, speed of the body
-(by mass), speed of the faster hand, how many ends of the body share the movement, extension, side."""
+"""Number of the last columns, from which sound parameters are made. In order: height of the higher hand,
+speed of the body (by mass), speed of the faster hand, how many ends of the body share the movement,
+extension, side."""
 
 KINEMATICS = 3 + (JOINTS - 1) * 8 + MEASURES
-"""Columns this module gives: up (3); per joint but the hips position (3), height, velocity (3) and the
+"""Number of output columns: up (3); per joint except the hips position (3), height, velocity (3) and the
 logarithm of its speed; then the measures."""
 
 _HANDS, _ENDS, _REACH, _CHEST = [9, 13], [9, 13, 17, 21, 5], [9, 13, 16, 20], 3
@@ -42,8 +44,8 @@ class BodyKinematics(nn.Module):
     """Feature rows (B, L, n) to (B, L, :data:`KINEMATICS`), roughly of unit scale.
 
     Up, positions (m) and velocities (m/s) are relative to the hips and in the frame of the hips; velocities
-    include the hips' turning. Heights are along gravity. The body's bones are a buffer (22, 3), metres, that
-    is saved with the model.
+    include the hips' rotation. Heights are along gravity. The body's bones are a buffer (22, 3), in metres,
+    that is saved with the model.
     """
 
     offsets: Tensor
@@ -81,23 +83,23 @@ class BodyKinematics(nn.Module):
         self.register_buffer("rest", sums @ offsets, persistent=False)
         masses = torch.tensor(SEGMENT_MASSES, dtype=torch.get_default_dtype())
         self.register_buffer("masses", masses / masses.sum(), persistent=False)
-        # Buffers: an index that is a list is copied to the device in every step, which a CUDA graph refuses.
+        # Buffers: an index list would be copied to the device in every step, which a CUDA graph refuses.
         for name, joints in (("hands", _HANDS), ("ends", _ENDS), ("reach", _REACH)):
             self.register_buffer(name, torch.tensor(joints), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Kinematics of raw feature rows (..., n). In half precision squares of speeds would overflow: what
-        is lower than single precision is computed in that.
+        """Kinematics of raw feature rows (..., n), computed in at least single precision: in half precision
+        squared speeds would overflow.
 
-        No number of a rotation matrix is beyond 1.5, and no joint turns at a million rad/s: what is beyond is
-        a glitch, taken for that much, so that its powers along a chain of joints stay numbers.
+        Entries of rotation matrices are clamped to 1.5 and angular velocities to a million rad/s: larger
+        values are glitches, whose powers along a chain of joints would overflow.
         """
         wide = torch.promote_types(x.dtype, torch.float32)
-        given, x, rows = x.dtype, x.to(wide), x.shape[:-1]
+        dtype, x, rows = x.dtype, x.to(wide), x.shape[:-1]
         offsets, sums, rest = (t.to(wide) for t in (self.offsets, self.sums, self.rest))
-        pairs = x[..., slice(*ROTATIONS)].clamp(-_LARGEST_ROTATION, _LARGEST_ROTATION)
+        pairs = x[..., slice(*ROTATIONS)].clamp(-_MAX_ROTATION, _MAX_ROTATION)
         pairs = pairs.reshape(-1, JOINTS, 2, 3)
-        spin = x[..., slice(*SPINS)].clamp(-_LARGEST_SPIN, _LARGEST_SPIN).reshape(-1, JOINTS, 3)
+        spin = x[..., slice(*SPINS)].clamp(-_MAX_SPIN, _MAX_SPIN).reshape(-1, JOINTS, 3)
         first, second = pairs[:, :, 0], pairs[:, :, 1]
         local = torch.stack((first, second, _cross(first, second)), -1)  # (N, 22, 3, 3), columns
         count = local.shape[0]
@@ -108,8 +110,8 @@ class BodyKinematics(nn.Module):
         for jump in self.jumps:
             turn = _product(turn[:, jump], turn)
         turn = turn[:, :JOINTS]
-        bones = _turned(turn[:, self.parents], offsets)
-        place, spins = torch.split(sums @ torch.cat((bones, _turned(turn, spin)), -1), 3, -1)
+        bones = _rotate(turn[:, self.parents], offsets)
+        place, spins = torch.split(sums @ torch.cat((bones, _rotate(turn, spin)), -1), 3, -1)
         velocity = sums @ _cross(spins[:, self.parents], bones)
         heights = place @ up[..., None]
         height = heights[:, 1:, 0]
@@ -122,7 +124,7 @@ class BodyKinematics(nn.Module):
             speed,
             self.measures(place, heights, (velocity**2).sum(-1)),
         )
-        return torch.cat(parts, 1).view(*rows, KINEMATICS).to(given)
+        return torch.cat(parts, 1).view(*rows, KINEMATICS).to(dtype)
 
     def measures(self, place: Tensor, height: Tensor, speed2: Tensor) -> Tensor:
         """Measures (N, 6) of positions (N, 22, 3), heights (N, 22, 1) and squared speeds (N, 22).
@@ -134,7 +136,7 @@ class BodyKinematics(nn.Module):
         top = _HAND_BLEND * (torch.logsumexp(hands, 1) - math.log(2.0))
         body = speed2 @ self.masses.to(speed2)
         ends2 = speed2[:, self.ends]
-        # The gradient of a root has no end at 0; so little is nothing beside the 0.3 below.
+        # Clamped, as the gradient of a root is infinite at 0; the amount is negligible next to the 0.3 below.
         ends = ends2.clamp(min=torch.finfo(ends2.dtype).tiny).sqrt()
         sharing = ends.sum(1) ** 2 / (ends2.sum(1) + 0.0225)
         reach = (place[:, self.reach] - place[:, _CHEST : _CHEST + 1]).norm(dim=-1).mean(1)
@@ -159,14 +161,14 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     return a @ b
 
 
-def _turned(turn: Tensor, vector: Tensor) -> Tensor:
-    """Vectors (..., 3) turned by matrices (..., 3, 3), in plain steps: a compiler fuses them, and a batch of
-    tiny matrix products is slower."""
+def _rotate(turn: Tensor, vector: Tensor) -> Tensor:
+    """Vectors (..., 3) rotated by matrices (..., 3, 3), in elementwise operations: a compiler fuses them, and
+    a batch of tiny matrix products is slower."""
     return (turn * vector[..., None, :]).sum(-1)
 
 
 def _cross(a: Tensor, b: Tensor) -> Tensor:
-    """Cross product along the last axis, in plain steps."""
+    """Cross product along the last axis, in elementwise operations."""
     a1, a2 = a.roll(-1, -1), a.roll(-2, -1)
     b1, b2 = b.roll(-1, -1), b.roll(-2, -1)
     return a1 * b2 - a2 * b1

@@ -1,9 +1,9 @@
-"""The body's measures smoothed over the last frames, in the form the sound parameters are made of.
+"""The body's measures averaged over the last frames, in the form that sound parameters are made of.
 
-What a parameter says is a bent ratio of *means*: of energies, squared jerks, squared speeds. A linear filter
-of each frame's measures cannot take the mean first and bend afterwards, and the jerk is in no single frame.
-Here both are computed, over a few stretches before now, so that the control head can hold or extrapolate
-them without having learnt them from a few performers.
+A parameter is a nonlinear function of ratios of *means*: of energies, squared jerks, squared speeds. A linear
+filter of each frame's measures cannot take the mean before the nonlinearity, and no single frame has the
+jerk. Both are computed here, over a few windows, so that the control head can hold or extrapolate them
+without having to learn them from a few performers.
 """
 
 import math
@@ -19,13 +19,13 @@ ENDS = (9, 13, 17, 21, 5)
 
 _FIRST = KINEMATICS - MEASURES - (JOINTS - 1) * 4
 VELOCITY_COLUMNS = tuple(_FIRST + 3 * (joint - 1) + axis for axis in range(3) for joint in ENDS)
-"""Where the ends' velocities stand among the kinematics: all x, then all y, then all z."""
+"""Columns of the ends' velocities among the kinematics: all x, then all y, then all z."""
 
 CARRIED = len(VELOCITY_COLUMNS) + MEASURES
-"""Numbers of a frame that must be remembered: the ends' velocities and the measures."""
+"""Values of a frame that must be kept: the ends' velocities and the measures."""
 
 STRETCHES = (3, 6, 12, 25)
-"""Frames that are averaged."""
+"""Lengths in frames of the windows that are averaged."""
 
 QUANTITIES = 6
 JERK, HANDS, BODY, SHARING, SPEED, SIDE = range(QUANTITIES)
@@ -33,20 +33,20 @@ JERK, HANDS, BODY, SHARING, SPEED, SIDE = range(QUANTITIES)
 body, how many ends share the movement, speed of the ends, all logarithmic; and the side."""
 
 SMOOTHED = QUANTITIES * len(STRETCHES)
-"""Numbers this module gives: every quantity over the first stretch, over the second, and so on."""
+"""Width of the output: every quantity over the first window, over the second, and so on."""
 
-# Marker noise stays out of the jerk: five means of neighbours have the variance of the teacher's smoother and
-# of its difference for the velocity; then two differences over two frames. Oldest first; 1/s^2 of 1/frame^2.
-_BEND = (1.0, 5.0, 8.0, 0.0, -14.0, -14.0, 0.0, 8.0, 5.0, 1.0)
-_BEND_GAIN = RATE**2 / (32.0 * 4.0)
+# Second derivative of the velocities, oldest frame first. Five averages of neighbours keep marker noise out,
+# with the variance of the teacher's smoother and velocity difference; then two differences over two frames.
+_JERK_FILTER = (1.0, 5.0, 8.0, 0.0, -14.0, -14.0, 0.0, 8.0, 5.0, 1.0)
+_JERK_GAIN = RATE**2 / (32.0 * 4.0)  # 1/frame^2 to 1/s^2
 
 
 class SmoothedMeasures(nn.Module):
-    """Carried numbers of the last frames (..., taps, :data:`CARRIED`) to (..., :data:`SMOOTHED`).
+    """Kept values of the last frames (..., taps, :data:`CARRIED`) to (..., :data:`SMOOTHED`).
 
     Args:
-        taps: frames that are looked at, oldest first. Stretches are cut to them, those of the jerk to the
-            frames that have one; with fewer than ten there is none.
+        taps: number of frames, oldest first. Windows are cut to them, those of the jerk to the frames that
+            have one; with fewer than ten frames there is no jerk.
     """
 
     bend: Tensor
@@ -59,11 +59,11 @@ class SmoothedMeasures(nn.Module):
 
     def __init__(self, taps: int) -> None:
         super().__init__()
-        bent = max(taps - len(_BEND) + 1, 0)
-        bend = torch.zeros(max(bent, 1), taps)
-        for row in range(bent):
-            bend[row, row : row + len(_BEND)] = torch.tensor(_BEND) * _BEND_GAIN
-        # Three components of an end, side by side in one column of three blocks.
+        jerk = max(taps - len(_JERK_FILTER) + 1, 0)
+        bend = torch.zeros(max(jerk, 1), taps)
+        for row in range(jerk):
+            bend[row, row : row + len(_JERK_FILTER)] = torch.tensor(_JERK_FILTER) * _JERK_GAIN
+        # Sums the three components of each end.
         ends = torch.eye(len(ENDS)).repeat(3, 1)
         #        jerk2, hands2, body, sharing, speed
         scale = torch.tensor([(4.0 * math.pi**2 * 1.8**2) ** -2, 1 / 0.64, 1.0, 1 / 3.6, 1.0])
@@ -81,13 +81,13 @@ class SmoothedMeasures(nn.Module):
             self.register_buffer(name, values, persistent=False)
 
     def forward(self, carried: Tensor) -> Tensor:
-        """See the class. Matrices instead of sliding sums: few operations for a step. In single precision at
-        the least, as the kinematics."""
-        given, carried = carried.dtype, carried.to(torch.promote_types(carried.dtype, torch.float32))
+        """See the class. Uses matrices instead of sliding sums, which are few operations per step. Computed
+        in at least single precision, like the kinematics."""
+        dtype, carried = carried.dtype, carried.to(torch.promote_types(carried.dtype, torch.float32))
         scale, floor, power = (t.to(carried) for t in (self.scale, self.floor, self.power))
         velocity, measures = carried[..., :-MEASURES], carried[..., -MEASURES:]
-        bent = self.bend.to(carried) @ velocity
-        jerk2 = (self.jerk_stretches.to(carried) @ (bent * bent)).sum(-1, keepdim=True) / len(ENDS)
+        jerk = self.bend.to(carried) @ velocity
+        jerk2 = (self.jerk_stretches.to(carried) @ (jerk * jerk)).sum(-1, keepdim=True) / len(ENDS)
         speed2 = (velocity * velocity) @ self.ends.to(carried)
         body = torch.exp(measures[..., 1:2] / 0.75)
         moment = measures[..., 5:6] * (speed2.sum(-1, keepdim=True) + 0.1)
@@ -99,11 +99,11 @@ class SmoothedMeasures(nn.Module):
         speed = (total / len(ENDS) + 1e-6).sqrt()
         positive = torch.cat((jerk2, hands2, body, sharing, speed), -1)
         logs = torch.log((positive + floor) * scale) * power
-        return torch.cat((logs, moment / (total + 0.1)), -1).flatten(-2).to(given)
+        return torch.cat((logs, moment / (total + 0.1)), -1).flatten(-2).to(dtype)
 
 
 def _means(frames: int) -> Tensor:
-    """Rows that average the last frames of ``frames``, one for each stretch."""
+    """A matrix whose rows average the last of ``frames`` frames, one row per window."""
     rows = torch.zeros(len(STRETCHES), frames)
     for row, length in enumerate(min(stretch, frames) for stretch in STRETCHES):
         rows[row, frames - length :] = 1.0 / length

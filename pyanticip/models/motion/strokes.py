@@ -1,9 +1,9 @@
-"""Strokes: how the speed of the body's ends has come and gone, and beats made of it.
+"""Strokes: rises and falls of the speed of the body's ends, and the beats that they make.
 
-A beat is the arrival of a stroke (``docs/teacher.md``): a fall of the speed from its highest. What the trunk
-says of a movement is too blurred to tell when a fall of 0.3 octaves is reached, so this part keeps the curve
-of speed itself, and whether a stroke is under way, and a small network of its own says when the next one
-arrives. The curve follows from the feature rows alone: nothing is learned in it, and no gradient passes.
+A beat is the arrival of a stroke (``docs/teacher.md``): a fall of the speed from its maximum. The trunk's
+hidden states are too coarse to tell when a fall of 0.3 octaves is reached, so this part tracks the speed
+curve itself and whether a stroke is under way, and a small separate network predicts when the next one
+arrives. The curve is computed from the feature rows alone, without learned weights or gradients.
 """
 
 import math
@@ -18,33 +18,35 @@ from pyanticip.models.core.streaming import State
 from pyanticip.models.motion.smoothed import ENDS
 
 FLOOR = 0.1
-"""m/s added to the speed before octaves are counted, as the teacher does."""
+"""m/s added to the speed before its logarithm, as in the teacher."""
 FALL = 0.3
-"""Octaves that a stroke has lost when it has arrived, and that the next one must gain."""
-ENOUGH = math.log2(0.6 + FLOOR)
-"""Speed, in octaves, that makes a stroke of a movement: 0.6 m/s."""
-LONGEST = 50
-"""Frames up to which the age of a rise or fall is counted."""
+"""Octaves by which the speed must fall for a stroke to arrive, and rise for the next one to begin."""
+MIN_STROKE_SPEED = math.log2(0.6 + FLOOR)
+"""Minimum speed of a stroke, in octaves: 0.6 m/s."""
+MAX_AGE = 50
+"""Maximum age of a rise or fall, in frames; it is counted up to here."""
 
 LAGS = (*range(1, 13), *range(14, 50, 2))
-"""Frames before now at which the curve is told, relative to now."""
+"""Past frames at which the curve is reported, relative to its current value."""
 _PAST = LAGS[-1]
 GAINS = (2.0 / 3.0, 0.5)
-"""Of two one-pole low-passes each: a frame of delay for the curve that is told, two for the one followed."""
+"""Gains of two filters, each of two one-pole low-passes: a delay of one frame for the reported curve, of two
+for the tracked one."""
 
 STROKES = 1 + len(LAGS) + 6
-"""Numbers that :class:`Strokes` gives: the curve now, before now, and how the stroke stands."""
+"""Width of the output of :class:`Strokes`: the current curve, its past, and the state of the stroke."""
 
 _NARROW, _UNITS = 16, 64
+"""Widths of the layer that reduces the control head's hidden units, and of the hidden layer."""
 
 
 @dataclass
 class StrokeState(State):
-    """``begun`` (B,) 1 after the first frame; ``smooth`` (B, 2, 2) squared speed in the filters' poles;
-    ``past`` (B, 48) the curve, oldest first; ``falling`` (B,) 1 where the speed has fallen, and ``turn`` (B,)
-    its highest since it rose or lowest since it fell, ``age`` (B,) frames since then."""
+    """Streaming state: ``started`` (B,) 1 after the first frame; ``smooth`` (B, 2, 2) squared speed in the
+    filters' poles; ``past`` (B, 48) the curve, oldest first; ``falling`` (B,) 1 while the speed falls;
+    ``turn`` (B,) its maximum since it rose or minimum since it fell; ``age`` (B,) frames since then."""
 
-    begun: Tensor
+    started: Tensor
     smooth: Tensor
     past: Tensor
     falling: Tensor
@@ -55,9 +57,9 @@ class StrokeState(State):
 class Strokes(nn.Module):
     """Velocities of the body's ends (B, L, 15), all x, then y, then z, m/s, to (B, L, :data:`STROKES`).
 
-    In order: the curve of speed in octaves; its past at :data:`LAGS` relative to that; 1 while it rises; how
-    far it is below its highest, if it rises, and above its lowest, if not; its highest, and 1 if that makes a
-    stroke, while it rises; the age of the rise or fall, in seconds.
+    In order: the speed curve in octaves; its past at :data:`LAGS` relative to that; 1 while it rises; how far
+    it is below its maximum while it rises, and above its minimum while it falls; while it rises, its maximum,
+    and 1 if that is enough for a stroke; the age of the rise or fall, in seconds.
     """
 
     gains: Tensor
@@ -70,109 +72,118 @@ class Strokes(nn.Module):
 
     def initial_state(self, batch: int) -> StrokeState:
         """The state before the first frame."""
-        # Each a tensor of its own: a recorded graph writes them in place.
+        # Separate tensors: a captured graph writes them in place.
         sizes = ((), (2, 2), (_PAST,), (), (), ())
         return StrokeState(*(self.gains.new_zeros(batch, *size) for size in sizes))
 
     @torch.no_grad()
     def forward(self, velocity: Tensor, state: StrokeState | None = None) -> tuple[Tensor, StrokeState]:
-        """See the class; a state follows where one was given or not."""
-        now = self.initial_state(velocity.shape[0]) if state is None else state
+        """See the class; returns the state after the frames even if none was passed."""
+        current = self.initial_state(velocity.shape[0]) if state is None else state
         power = (velocity**2).sum(-1) / len(ENDS)
         if power.shape[1] > 1 and self.gains.dtype in (torch.float32, torch.float64):
-            return self._steps(power, now)
-        told = []
+            return self._steps(power, current)
+        rows = []
         for t in range(velocity.shape[1]):
-            now, row = self._step(power[:, t], now)
-            told.append(row)
-        return torch.stack(told, 1), now
+            current, row = self._step(power[:, t], current)
+            rows.append(row)
+        return torch.stack(rows, 1), current
 
     def _steps(self, power: Tensor, state: StrokeState) -> tuple[Tensor, StrokeState]:
-        """:meth:`_step` frame after frame (B, L), the same numbers in a tenth of the time: what hangs on the
-        frame before is a handful of sums in numpy, all else is done for every frame at once."""
+        """:meth:`_step` for every frame (B, L), the same numbers in a tenth of the time: only what depends on
+        the previous frame is computed frame by frame, in NumPy."""
         like = self.gains
-        begun = (state.begun > 0).cpu().numpy()
-        smooth = self._smoothed(power.to(like).T.cpu().numpy(), state.smooth.cpu().numpy(), begun)
-        low = torch.log2(torch.from_numpy(smooth[:, 1]).to(like).clamp(min=0.0).sqrt() + FLOOR)
-        curve, followed = low.transpose(0, 1).unbind(2)
+        started = (state.started > 0).cpu().numpy()
+        smooth = self._smoothed(power.to(like).T.cpu().numpy(), state.smooth.cpu().numpy(), started)
+        octaves = torch.log2(torch.from_numpy(smooth[:, 1]).to(like).clamp(min=0.0).sqrt() + FLOOR)
+        curve, tracked_speed = octaves.transpose(0, 1).unbind(2)
 
         first = curve[:, :1].expand(-1, _PAST)
-        past = torch.cat((torch.where(state.begun[:, None] > 0, state.past, first), curve), 1)
-        back = past.unfold(1, _PAST, 1)[:, :-1, self.lags] - curve[..., None]
+        past = torch.cat((torch.where(state.started[:, None] > 0, state.past, first), curve), 1)
+        past_curve = past.unfold(1, _PAST, 1)[:, :-1, self.lags] - curve[..., None]
 
-        at = followed.T.cpu().numpy()
+        tracked = tracked_speed.T.cpu().numpy()
         rising, age = (state.falling < 0.5).cpu().numpy(), state.age.cpu().numpy()
-        turn = np.where(begun, state.turn.cpu().numpy(), at[0])
-        stood = np.empty((3, *at.shape), dtype=at.dtype)
-        for t, value in enumerate(at):
+        turn = np.where(started, state.turn.cpu().numpy(), tracked[0])
+        stroke_states = np.empty((3, *tracked.shape), dtype=tracked.dtype)
+        for t, value in enumerate(tracked):
             turn = np.where(rising, np.maximum(turn, value), np.minimum(turn, value))
-            turns = np.where(rising, value < turn - FALL, value > turn + FALL)
-            rising = rising ^ turns
-            turn = np.where(turns, value, turn)
-            age = np.where(turns | ~begun if t == 0 else turns, 0.0, np.minimum(age + 1.0, LONGEST))
-            stood[:, t] = rising, turn, age
-        up, highest, old = torch.from_numpy(stood).to(like).transpose(1, 2)
-        rows = self._rows(curve, back, followed, up, highest, old)
+            has_turned = np.where(rising, value < turn - FALL, value > turn + FALL)
+            rising = rising ^ has_turned
+            turn = np.where(has_turned, value, turn)
+            age = np.where(
+                has_turned | ~started if t == 0 else has_turned, 0.0, np.minimum(age + 1.0, MAX_AGE)
+            )
+            stroke_states[:, t] = rising, turn, age
+        is_rising, extremes, ages = torch.from_numpy(stroke_states).to(like).transpose(1, 2)
+        rows = self._rows(curve, past_curve, tracked_speed, is_rising, extremes, ages)
         poles = torch.from_numpy(smooth[-1]).to(like).transpose(0, 1)
-        after = (torch.ones_like(state.begun), poles, past[:, -_PAST:], 1.0 - up[:, -1], highest[:, -1])
-        return rows, StrokeState(*(each.contiguous() for each in (*after, old[:, -1])))
+        after = (
+            torch.ones_like(state.started),
+            poles,
+            past[:, -_PAST:],
+            1.0 - is_rising[:, -1],
+            extremes[:, -1],
+        )
+        return rows, StrokeState(*(each.contiguous() for each in (*after, ages[:, -1])))
 
-    def _smoothed(self, power: np.ndarray, before: np.ndarray, begun: np.ndarray) -> np.ndarray:
+    def _smoothed(self, power: np.ndarray, before: np.ndarray, started: np.ndarray) -> np.ndarray:
         """Squared speed (L, B) in the filters' poles (L, pole, B, 2), after ``before`` (B, pole, 2)."""
         gains = self.gains.cpu().numpy()
         out = np.empty((len(power), 2, power.shape[1], 2), dtype=power.dtype)
-        came = power[..., None]
-        first, second = np.where(begun[:, None, None], before, came[0][:, None]).transpose(1, 0, 2)
-        for value, row in zip(came, out, strict=True):
+        x = power[..., None]
+        first, second = np.where(started[:, None, None], before, x[0][:, None]).transpose(1, 0, 2)
+        for value, row in zip(x, out, strict=True):
             first = row[0] = first + gains * (value - first)
             second = row[1] = second + gains * (first - second)
         return out
 
     @staticmethod
-    def _rows(curve: Tensor, back: Tensor, followed: Tensor, up: Tensor, turn: Tensor, age: Tensor) -> Tensor:
-        """What is told of frames (...): see the class."""
-        stands = (
-            up,
-            up * (turn - followed),
-            (1.0 - up) * (followed - turn),
-            up * turn,
-            up * (turn >= ENOUGH),
-            age / LONGEST,
+    def _rows(
+        curve: Tensor, past_curve: Tensor, tracked_speed: Tensor, is_rising: Tensor, turn: Tensor, age: Tensor
+    ) -> Tensor:
+        """Output rows of frames (...): see the class."""
+        stroke = (
+            is_rising,
+            is_rising * (turn - tracked_speed),
+            (1.0 - is_rising) * (tracked_speed - turn),
+            is_rising * turn,
+            is_rising * (turn >= MIN_STROKE_SPEED),
+            age / MAX_AGE,
         )
-        return torch.cat((curve[..., None], back, torch.stack(stands, -1)), -1)
+        return torch.cat((curve[..., None], past_curve, torch.stack(stroke, -1)), -1)
 
     def _step(self, power: Tensor, state: StrokeState) -> tuple[StrokeState, Tensor]:
-        begun = state.begun > 0
-        poles, came = [], power[:, None].expand(-1, 2)
+        started = state.started > 0
+        poles, x = [], power[:, None].expand(-1, 2)
         for pole in range(2):
-            before = torch.where(begun[:, None], state.smooth[:, pole], came)
-            came = before + self.gains * (came - before)
-            poles.append(came)
-        curve, followed = torch.log2(came.clamp(min=0.0).sqrt() + FLOOR).unbind(1)
-        past = torch.where(begun[:, None], state.past, curve[:, None])
-        back = past[:, self.lags] - curve[:, None]
+            before = torch.where(started[:, None], state.smooth[:, pole], x)
+            x = before + self.gains * (x - before)
+            poles.append(x)
+        curve, tracked_speed = torch.log2(x.clamp(min=0.0).sqrt() + FLOOR).unbind(1)
+        past = torch.where(started[:, None], state.past, curve[:, None])
+        past_curve = past[:, self.lags] - curve[:, None]
 
         rising = state.falling < 0.5
-        turn = torch.where(begun, state.turn, followed)
-        turn = torch.where(rising, torch.maximum(turn, followed), torch.minimum(turn, followed))
-        turns = torch.where(rising, followed < turn - FALL, followed > turn + FALL)
-        rising = rising ^ turns
-        turn = torch.where(turns, followed, turn)
-        age = torch.where(turns | ~begun, 0.0, (state.age + 1.0).clamp(max=LONGEST))
-        up = rising.to(curve.dtype)
-        row = self._rows(curve, back, followed, up, turn, age)
+        turn = torch.where(started, state.turn, tracked_speed)
+        turn = torch.where(rising, torch.maximum(turn, tracked_speed), torch.minimum(turn, tracked_speed))
+        has_turned = torch.where(rising, tracked_speed < turn - FALL, tracked_speed > turn + FALL)
+        rising = rising ^ has_turned
+        turn = torch.where(has_turned, tracked_speed, turn)
+        age = torch.where(has_turned | ~started, 0.0, (state.age + 1.0).clamp(max=MAX_AGE))
+        is_rising = rising.to(curve.dtype)
+        row = self._rows(curve, past_curve, tracked_speed, is_rising, turn, age)
         past = torch.cat((past[:, 1:], curve[:, None]), 1)
         return StrokeState(
-            torch.ones_like(state.begun), torch.stack(poles, 1), past, 1.0 - up, turn, age
+            torch.ones_like(state.started), torch.stack(poles, 1), past, 1.0 - is_rising, turn, age
         ), row
 
 
 class BeatHead(nn.Module):
-    """What the strokes say of the next beat: evidence (..., bins) to add to its hazard logits.
+    """Evidence (..., bins) for the next beat from the strokes, to add to its hazard logits.
 
-    Read are the strokes, the numbers of the last frames and, through a narrow layer, the control head's
-    hidden units: one hidden layer, so that a threshold can be learned, and a linear part beside it. It starts
-    as nothing.
+    Inputs are the strokes, features of the last frames and, through a narrow layer, the control head's hidden
+    units: one hidden layer, so that a threshold can be learned, plus a linear part. The initial output is 0.
     """
 
     def __init__(self, recent: int, units: int, bins: int) -> None:
@@ -185,8 +196,8 @@ class BeatHead(nn.Module):
             nn.init.zeros_(weight)
 
     def forward(self, strokes: Tensor, recent: Tensor, units: Tensor) -> Tensor:
-        """Evidence of strokes (..., 37), numbers of the last frames and hidden units."""
-        seen = torch.cat((strokes, recent, self.narrow(units)), -1)
-        evidence: Tensor = self.last(F.gelu(self.first(seen)))
+        """Evidence from strokes (..., 37), features of the last frames and hidden units."""
+        inputs = torch.cat((strokes, recent, self.narrow(units)), -1)
+        evidence: Tensor = self.last(F.gelu(self.first(inputs)))
         linear: Tensor = self.skip(torch.cat((strokes, recent, units), -1))
         return evidence + linear

@@ -46,22 +46,23 @@ from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.vocabulary import FEATURES_V1, PARAMETERS, SCALAR_COLUMNS
 
 CLIP = 10.0
-"""Normalised features are clipped to this many standard deviations, so that one glitch cannot flood a
+"""Normalised features are clipped to this many standard deviations, so that one glitch cannot dominate a
 window."""
 
 _MEASURED = (("pitch", 1), ("loudness", 1), ("brightness", 1), ("density", 1), ("space", 1), ("pan", -1))
+"""The parameter that each measure corresponds to, and the sign."""
 
 
 @dataclass(frozen=True)
 class MotionOutput:
-    """What the model says at every step (B batch, L steps).
+    """Output of the model at every step (B batch, L steps).
 
     ``params`` (B, L, 8, 5) sound parameters, linear 0..1, at the horizons; ``events`` (B, L, 2, 25) hazard
     logits per 20 ms bin ahead; ``scalars`` (B, L, 7) of the refined head and ``initial`` (B, L, 7) of the
     initial head, native units; ``gate`` (B, L) commitment; ``share`` (B, L) of the fast pathway; ``hidden``
-    (B, L, D); ``field`` what the blocks' control fields say, ``plan`` the codes of motion frames (and their
-    weights) that each step was told to expect, and ``anticipation`` (B, L, C) log-scores of all codes for the
-    steps after it, and ``distrust`` (B, L) the risk of the frames as they came, where there are such.
+    (B, L, D). Of optional parts: ``field`` the trace of the blocks' control fields, ``plan`` the plans (codes
+    of motion frames and weights) that each step attended to, ``anticipation`` (B, L, C) log-scores of all
+    codes for the next steps, and ``distrust`` (B, L) the risk of the input frames.
     """
 
     params: Tensor
@@ -79,9 +80,9 @@ class MotionOutput:
 
 @dataclass
 class MotionState(State):
-    """The trunk's state and the last ``taps - 1`` embedded frames (B, taps - 1, D), oldest first; where there
-    are such, what positions and plans need to remember, the last ``taps - 1`` trusted frames (B, taps - 1,
-    D), the strokes and the last poses (B, pose_window - 1, 67)."""
+    """The trunk's state and the last ``taps - 1`` embedded frames (B, taps - 1, D), oldest first; of optional
+    parts the states of positions, plans and strokes, the last ``taps - 1`` trusted frames (B, taps - 1, D),
+    and the last poses (B, pose_window - 1, 67)."""
 
     trunk: TrunkState
     taps: Tensor
@@ -92,8 +93,8 @@ class MotionState(State):
     poses: Tensor | tuple[()] = ()
 
 
-class MotionHow(TypedDict, total=False):
-    """What :meth:`MotionTransformer.forward` may be told besides."""
+class MotionForwardOptions(TypedDict, total=False):
+    """Keyword arguments of :meth:`MotionTransformer.forward`."""
 
     mode: ScalarMode
     scalars: Tensor | None
@@ -105,10 +106,10 @@ class MotionHow(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Front:
-    """What the front-end makes of a chunk: ``embedded`` steps (B, L, D), the frames that the filter needs
-    next in ``taps``, what the control head is told about the last ones in ``recent``; where there are such,
-    how the strokes stand in ``beats`` (B, L, 37), ``distrust`` (B, L), and the states of both; the last
-    ``poses`` (B, pose_window - 1 + L, 67)."""
+    """Output of the front-end for a chunk: ``embedded`` steps (B, L, D), the frames ``taps`` that the filter
+    needs next, and features of the last frames ``recent`` for the control head. Of optional parts: ``beats``
+    (B, L, 37) the output of the strokes, ``distrust`` (B, L), the states ``strokes`` and ``trusted`` of both,
+    and ``poses`` (B, pose_window - 1 + L, 67)."""
 
     embedded: Tensor
     taps: Tensor
@@ -124,23 +125,23 @@ class MotionTransformer(nn.Module):
     """Feature rows -> normalise, body kinematics -> linear -> short causal filter -> dual-pathway trunk ->
     control heads.
 
-    With ``cfg.kinematics`` the model sees where the joints are and how fast they go (computed from the rows,
-    see :mod:`pyanticip.models.motion.kinematics`), and the rotation of the hips only as the direction of
-    gravity: what it says does not depend on where the performer faces.
+    With ``cfg.kinematics`` the model sees the joints' positions and velocities (computed from the rows, see
+    :mod:`pyanticip.models.motion.kinematics`), and of the rotation of the hips only the direction of gravity:
+    its output does not depend on the performer's heading.
 
-    The measures among the kinematics also go straight to the control head: there a linear filter over the
-    last frames, and of what they are when smoothed first (:mod:`pyanticip.models.motion.smoothed`), holds or
-    extrapolates them, and the trunk says what must be corrected.
+    The measures among the kinematics also go directly to the control head, where a linear filter over the
+    last frames, and over their averages (:mod:`pyanticip.models.motion.smoothed`), holds or extrapolates
+    them; the trunk adds a correction.
 
-    The seven scalar columns of the features never enter the embedding: they reach the trunk only as given
-    scalars, through bias and gates. So the anticipation heads, supervised to those scalars, must infer them
-    from movement, and the model can run on its own predictions (``mode``).
+    The seven scalar columns of the features never enter the embedding: they reach the trunk only as external
+    scalars, through bias and gates. So the anticipation heads, which are trained on those scalars, must infer
+    them from movement, and the model can run on its own predictions (``mode``).
 
     Args:
-        cfg: sizes and options; the default is the shipped model's.
+        cfg: sizes and options; ``None`` for the defaults of :class:`~pyanticip.models.config.ModelConfig`.
 
     Raises:
-        OptionError: with kinematics, a ``d_model`` that leaves no room beside the body's own channels.
+        OptionError: with kinematics, a ``d_model`` that is not larger than the body's own channels.
     """
 
     mean: Tensor
@@ -167,18 +168,18 @@ class MotionTransformer(nn.Module):
         columns = cfg.columns + torch.tensor(VELOCITY_COLUMNS)
         self.register_buffer("velocities", columns, persistent=False)
         self.front = nn.Linear(cfg.columns + (KINEMATICS if cfg.kinematics else 0), cfg.d_model - self.direct)
-        # One causal filter per channel, oldest tap first; it starts as the identity.
+        # One causal filter per channel, oldest tap first, initially the identity.
         filters = torch.zeros(cfg.taps, cfg.d_model)
         filters[-1] = 1.0
         self.filters = nn.Parameter(filters)
         self.trusted = FrameHold(cfg.d_model) if cfg.holds_frames else None
         self.dropout = nn.Dropout(cfg.dropout)
         self.trunk = Trunk(cfg)
-        told = cfg.taps * MEASURES + SMOOTHED if cfg.kinematics else 0
+        recent = cfg.taps * MEASURES + SMOOTHED if cfg.kinematics else 0
         self.control = ControlHead(
             cfg.d_model,
             cfg.control_hidden,
-            told,
+            recent,
             gated=cfg.gated_events,
             strokes=cfg.strokes,
             twin=cfg.twin,
@@ -190,14 +191,15 @@ class MotionTransformer(nn.Module):
             nn.init.normal_(linear.weight, 0.0, linear.in_features**-0.5)
             nn.init.zeros_(linear.bias)
         if cfg.twin:
-            # What the trunk adds begins as nothing.
+            # The trunk's correction is initially 0.
             nn.init.zeros_(self.control.last.weight[: math.prod(self.control.params)])
         if self.control.recent is not None:
-            # Start as what holds the mean of the last 80 ms, for the parameters that a measure stands for.
+            # Initially hold the mean of the last 80 ms, for the parameters that a measure corresponds to.
             weight = torch.zeros(*self.control.params, MEASURES, cfg.taps)
             for measure, (name, sign) in enumerate(_MEASURED):
                 weight[PARAMETERS.index(name), :, measure, -4:] = sign / min(cfg.taps, 4)
-            # No measure of a frame stands for the roughness: jerk over speed, the mean of all stretches.
+            # No single frame's measure corresponds to roughness: it is jerk over speed, averaged over all
+            # windows.
             smoothed = torch.zeros(*self.control.params, len(STRETCHES), QUANTITIES)
             smoothed[PARAMETERS.index("roughness"), ..., JERK] = 1.0 / len(STRETCHES)
             smoothed[PARAMETERS.index("roughness"), ..., SPEED] = -1.0 / len(STRETCHES)
@@ -212,7 +214,7 @@ class MotionTransformer(nn.Module):
         )
 
     def parts(self) -> list[Part]:
-        """The parts that there are."""
+        """The model's parts."""
         return present(first_gate(self.trunk.fast), self.trusted, self.planning, self.trunk.positions)
 
     def set_normalisation(self, mean: Tensor, std: Tensor) -> None:
@@ -241,7 +243,7 @@ class MotionTransformer(nn.Module):
             state.strokes = self.strokes.initial_state(batch)
         if self.poses is not None:
             state.poses = self.poses.initial_state(batch, self.filters)
-        state.planning = self._passes("external", None, None).initial_state(batch, given=True)
+        state.planning = self._passes("external", None, None).initial_state(batch, external=True)
         return state
 
     def observe(self, x: Tensor) -> Tensor:
@@ -249,35 +251,37 @@ class MotionTransformer(nn.Module):
         return self.condense(self.normalised(x))
 
     def normalised(self, x: Tensor) -> Tensor:
-        """Rows (..., columns and kinematics) of roughly unit scale of raw feature rows (..., n); of wider
-        rows than it reads the first ``cfg.columns``."""
+        """Rows (..., columns and kinematics) of roughly unit scale from raw feature rows (..., n), of which
+        the first ``cfg.columns`` are read."""
         if x.shape[-1] > self.cfg.columns:
             x = x[..., : self.cfg.columns]
-        seen = ((x - self.mean) * (self.visible / self.std)).clamp(-CLIP, CLIP)
+        normalised_rows = ((x - self.mean) * (self.visible / self.std)).clamp(-CLIP, CLIP)
         if self.kinematics is not None:
-            seen = torch.cat((seen, self.kinematics(x).clamp(-CLIP, CLIP)), -1)
-        return seen
+            normalised_rows = torch.cat((normalised_rows, self.kinematics(x).clamp(-CLIP, CLIP)), -1)
+        return normalised_rows
 
-    def condense(self, seen: Tensor) -> Tensor:
+    def condense(self, normalised_rows: Tensor) -> Tensor:
         """Embedded frames (..., D) of normalised rows (..., columns and kinematics): a projection, and in
-        the last channels the velocities of the body's ends and the measures as they are."""
-        raw: Tensor = self.front(seen)
+        the last channels the velocities of the body's ends and the measures, unchanged."""
+        raw: Tensor = self.front(normalised_rows)
         if self.direct:
-            raw = torch.cat((raw, seen[..., self.velocities], seen[..., -MEASURES:]), -1)
+            raw = torch.cat(
+                (raw, normalised_rows[..., self.velocities], normalised_rows[..., -MEASURES:]), -1
+            )
         return raw
 
     def recent(self, joined: Tensor) -> Tensor:
-        """What the control head is told about the last frames, (..., L, taps * MEASURES + SMOOTHED), of
-        embedded frames (..., taps - 1 + L, D): the measures, oldest first within each, and smoothed ones."""
+        """Features of the last frames for the control head, (..., L, taps * MEASURES + SMOOTHED), from
+        embedded frames (..., taps - 1 + L, D): the measures, each oldest first, and the averaged ones."""
         assert self.smoothed is not None
         windows = joined[..., -self.direct :].unfold(-2, self.cfg.taps, 1)  # (..., L, CARRIED, taps)
         measures = windows[..., -MEASURES:, :].flatten(-2)
         return torch.cat((measures, self.smoothed(windows.transpose(-1, -2))), -1)
 
     def embed(self, x: Tensor, state: MotionState | None = None) -> Front:
-        """What the front-end makes of raw features (B, L, n) that follow ``state``."""
-        seen, length = self.normalised(x), x.shape[1]
-        raw = self.condense(seen)
+        """Run the front-end on raw features (B, L, n) that follow ``state``."""
+        normalised_rows, length = self.normalised(x), x.shape[1]
+        raw = self.condense(normalised_rows)
         joined = self._after(None if state is None else state.taps, raw)
         taps = joined[:, length:]
         if self.trusted is None:
@@ -288,7 +292,7 @@ class MotionTransformer(nn.Module):
                 speeds = joined[:, -length:, -self.direct : -MEASURES]
                 front = Front(embedded, taps, recent, *self.strokes(speeds, part_of(state, "strokes")))
             if self.poses is not None:
-                places = seen[..., self.cfg.columns : self.cfg.columns + PLACES]
+                places = normalised_rows[..., self.cfg.columns : self.cfg.columns + PLACES]
                 before = None if state is None else state.poses
                 assert not isinstance(before, tuple)
                 front = replace(front, poses=self.poses.joined(places, before))
@@ -297,12 +301,12 @@ class MotionTransformer(nn.Module):
         assert not isinstance(before, tuple)
         last = raw.new_zeros(raw.shape[0], raw.shape[2]) if before is None else before[:, -1]
         frames, distrust = self.trusted(raw, self._filter(joined), last)
-        kept = self._after(before, frames)
-        recent = self.recent(kept) if self.direct else None
-        return Front(self._filter(kept), taps, recent, distrust=distrust, trusted=kept[:, length:])
+        trusted = self._after(before, frames)
+        recent = self.recent(trusted) if self.direct else None
+        return Front(self._filter(trusted), taps, recent, distrust=distrust, trusted=trusted[:, length:])
 
     def _after(self, before: Tensor | None, frames: Tensor) -> Tensor:
-        """Frames (B, L, D) with the ``taps - 1`` before them in front, zeros at a start."""
+        """Frames (B, L, D) preceded by the ``taps - 1`` frames ``before``, zeros at a stream's start."""
         if before is None:
             before = frames.new_zeros(frames.shape[0], self.cfg.taps - 1, frames.shape[2])
         return torch.cat((before, frames), 1)
@@ -314,11 +318,13 @@ class MotionTransformer(nn.Module):
         return torch.einsum("bldt,td->bld", joined.unfold(1, self.cfg.taps, 1), self.filters)
 
     @overload
-    def forward(self, x: Tensor, state: None = None, **how: Unpack[MotionHow]) -> MotionOutput: ...
+    def forward(
+        self, x: Tensor, state: None = None, **options: Unpack[MotionForwardOptions]
+    ) -> MotionOutput: ...
 
     @overload
     def forward(
-        self, x: Tensor, state: MotionState, **how: Unpack[MotionHow]
+        self, x: Tensor, state: MotionState, **options: Unpack[MotionForwardOptions]
     ) -> tuple[MotionOutput, MotionState]: ...
 
     def forward(
@@ -338,21 +344,22 @@ class MotionTransformer(nn.Module):
         Args:
             x: (B, L, n) raw feature rows at 50 Hz of version 1 (231) or 2 (279), of which ``cfg.columns`` are
                 read.
-            state: what came before; ``None`` starts afresh and returns the output alone. Without gradients
-                the rings of this state are written in place: go on with the state that comes back.
+            state: the state before these frames; ``None`` for sequences from their start, then the output is
+                returned alone. Without gradients the rings of this state are written in place: continue with
+                the returned state.
             mode: which scalars steer the model: ``external`` those in the features, ``initial`` the initial
-                head's, ``refined_prev`` the refined head's of the step before.
+                head's, ``refined_prev`` the refined head's of the previous step.
             scalars: (B, L, 7) scalars in place of those in the features.
-            predicted: (B, L) bool, steps where the initial head's scalars replace the given ones.
-            due: whether a slow pool closes in this chunk, where the caller knows.
-            plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's own
-                plans: those drawn for training, or some that were made elsewhere.
+            predicted: (B, L) bool, steps where the initial head's scalars replace the external ones.
+            due: whether a slow pool closes in this chunk, if the caller knows.
+            plan: plans (B, L, K) to use in place of the model's own, such as those drawn for training.
             boost: (C,) or (B, 1, C), added to the contrasts by which the model's own plans are selected:
-                positive ones favour, -inf forbids a code.
+                positive values favour a code, -inf forbids it.
 
         Raises:
-            ShapeError: x is not (B, L, n) with B, L >= 1 and as many columns as are read, not of the weights'
-                type or not finite; scalars, ``predicted``, ``plan``, ``boost`` or the state do not fit.
+            OptionError: an unknown ``mode``, or ``plan`` or ``boost`` for a model without planning.
+            ShapeError: x is not (B, L, n) with B, L >= 1 and an accepted width, not of the weights' dtype or
+                not finite; scalars, ``predicted``, ``plan``, ``boost`` or the state do not fit.
         """
         self._check(x)
         check_steering(scalars, predicted, *x.shape[:2])
@@ -369,24 +376,24 @@ class MotionTransformer(nn.Module):
             front.embedded, None if before is None else before.frames, part_of(state, "positions")
         )
         embedded = self.dropout(front.embedded if added is None else front.embedded + added)
-        given = x[..., slice(*SCALAR_COLUMNS)] if scalars is None else scalars
+        external = x[..., slice(*SCALAR_COLUMNS)] if scalars is None else scalars
         codes = None
         if self.codebook is not None and self.planning is not None and not self.planning.recurrent:
             codes = self.codebook(x)
-        foreseen = self._passes(mode, before, due, x.shape[1])(
-            Steps(embedded, codes, added, given, predicted),
+        result = self._passes(mode, before, due, x.shape[1])(
+            Steps(embedded, codes, added, external, predicted),
             before,
             part_of(state, "planning"),
             plan=plan,
             boost=boost,
         )
-        trunk = foreseen.out
+        trunk = result.out
         with exact(x):
             hidden, gate = trunk.hidden.to(x.dtype), trunk.gate.to(x.dtype)
             twin = x[..., FEATURES_V1:] if self.cfg.twin else None
             params, events = self.control(hidden, gate, front.recent, front.beats, twin)
             if self.poses is not None and front.poses is not None:
-                params = 0.5 * (params + self.poses(front.poses, given.to(x.dtype), x))
+                params = 0.5 * (params + self.poses(front.poses, external.to(x.dtype), x))
         out = MotionOutput(
             params,
             events,
@@ -396,16 +403,16 @@ class MotionTransformer(nn.Module):
             trunk.share,
             trunk.hidden,
             trunk.field,
-            foreseen.choice,
-            foreseen.anticipation,
+            result.choice,
+            result.anticipation,
             front.distrust,
         )
         if state is None:
             return out
-        assert foreseen.state is not None
+        assert result.state is not None
         poses = () if front.poses is None else front.poses[:, x.shape[1] :]
-        parts = (positions, foreseen.planning, front.trusted, front.strokes, poses)
-        return out, MotionState(foreseen.state, front.taps, *parts)
+        parts = (positions, result.planning, front.trusted, front.strokes, poses)
+        return out, MotionState(result.state, front.taps, *parts)
 
     def _fits(self, state: Any) -> bool:
         """Whether a state is one of this configuration."""
@@ -422,11 +429,11 @@ class MotionTransformer(nn.Module):
 
     def _check(self, x: Tensor) -> None:
         widths = row_widths(self.cfg.columns)
-        wide = " or ".join(map(str, widths))
-        check_tensor(x, "features", f"(B, L, {wide})")
+        expected = " or ".join(map(str, widths))
+        check_tensor(x, "features", f"(B, L, {expected})")
         if x.ndim != 3 or x.shape[2] not in widths or not x.numel():
             shape = tuple(x.shape)
-            raise ShapeError(f"features must be (B, L, {wide}) with B >= 1 and L >= 1, got {shape}")
+            raise ShapeError(f"features must be (B, L, {expected}) with B >= 1 and L >= 1, got {shape}")
         if x.dtype != self.filters.dtype:
             raise ShapeError(f"features must be {self.filters.dtype} as the weights are, got {x.dtype}")
         check_finite(x, "features")
@@ -434,15 +441,15 @@ class MotionTransformer(nn.Module):
     def _passes(
         self, mode: ScalarMode, own: TrunkState | None, due: bool | None, length: int = 1
     ) -> Passes[TrunkOutput, TrunkState]:
-        """How the trunk runs, with plans where the model makes some; ``due`` is known of its ``own`` state
-        and whole chunks, not of states that lag."""
+        """Runs the trunk, with plans if the model makes them; ``due`` applies to its ``current`` state and
+        whole chunks, not to states that lag."""
 
         def run(
             steps: Steps, state: TrunkState | None, plan: Plan | None
         ) -> tuple[TrunkOutput, TrunkState | None]:
             out: tuple[TrunkOutput, TrunkState | None] = self.trunk(
                 steps.embedded,
-                steps.given,
+                steps.external,
                 state,
                 mode=mode,
                 predicted=steps.predicted,
@@ -463,13 +470,13 @@ class MotionTransformer(nn.Module):
         plan: PlanChoice | None = None,
         boost: Tensor | None = None,
     ) -> tuple[MotionOutput, MotionState]:
-        """One frame (B, n) or (B, 1, n), its boost (B, C) with or without its L axis (1): ``forward`` with a
-        state. Outputs keep theirs."""
+        """Run :meth:`forward` on one frame (B, n) or (B, 1, n), with ``boost`` (B, C) or (B, 1, C). Outputs
+        have an L axis of length 1."""
         check_tensor(x, "features", "(B, n) or (B, 1, n)")
         return self.forward(
             add_step_axis(x), state, mode=mode, due=due, plan=plan, boost=add_step_axis(boost)
         )
 
     def orthogonality(self) -> Orthogonality | None:
-        """The overlap of the bias heads' directions, ``None`` without a trajectory bias."""
+        """Overlap of the bias heads' directions, ``None`` without a trajectory bias."""
         return None if self.trunk.bias is None else self.trunk.bias.orthogonality()

@@ -1,1 +1,1 @@
-"""What a model may have besides its trunk: positions, control field, planning."""
+"""Optional parts of a model besides its trunk: positions, control field, planning."""

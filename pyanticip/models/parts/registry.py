@@ -36,12 +36,18 @@ PARTS: Final[dict[str, dict[str, Entry]]] = {
         "rope": Entry(f"{_PARTS}.positions.fixed:Rope", PositionConfig),
         "alibi": Entry(f"{_PARTS}.positions.fixed:Alibi", PositionConfig),
         "trajectory": Entry(
-            f"{_PARTS}.positions.trajectory.module:TrajectoryPositions.of", TrajectoryConfig, "trajectory_"
+            f"{_PARTS}.positions.trajectory.module:TrajectoryPositions.from_model_config",
+            TrajectoryConfig,
+            "trajectory_",
         ),
         "prism": Entry(f"{_PARTS}.positions.prism.module:PrismPositions", PrismConfig, "prism_"),
     },
-    "control_field": {"field": Entry(f"{_PARTS}.field.control_field:ControlField.of", FieldConfig, "field_")},
-    "planning": {"signal": Entry(f"{_PARTS}.planning.signal:PlanningSignal.of", PlanConfig, "plan_")},
+    "control_field": {
+        "field": Entry(f"{_PARTS}.field.control_field:ControlField.from_model_config", FieldConfig, "field_")
+    },
+    "planning": {
+        "signal": Entry(f"{_PARTS}.planning.signal:PlanningSignal.from_model_config", PlanConfig, "plan_")
+    },
 }
 """Entries by the option of :class:`~pyanticip.models.config.ModelConfig` that selects one, and by ``kind``:
 a :class:`~pyanticip.models.core.part.Positions`, a :class:`~pyanticip.models.core.part.Gate` for every

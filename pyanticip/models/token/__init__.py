@@ -1,1 +1,1 @@
-"""The token models: the anticipatory transformer, the plain one, and generation."""
+"""Token models: the anticipatory transformer, the plain baseline, and generation."""

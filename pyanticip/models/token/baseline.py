@@ -1,4 +1,4 @@
-"""The plain transformer to compare with: one pathway, no scalars, no gates, as many parameters."""
+"""The baseline: a plain transformer with one pathway, no scalars, no gates and as many parameters."""
 
 from dataclasses import dataclass, replace
 from typing import Any, overload
@@ -48,10 +48,10 @@ from pyanticip.models.parts.planning.targets import PlanChoice
 
 
 def check_token_config(cfg: ModelConfig) -> None:
-    """A token model needs a vocabulary and a longest sequence, and reads no body.
+    """Check that a configuration is one of a token model.
 
     Raises:
-        OptionError: otherwise.
+        OptionError: it has no vocabulary, or body kinematics.
     """
     if not cfg.vocab:
         raise OptionError("a token model needs vocab >= 1: start from ModelConfig.small() or .default()")
@@ -60,10 +60,10 @@ def check_token_config(cfg: ModelConfig) -> None:
 
 
 def check_ids(ids: Tensor, vocab: int, name: str = "ids") -> None:
-    """Ids must be whole numbers (B, L) from 0 to ``vocab - 1``.
+    """Check that ids are integers (B, L) from 0 to ``vocab - 1``.
 
     Raises:
-        ShapeError: otherwise, with the first offending id and where it stands.
+        ShapeError: they are not; the message has the first invalid id and its index.
     """
     check_tensor(ids, name, "(B, L)")
     if ids.ndim != 2 or not ids.numel():
@@ -79,15 +79,17 @@ def check_ids(ids: Tensor, vocab: int, name: str = "ids") -> None:
 
 
 def check_length(length: int, frames: Tensor | None, cfg: ModelConfig, absolute: bool) -> None:
-    """A sequence may be ``max_seq_len`` long; so may a stream whose positions are absolute.
+    """Check that a sequence, or a stream with absolute positions, is at most ``max_seq_len`` long.
+
+    Streams with relative positions are unbounded, as their rings slide; absolute positions are not trained
+    beyond ``max_seq_len``.
 
     Args:
-        frames: (B,) tokens so far in each row of a stream. Its rings slide, so that streams with relative
-            positions have no end; sinusoids were never trained beyond ``max_seq_len``.
+        frames: (B,) tokens so far in each row of a stream; ``None`` for a sequence.
         absolute: whether positions count from a sequence's start.
 
     Raises:
-        ShapeError: longer.
+        ShapeError: it is longer.
     """
     longest = cfg.max_seq_len
     if frames is None:
@@ -101,9 +103,9 @@ def check_length(length: int, frames: Tensor | None, cfg: ModelConfig, absolute:
 
 @dataclass(frozen=True)
 class BaselineOutput:
-    """``logits`` (B, L, V), ``hidden`` (B, L, D) after the final norm, ``field`` what the layers' control
-    fields say, ``plan`` the codes that each step was told to expect and ``anticipation`` (B, L, V) log-scores
-    for the steps after it, where there are such."""
+    """``logits`` (B, L, V) and ``hidden`` (B, L, D) after the final norm. Of optional parts: ``field`` the
+    trace of the layers' control fields, ``plan`` the plans that each step attended to, and ``anticipation``
+    (B, L, V) log-scores for the next steps."""
 
     logits: Tensor
     hidden: Tensor
@@ -114,7 +116,7 @@ class BaselineOutput:
 
 @dataclass(frozen=True)
 class BaselinePass:
-    """What one pass over a chunk gives, see :class:`BaselineOutput`."""
+    """Output of one pass over a chunk, see :class:`BaselineOutput`."""
 
     hidden: Tensor
     field: GateTrace | None = None
@@ -122,9 +124,9 @@ class BaselinePass:
 
 @dataclass
 class BaselineState(State):
-    """``frames`` (B,) int64 tokens so far; one ring per layer; where there are such, what
-    ``positions`` in the embedding need to remember, ``vectors`` and those that a later layer makes ``again``,
-    and plans in ``planning``."""
+    """``frames`` (B,) int64 tokens so far; ``rings`` one per layer; of optional parts the states of
+    ``positions`` in the embedding, of position ``vectors`` and those that a later layer computes ``again``,
+    and of ``planning``."""
 
     frames: Tensor
     rings: tuple[Ring, ...]
@@ -137,13 +139,14 @@ class BaselineState(State):
 class BaselineTransformer(nn.Module):
     """A pre-norm causal transformer of ``fast_layers + slow_layers`` layers in a row, with a tied head.
 
-    Positions are the configuration's; with PRISM's ``again`` a later layer makes new ones of what the stream
-    has become. The feed-forward layers are widened until it has as many parameters as the anticipatory
-    transformer of the same configuration (within half a column of each).
+    With PRISM's option ``again``, new positions are computed from the hidden states before a later layer. The
+    feed-forward layers are widened until the model has as many parameters as the anticipatory transformer of
+    the same configuration (within half a column of each).
 
     Args:
-        cfg: a token configuration; ``bias``, ``window`` and ``slow_stride`` do not matter here.
-        matched: False keeps ``cfg.ff``.
+        cfg: a token configuration; ``window`` and ``slow_stride`` have no effect here, and ``bias`` only on
+            the number of parameters to match.
+        matched: whether to widen the layers; False keeps ``cfg.ff``.
 
     Raises:
         OptionError: a configuration without a vocabulary.
@@ -179,18 +182,18 @@ class BaselineTransformer(nn.Module):
         )
 
     def parts(self) -> list[Part]:
-        """The parts that there are."""
+        """The model's parts."""
         return present(first_gate(self.layers), self.planning, self.positions, self.again)
 
     def initial_state(self, batch: int) -> BaselineState:
         """The state before the first token, for ``batch`` independent rows."""
         check_batch(batch)
-        state = self._fresh(batch)
+        state = self._initial_layers(batch)
         state.positions = self.positions.embed_state(batch, self.token.weight)
-        state.planning = self._passes().initial_state(batch, given=False)
+        state.planning = self._passes().initial_state(batch, external=False)
         return state
 
-    def _fresh(self, batch: int) -> BaselineState:
+    def _initial_layers(self, batch: int) -> BaselineState:
         like, past = self.norm.weight, self.cfg.max_seq_len - 1
         frames = torch.zeros(batch, dtype=torch.int64, device=like.device)
         rings = tuple(block.initial_state(batch) for block in blocks_of(self.layers))
@@ -227,8 +230,9 @@ class BaselineTransformer(nn.Module):
 
         Args:
             ids: (B, L) int64 tokens, 0 <= id < vocab.
-            plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's own
-                plans.
+            state: the state before these tokens; ``None`` for sequences from their start, then the output is
+                returned alone.
+            plan: plans (B, L, K) to use in place of the model's own.
             boost: (V,) or (B, 1, V), added to the contrasts by which the model's own plans are selected.
 
         Raises:
@@ -246,13 +250,13 @@ class BaselineTransformer(nn.Module):
         x = self.token(ids)
         added, positions = self.positions.embed(x, frames, part_of(state, "positions"))
         chunk = Steps(self.dropout(x if added is None else x + added), ids, added)
-        found = self._passes()(chunk, state, part_of(state, "planning"), plan=plan, boost=boost)
-        hidden, after = found.out.hidden, found.state
+        result = self._passes()(chunk, state, part_of(state, "planning"), plan=plan, boost=boost)
+        hidden, after = result.out.hidden, result.state
         logits = F.linear(hidden, self.token.weight)
-        out = BaselineOutput(logits, hidden, found.out.field, found.choice, found.anticipation)
+        out = BaselineOutput(logits, hidden, result.out.field, result.choice, result.anticipation)
         if state is None or after is None:
             return out
-        return out, replace(after, positions=positions, planning=found.planning)
+        return out, replace(after, positions=positions, planning=result.planning)
 
     def _fits(self, state: Any) -> bool:
         """Whether a state is one of this configuration."""
@@ -265,8 +269,8 @@ class BaselineTransformer(nn.Module):
         )
 
     def _passes(self) -> Passes[BaselinePass, BaselineState]:
-        """How the layers run, with plans where the model makes some."""
-        return Passes(self.planning, self._pass, self._fresh)
+        """Runs the layers, with plans if the model makes them."""
+        return Passes(self.planning, self._pass, self._initial_layers)
 
     def _pass(
         self, steps: Steps, state: BaselineState | None, plan: Plan | None
@@ -275,17 +279,17 @@ class BaselineTransformer(nn.Module):
         x, first = steps.embedded, self.positions.again - 1 if self.again else len(self.layers)
         frames, rings = (None, None) if state is None else (state.frames, state.rings)
         vectors = None if state is None else state.vectors
-        ran, vectors = self._run(slice(0, first), self.positions, x, frames, rings, vectors, plan)
+        pathway, vectors = self._run(slice(0, first), self.positions, x, frames, rings, vectors, plan)
         again: PositionVectorsState | tuple[()] = ()
         if self.again is not None:
             past = None if state is None else state.again
-            then, again = self._run(slice(first, None), self.again, ran.out, frames, rings, past)
-            ran = replace(then, rings=ran.rings + then.rings, gating=ran.gating + then.gating)
-        gating = gate_trace(self.layers, ran.gating)
-        gatings = BaselinePass(self.norm(ran.out), gating)
+            later, again = self._run(slice(first, None), self.again, pathway.out, frames, rings, past)
+            pathway = replace(later, rings=pathway.rings + later.rings, gating=pathway.gating + later.gating)
+        gating = gate_trace(self.layers, pathway.gating)
+        out = BaselinePass(self.norm(pathway.out), gating)
         if state is None:
-            return gatings, None
-        return gatings, BaselineState(state.frames + x.shape[1], ran.rings, (), vectors, again=again)
+            return out, None
+        return out, BaselineState(state.frames + x.shape[1], pathway.rings, (), vectors, again=again)
 
     def _run(
         self,
@@ -297,17 +301,19 @@ class BaselineTransformer(nn.Module):
         state: PositionVectorsState | tuple[()] | None,
         plan: Plan | None = None,
     ) -> tuple[Pathway, PositionVectorsState | tuple[()]]:
-        """Layers in a row over a chunk, with the vectors that a scheme makes of it, and their state."""
+        """Run successive layers over a chunk with a scheme's position vectors; returns the vectors' state."""
         vectors, after = run_vectors(scheme, x, state)
         ring = state.fast if isinstance(state, PositionVectorsState) else None
         steering = self.positions.steer(Steering(places=vectors, place_ring=ring), 1)
         length, past = x.shape[1], self.cfg.max_seq_len - 1
         past = min(past, max(length - 1, 0)) if frames is None else past
         layout = make_layout(length, past, steering, x, count=frames, reference=self.reference)
-        ran = run_blocks(self.layers[layers], x, layout, None if rings is None else rings[layers], plan=plan)
-        if isinstance(after, PositionVectorsState) and ran.stored is not None:
-            after = replace(after, fast=ran.stored)
-        return ran, after
+        pathway = run_blocks(
+            self.layers[layers], x, layout, None if rings is None else rings[layers], plan=plan
+        )
+        if isinstance(after, PositionVectorsState) and pathway.stored is not None:
+            after = replace(after, fast=pathway.stored)
+        return pathway, after
 
     def step(
         self,
@@ -317,8 +323,8 @@ class BaselineTransformer(nn.Module):
         plan: PlanChoice | None = None,
         boost: Tensor | None = None,
     ) -> tuple[BaselineOutput, BaselineState]:
-        """One token (B,) or (B, 1), its boost (B, V) with or without its L axis (1): ``forward`` with a
-        state. Outputs keep theirs."""
+        """Run :meth:`forward` on one token (B,) or (B, 1), with ``boost`` (B, V) or (B, 1, V). Outputs have
+        an L axis of length 1."""
         check_tensor(ids, "ids", "(B,) or (B, 1)")
         ids = ids[:, None] if ids.ndim == 1 else ids
         return self.forward(ids, state=state, plan=plan, boost=add_step_axis(boost))

@@ -1,8 +1,9 @@
-"""Generation with the commitment gate: a token is said once the model is committed, or has waited enough.
+"""Generation with the commitment gate: a token is emitted once the model is committed, or has waited long
+enough.
 
-Every forward step of a row feeds either the token it has just said or, while it waits, its own last hidden
-state as a latent step (Diomande 2026, section 5.3), so that waiting brings new context. All rows step
-together; each has its own gate, buffer and random numbers.
+Every forward step of a row feeds either the token just emitted or, while the row waits, its own last hidden
+state as a latent step (Diomande 2026, section 5.3), so that waiting adds context. All rows step together;
+each has its own gate, buffer and random numbers.
 """
 
 from dataclasses import dataclass
@@ -27,12 +28,12 @@ Steering = Literal["initial", "refined_prev", "external"]
 
 @dataclass(frozen=True)
 class Generation:
-    """What was generated (B rows, P tokens of prompt, T new ones).
+    """Result of generation (B rows, P tokens of prompt, T new ones).
 
-    ``ids`` (B, P + T); of each new token ``log_probs`` (B, T), nats, under the model's untempered prediction
-    at the step that said it, the ``gate`` (B, T) of that step, the ``waits`` (B, T) int64 before it, and
-    whether it was ``forced`` (B, T) by a full buffer or ``cramped`` (B, T) by the end of the longest
-    sequence.
+    ``ids`` (B, P + T). For each new token: ``log_probs`` (B, T), in nats, under the model's prediction at
+    temperature 1 at the step that emitted it; the ``gate`` (B, T) of that step; ``waits`` (B, T) int64, the
+    steps waited before it; and whether it was ``forced`` (B, T) by a full buffer or ``cramped`` (B, T) by the
+    end of the longest sequence.
     """
 
     ids: Tensor
@@ -44,17 +45,17 @@ class Generation:
 
     @property
     def forwards(self) -> Tensor:
-        """(B,) forward passes of each row: the prompt's, then one per token fed and per step of waiting."""
+        """Forward passes of each row, (B,): the prompt's, then one per token fed and per step waited."""
         return self.waits.shape[1] + self.waits.sum(1)
 
     def statistics(self) -> dict[str, Any]:
-        """Tokens per forward pass, and how tokens were deferred, over all rows."""
+        """Tokens per forward pass, and statistics of deferred tokens, over all rows."""
         counts = torch.bincount(self.waits.flatten())
-        said = self.waits.numel()
+        emitted = self.waits.numel()
         return {
-            "tokens": said,
+            "tokens": emitted,
             "forwards": int(self.forwards.sum()),
-            "tokens_per_forward": round(said / int(self.forwards.sum()), 5),
+            "tokens_per_forward": round(emitted / int(self.forwards.sum()), 5),
             "mean_wait": round(float(self.waits.double().mean()), 5),
             "waits": counts.tolist(),
             "deferred": round(float((self.waits > 0).double().mean()), 5),
@@ -82,34 +83,34 @@ def generate(
 ) -> Generation:
     """Continue prompts token by token.
 
-    Row r draws from its own stream of random numbers, one number a token, so that it says the same in
-    whatever batch and, up to the effect of waiting itself, with and without the gate.
+    Each row draws from its own stream of random numbers, one per token, so that its output does not depend on
+    the batch nor, up to the effect of waiting itself, on the gate.
 
     Args:
-        model: is set to evaluation. A baseline has no gate and takes no scalars.
+        model: is set to evaluation mode. A baseline has no gate and uses no scalars.
         prompt: (B, P) int64, P >= 1.
-        tokens: how many to say, T.
-        gated: False says a token at every step.
-        theta: threshold in [0, 1], the model's own by default; it falls by half while a row waits.
-        max_buffer: steps of waiting after which a token is said in any case, the model's own by default.
-        temperature: divides the logits; 0 takes the most likely token.
-        top_k: draw from the k most likely tokens alone.
+        tokens: number of tokens to generate, T.
+        gated: whether the gate decides when to emit; False emits a token at every step.
+        theta: threshold in [0, 1], by default the model's; it falls by half while a row waits.
+        max_buffer: steps waited after which a token is always emitted, by default the model's.
+        temperature: divides the logits; 0 selects the most likely token.
+        top_k: draw only from the k most likely tokens.
         seed: of the random numbers.
-        scalars: what steers: the initial head's, the refined head's of the step before, or ``external``,
-            computed from everything the row was fed, latent steps included.
-        neighbours: past states that the uncertainty of external scalars compares, as in training.
-        waits: (B, T) int64 >= 0: wait so often before each token, whatever the gate says; for comparison.
-        follow: (B, T) int64: say these tokens; their ``log_probs`` are of interest.
+        scalars: which scalars steer: the initial head's, the refined head's of the previous step, or
+            ``external``, computed from all inputs of the row, latent steps included.
+        neighbours: number of past states compared for the uncertainty of external scalars, as in training.
+        waits: (B, T) int64 >= 0: steps to wait before each token, regardless of the gate; for comparison.
+        follow: (B, T) int64: emit these tokens, to get their ``log_probs``.
 
     Raises:
         OptionError: an option outside its range.
-        ShapeError: shapes that do not fit, ids out of range, or more tokens than the model can read.
+        ShapeError: shapes that do not fit, ids out of range, or more tokens than the model supports.
     """
-    own = model if isinstance(model, AnticipatoryTransformer) else None
-    if own is None and (gated or waits is not None):
+    gated_model = model if isinstance(model, AnticipatoryTransformer) else None
+    if gated_model is None and (gated or waits is not None):
         raise OptionError("gated must be False for a baseline: it has no gate and no latent steps")
     _check(model, prompt, tokens, temperature, top_k, scalars)
-    _check_given(waits, follow, (prompt.shape[0], tokens), model.cfg.vocab)
+    _check_sequences(waits, follow, (prompt.shape[0], tokens), model.cfg.vocab)
     cfg = model.cfg
     theta = cfg.theta if theta is None else theta
     max_buffer = cfg.max_buffer if max_buffer is None else max_buffer
@@ -122,7 +123,7 @@ def generate(
     draws = _draws(rows, tokens, seed).to(device)
     feed = _Feed(model, scalars, neighbours)
     out = feed.start(prompt)
-    said = torch.zeros(rows, dtype=torch.int64, device=device)
+    emitted = torch.zeros(rows, dtype=torch.int64, device=device)
     waiting = torch.zeros(rows, dtype=torch.int64, device=device)
     ids = torch.cat((prompt, prompt.new_zeros(rows, tokens)), 1)
     record = {
@@ -132,51 +133,51 @@ def generate(
         "forced": torch.zeros(rows, tokens, dtype=torch.bool, device=device),
         "cramped": torch.zeros(rows, tokens, dtype=torch.bool, device=device),
     }
-    every = torch.arange(rows, device=device)
-    fed = prompt.shape[1]
+    all_rows = torch.arange(rows, device=device)
+    steps_fed = prompt.shape[1]
     absolute = _positions(model).absolute
     while True:
         logits = out.logits[:, -1].float()
-        gate = out.gate[:, -1].float() if own is not None else torch.ones(rows, device=device)
-        open_rows = said < tokens
-        slot = said.clamp(max=tokens - 1)
+        gate = out.gate[:, -1].float() if gated_model is not None else torch.ones(rows, device=device)
+        open_rows = emitted < tokens
+        slot = emitted.clamp(max=tokens - 1)
         if waits is not None:
-            emit = waiting >= waits[every, slot]
+            emit = waiting >= waits[all_rows, slot]
         elif gated:
             emit, _ = decide(gate, waiting, theta, max_buffer)
         else:
             emit = torch.ones(rows, dtype=torch.bool, device=device)
-        # Every row has been fed equally often: a row may wait while the rest of its tokens still fits.
-        full = fed + (tokens - said) > cfg.max_seq_len if absolute else ~open_rows
+        # All rows have had equally many steps: a row may wait while the rest of its tokens still fits.
+        full = steps_fed + (tokens - emitted) > cfg.max_seq_len if absolute else ~open_rows
         cramped = full & ~emit
         emit = (emit | full) & open_rows
-        token = _choose(logits, draws[every, slot], temperature, top_k)
+        token = _choose(logits, draws[all_rows, slot], temperature, top_k)
         if follow is not None:
-            token = follow[every, slot]
-        now, at = every[emit], slot[emit]
-        ids[now, prompt.shape[1] + at] = token[emit]
-        spread = logits.log_softmax(-1)[now, token[emit]]
-        reached = (waiting >= max_buffer) & gated & (waits is None)
+            token = follow[all_rows, slot]
+        emit_rows, emit_slots = all_rows[emit], slot[emit]
+        ids[emit_rows, prompt.shape[1] + emit_slots] = token[emit]
+        log_probs = logits.log_softmax(-1)[emit_rows, token[emit]]
+        buffer_full = (waiting >= max_buffer) & gated & (waits is None)
         for name, value in (
-            ("log_probs", spread),
-            ("gate", gate[now]),
-            ("waits", waiting[now]),
-            ("forced", (reached & ~_over(gate, waiting, theta, max_buffer))[now]),
-            ("cramped", cramped[now]),
+            ("log_probs", log_probs),
+            ("gate", gate[emit_rows]),
+            ("waits", waiting[emit_rows]),
+            ("forced", (buffer_full & ~_emits_by_gate(gate, waiting, theta, max_buffer))[emit_rows]),
+            ("cramped", cramped[emit_rows]),
         ):
-            record[name][now, at] = value
-        said = said + emit
+            record[name][emit_rows, emit_slots] = value
+        emitted = emitted + emit
         waiting = torch.where(emit | ~open_rows, torch.zeros_like(waiting), waiting + 1)
-        if bool((said >= tokens).all()):
+        if bool((emitted >= tokens).all()):
             return Generation(ids, **record)
         out = feed.step(
             torch.where(emit, token, torch.zeros_like(token)), out.hidden[:, -1], ~emit & open_rows
         )
-        fed += 1
+        steps_fed += 1
 
 
 class _Feed:
-    """Steps a model with the scalars of one kind."""
+    """Steps a model with one kind of scalars."""
 
     def __init__(self, model: LanguageModel, scalars: Steering, neighbours: int) -> None:
         self.model = model
@@ -186,33 +187,33 @@ class _Feed:
         self.state: Any = None
 
     def start(self, prompt: Tensor) -> Any:
-        """The prompt in one pass, but for scalars that need the step before."""
+        """Run the prompt."""
         model = self.model
         self.state = model.initial_state(prompt.shape[0])
         if isinstance(model, BaselineTransformer):
-            plain, self.state = model(prompt, state=self.state)
-            return plain
+            plain_out, self.state = model(prompt, state=self.state)
+            return plain_out
         external = None
         if self.mode == "external":
             vectors = model.embed(prompt).double().cpu().numpy()
             self.streams = [VectorStream(model.cfg.d_model, k=self.neighbours) for _ in vectors]
-            found = [s.push_many(v) for s, v in zip(self.streams, vectors, strict=True)]
-            external = torch.from_numpy(np.stack(found)).to(model.token.weight)
+            scalars_now = [s.push_many(v) for s, v in zip(self.streams, vectors, strict=True)]
+            external = torch.from_numpy(np.stack(scalars_now)).to(model.token.weight)
         out, self.state = model(prompt, external, state=self.state, mode=self.mode)
         return out
 
     def step(self, token: Tensor, hidden: Tensor, waiting: Tensor) -> Any:
-        """One step of every row: its token, or its hidden state where it waits."""
+        """Run one step of every row: its token, or its hidden state if it waits."""
         model = self.model
         if isinstance(model, BaselineTransformer):
-            plain, self.state = model.step(token, self.state)
-            return plain
+            plain_out, self.state = model.step(token, self.state)
+            return plain_out
         external = None
         if self.mode == "external":
             vectors = torch.where(waiting[:, None], model.latent(hidden), model.token(token))
             pushed = zip(self.streams, vectors.double().cpu().numpy(), strict=True)
-            found: list[NDArray[np.float64]] = [s.push(v) for s, v in pushed]
-            external = torch.from_numpy(np.stack(found)).to(model.token.weight)
+            scalars_now: list[NDArray[np.float64]] = [s.push(v) for s, v in pushed]
+            external = torch.from_numpy(np.stack(scalars_now)).to(model.token.weight)
         out, self.state = model.latent_step(token, hidden, waiting, self.state, external, mode=self.mode)
         return out
 
@@ -229,21 +230,21 @@ def _check(
         raise OptionError(f"top_k must be from 1 to the vocabulary's {model.cfg.vocab}, got {top_k!r}")
     if scalars not in ("initial", "refined_prev", "external"):
         raise OptionError(f"scalars must be initial, refined_prev or external, got {scalars!r}")
-    fed = prompt.shape[1] + tokens - 1
-    if _positions(model).absolute and fed > model.cfg.max_seq_len:
+    steps_fed = prompt.shape[1] + tokens - 1
+    if _positions(model).absolute and steps_fed > model.cfg.max_seq_len:
         raise ShapeError(
-            f"a prompt of {prompt.shape[1]} and {tokens} tokens need {fed} steps, "
+            f"a prompt of {prompt.shape[1]} and {tokens} tokens need {steps_fed} steps, "
             f"max_seq_len is {model.cfg.max_seq_len}"
         )
 
 
-def _check_given(waits: Tensor | None, follow: Tensor | None, shape: tuple[int, int], vocab: int) -> None:
-    for name, given in (("waits", waits), ("follow", follow)):
-        if given is None:
+def _check_sequences(waits: Tensor | None, follow: Tensor | None, shape: tuple[int, int], vocab: int) -> None:
+    for name, values in (("waits", waits), ("follow", follow)):
+        if values is None:
             continue
-        check_tensor(given, name, str(shape))
-        if given.shape != shape:
-            raise ShapeError(f"{name} must be {shape}, got {tuple(given.shape)}")
+        check_tensor(values, name, str(shape))
+        if values.shape != shape:
+            raise ShapeError(f"{name} must be {shape}, got {tuple(values.shape)}")
     if waits is not None and (waits.dtype != torch.int64 or bool((waits < 0).any())):
         raise ShapeError(f"waits must be int64 from 0, got {waits.dtype} from {waits.min().item()}")
     if follow is not None:
@@ -254,28 +255,28 @@ def _positions(model: LanguageModel) -> Positions:
     return model.positions if isinstance(model, BaselineTransformer) else model.trunk.positions
 
 
-def _over(gate: Tensor, waited: Tensor, theta: float, max_buffer: int) -> Tensor:
-    """Rows whose gate alone lets them emit."""
-    return decide(gate, waited.clamp(max=max_buffer - 1), theta, max_buffer)[0] | (gate > 0.5 * theta) & (
-        waited >= max_buffer
+def _emits_by_gate(gate: Tensor, waiting: Tensor, theta: float, max_buffer: int) -> Tensor:
+    """Rows that emit because of their gate alone."""
+    return decide(gate, waiting.clamp(max=max_buffer - 1), theta, max_buffer)[0] | (gate > 0.5 * theta) & (
+        waiting >= max_buffer
     )
 
 
 def _draws(rows: int, tokens: int, seed: int) -> Tensor:
-    """One number in [0, 1) per row and token; a row's do not depend on how many rows there are."""
+    """One number in [0, 1) per row and token; a row's numbers do not depend on the number of rows."""
     streams = (torch.Generator().manual_seed(seed + row) for row in range(rows))
     return torch.stack([torch.rand(tokens, generator=g, dtype=torch.float64) for g in streams])
 
 
 def _choose(logits: Tensor, draw: Tensor, temperature: float, top_k: int | None) -> Tensor:
-    """A token of each row by inverting the cumulative distribution."""
+    """Draw a token for each row by inverting the cumulative distribution."""
     if temperature == 0.0:
         return logits.argmax(-1)
     if top_k is not None:
-        least = logits.topk(top_k, -1).values[:, -1:]
-        logits = logits.masked_fill(logits < least, float("-inf"))
+        lowest = logits.topk(top_k, -1).values[:, -1:]
+        logits = logits.masked_fill(logits < lowest, float("-inf"))
     sums = F.softmax(logits.double() / temperature, -1).cumsum(-1)
-    # The last sum may miss 1 by rounding: scaled, so that a draw below 1 always finds a token.
+    # The last sum may differ from 1 by rounding: the draw is scaled, so that it always finds a token.
     return torch.searchsorted(sums, draw[:, None] * sums[:, -1:], right=True)[:, 0].clamp(
         max=logits.shape[-1] - 1
     )

@@ -32,14 +32,14 @@ from pyanticip.models.token.baseline import BaselineTransformer, check_ids, chec
 
 @dataclass(frozen=True)
 class LanguageOutput:
-    """What the model says at every step (B batch, L steps, V vocabulary, D width).
+    """Output of the model at every step (B batch, L steps, V vocabulary, D width).
 
-    ``logits`` (B, L, V) the tied head's times the gate: an uncommitted step spreads its prediction; the same
-    in training, in evaluation and step by step. ``scalars`` (B, L, 7) of the refined head and ``initial``
+    ``logits`` (B, L, V) the tied head's times the gate, in training, evaluation and streaming alike: an
+    uncommitted step spreads its prediction. ``scalars`` (B, L, 7) of the refined head and ``initial``
     (B, L, 7) of the initial head, native units; ``gate`` (B, L) commitment gate in (0, 1); ``share`` (B, L)
-    of the fast pathway; ``hidden`` (B, L, D) after the final norm; ``head`` (V, D) the tied head's weight;
-    ``field`` what the blocks' control fields say, ``plan`` the codes that each step was told to expect and
-    ``anticipation`` (B, L, V) log-scores for the steps after it, where there are such.
+    of the fast pathway; ``hidden`` (B, L, D) after the final norm; ``head`` (V, D) the tied head's weight. Of
+    optional parts: ``field`` the trace of the blocks' control fields, ``plan`` the plans that each step
+    attended to, and ``anticipation`` (B, L, V) log-scores for the next steps.
     """
 
     logits: Tensor
@@ -55,22 +55,22 @@ class LanguageOutput:
 
     @cached_property
     def raw_logits(self) -> Tensor:
-        """(B, L, V) of the tied head, before the gate."""
+        """Logits (B, L, V) of the tied head, before the gate."""
         return F.linear(self.hidden, self.head)
 
 
 @dataclass
 class LanguageState(State):
-    """The trunk's state; its ``frames`` is the number of tokens so far in each row. ``positions`` and
-    ``planning`` are what those parts need to remember, where there are such."""
+    """The trunk's state, whose ``frames`` is the number of tokens so far in each row, and the states of
+    ``positions`` and ``planning``, if the model has them."""
 
     trunk: TrunkState
     positions: State | tuple[()] = ()
     planning: PlanState | tuple[()] = ()
 
 
-class LanguageHow(TypedDict, total=False):
-    """What :meth:`AnticipatoryTransformer.forward` may be told besides."""
+class LanguageForwardOptions(TypedDict, total=False):
+    """Keyword arguments of :meth:`AnticipatoryTransformer.forward`."""
 
     mode: ScalarMode | None
     predicted: Tensor | None
@@ -102,21 +102,22 @@ class AnticipatoryTransformer(nn.Module):
         )
 
     def parts(self) -> list[Part]:
-        """The parts that there are."""
+        """The model's parts."""
         return present(first_gate(self.trunk.fast), self.planning, self.trunk.positions)
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Token embeddings (B, L, D) of ids (B, L), without positions: the trajectory whose scalars steer.
+        """Token embeddings (B, L, D) of ids (B, L), without positions: the trajectory that the scalars
+        describe.
 
         Raises:
-            ShapeError: ids that are not whole numbers (B, L) from 0 to the vocabulary's last.
+            ShapeError: ids that are not integers (B, L) from 0 to ``vocab - 1``.
         """
         check_ids(ids, self.cfg.vocab)
         embedded: Tensor = self.token(ids)
         return embedded
 
     def latent(self, hidden: Tensor) -> Tensor:
-        """A hidden state (..., D) at the scale of the token embeddings, to stand in the place of one."""
+        """A hidden state (..., D) scaled to the token embeddings, to be used in place of one."""
         scale = self.token.weight.detach().square().mean().sqrt()
         return hidden * (scale / hidden.square().mean(-1, keepdim=True).sqrt().clamp(min=1e-6))
 
@@ -124,17 +125,27 @@ class AnticipatoryTransformer(nn.Module):
         """The state before the first token, for ``batch`` independent rows."""
         check_batch(batch)
         positions = self.trunk.positions.embed_state(batch, self.token.weight)
-        planning = self._passes("initial").initial_state(batch, given=True)
+        planning = self._passes("initial").initial_state(batch, external=True)
         return LanguageState(self.trunk.initial_state(batch), positions, planning)
 
     @overload
     def forward(
-        self, ids: Tensor, scalars: Tensor | None = ..., *, state: None = ..., **how: Unpack[LanguageHow]
+        self,
+        ids: Tensor,
+        scalars: Tensor | None = ...,
+        *,
+        state: None = ...,
+        **options: Unpack[LanguageForwardOptions],
     ) -> LanguageOutput: ...
 
     @overload
     def forward(
-        self, ids: Tensor, scalars: Tensor | None = ..., *, state: LanguageState, **how: Unpack[LanguageHow]
+        self,
+        ids: Tensor,
+        scalars: Tensor | None = ...,
+        *,
+        state: LanguageState,
+        **options: Unpack[LanguageForwardOptions],
     ) -> tuple[LanguageOutput, LanguageState]: ...
 
     def forward(
@@ -153,19 +164,20 @@ class AnticipatoryTransformer(nn.Module):
         Args:
             ids: (B, L) int64 tokens, 0 <= id < vocab.
             scalars: (B, L, 7) anticipation scalars in native units, finite.
-            state: what came before; ``None`` starts afresh and returns the output alone. Without gradients
-                its rings are written in place: go on with the state that comes back.
-            mode: which scalars steer: ``external`` the given ones, ``initial`` the initial head's,
-                ``refined_prev`` the refined head's of the step before. ``None``: the given ones if there are
-                any, else the initial head's.
-            predicted: (B, L) bool, steps where the initial head's scalars replace the given ones.
-            plan: what each step is told to expect, (B, L, K) codes and weights, in place of the model's own
-                plans: those drawn for training, or some that were made elsewhere.
+            state: the state before these tokens; ``None`` for sequences from their start, then the output is
+                returned alone. Without gradients its rings are written in place: continue with the returned
+                state.
+            mode: which scalars steer: ``external`` those in ``scalars``, ``initial`` the initial head's,
+                ``refined_prev`` the refined head's of the previous step. ``None``: ``external`` if there are
+                ``scalars``, else ``initial``.
+            predicted: (B, L) bool, steps where the initial head's scalars replace the external ones.
+            plan: plans (B, L, K) to use in place of the model's own, such as those drawn for training.
             boost: (V,) or (B, 1, V), added to the contrasts by which the model's own plans are selected:
-                positive ones favour, -inf forbids a token.
+                positive values favour a token, -inf forbids it.
 
         Raises:
-            OptionError: ``predicted`` without scalars.
+            OptionError: an unknown ``mode``, ``external`` or ``predicted`` without scalars, or ``plan`` or
+                ``boost`` for a model without planning.
             ShapeError: no ids, ids out of range, a sequence longer than ``max_seq_len``, scalars of another
                 shape or not finite, or ``predicted``, ``plan`` or ``boost`` that does not fit.
         """
@@ -181,8 +193,8 @@ class AnticipatoryTransformer(nn.Module):
         plan: PlanChoice | None = None,
         boost: Tensor | None = None,
     ) -> tuple[LanguageOutput, LanguageState]:
-        """One token (B,) or (B, 1), its scalars (B, 7) and boost (B, V) with or without their L axis (1):
-        ``forward`` with a state. Outputs keep theirs."""
+        """Run :meth:`forward` on one token (B,) or (B, 1), with scalars (B, 7) and boost (B, V), or the same
+        with an L axis of length 1. Outputs have that axis."""
         check_tensor(ids, "ids", "(B,) or (B, 1)")
         ids = ids[:, None] if ids.ndim == 1 else ids
         return self.forward(
@@ -199,17 +211,17 @@ class AnticipatoryTransformer(nn.Module):
         *,
         mode: ScalarMode | None = None,
     ) -> tuple[LanguageOutput, LanguageState]:
-        """One step in which some rows wait: they take their hidden state as input in place of a token.
+        """Run one step in which waiting rows get their hidden state as input in place of a token.
 
         Args:
-            ids: (B,) tokens of the rows that go on; whatever lies in waiting rows must be a valid id.
-            hidden: (B, D) the hidden states of the step before.
+            ids: (B,) tokens of the rows that do not wait; waiting rows need a valid id too.
+            hidden: (B, D) the hidden states of the previous step.
             waiting: (B,) bool.
         """
         check_ids(ids[:, None], self.cfg.vocab)
         check_mask(waiting, "waiting", tuple(ids.shape))
         embedded = torch.where(waiting[:, None], self.latent(hidden), self.token(ids))
-        # A latent step has no code that a plan could name.
+        # A latent step has no code.
         codes = torch.where(waiting, -1, ids)[:, None]
         out = self._run(embedded[:, None], codes, add_step_axis(scalars), state, mode, None, None, None)
         assert isinstance(out, tuple)
@@ -239,17 +251,17 @@ class AnticipatoryTransformer(nn.Module):
         check_steering(scalars, predicted, rows, length)
         added, positions = self.trunk.positions.embed(embedded, frames, part_of(state, "positions"))
         embedded = self.dropout(embedded if added is None else embedded + added)
-        given = None if scalars is None else scalars.to(embedded.dtype)
-        foreseen = self._passes(mode)(
-            Steps(embedded, codes, added, given, predicted),
+        external = None if scalars is None else scalars.to(embedded.dtype)
+        result = self._passes(mode)(
+            Steps(embedded, codes, added, external, predicted),
             None if state is None else state.trunk,
             part_of(state, "planning"),
             plan=plan,
             boost=boost,
         )
-        trunk, head = foreseen.out, self.token.weight
+        trunk, head = result.out, self.token.weight
         out = LanguageOutput(
-            # The gate on the narrow side of the product: one pass over D numbers in place of V.
+            # The gate is applied to the smaller factor of the product: D numbers instead of V.
             F.linear(trunk.hidden * trunk.gate, head),
             trunk.scalars,
             trunk.initial,
@@ -258,12 +270,12 @@ class AnticipatoryTransformer(nn.Module):
             trunk.hidden,
             head,
             trunk.field,
-            foreseen.choice,
-            foreseen.anticipation,
+            result.choice,
+            result.anticipation,
         )
-        if foreseen.state is None:
+        if result.state is None:
             return out
-        return out, LanguageState(foreseen.state, positions, foreseen.planning)
+        return out, LanguageState(result.state, positions, result.planning)
 
     def _fits(self, state: Any) -> bool:
         """Whether a state is one of this configuration."""
@@ -275,13 +287,13 @@ class AnticipatoryTransformer(nn.Module):
         )
 
     def _passes(self, mode: ScalarMode) -> Passes[TrunkOutput, TrunkState]:
-        """How the trunk runs, with plans where the model makes some."""
+        """Runs the trunk, with plans if the model makes them."""
 
         def run(
             steps: Steps, state: TrunkState | None, plan: Plan | None
         ) -> tuple[TrunkOutput, TrunkState | None]:
             out: tuple[TrunkOutput, TrunkState | None] = self.trunk(
-                steps.embedded, steps.given, state, mode=mode, predicted=steps.predicted, plan=plan
+                steps.embedded, steps.external, state, mode=mode, predicted=steps.predicted, plan=plan
             )
             return out
 
@@ -298,7 +310,7 @@ class AnticipatoryTransformer(nn.Module):
         return mode
 
     def orthogonality(self) -> Orthogonality | None:
-        """The overlap of the bias heads' directions, ``None`` without a bias."""
+        """Overlap of the bias heads' directions, ``None`` without a bias."""
         return None if self.trunk.bias is None else self.trunk.bias.orthogonality()
 
 
@@ -308,7 +320,7 @@ LanguageModel = AnticipatoryTransformer | BaselineTransformer
 def build_language_model(
     cfg: ModelConfig, kind: Literal["anticipatory", "baseline"] = "anticipatory"
 ) -> LanguageModel:
-    """The anticipatory transformer of a configuration, or the plain one of equal size.
+    """Build the anticipatory transformer of a configuration, or the baseline of equal size.
 
     Raises:
         OptionError: an unknown kind, or a configuration without a vocabulary.

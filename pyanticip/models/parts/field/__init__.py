@@ -1,1 +1,1 @@
-"""The control field: a running sense of what to trust."""
+"""The control field: a running estimate of which steps to trust."""

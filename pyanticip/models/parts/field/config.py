@@ -1,4 +1,4 @@
-"""Options of the control field. No torch."""
+"""Options of the control field. Does not import torch."""
 
 import math
 from typing import Annotated, ClassVar
@@ -17,18 +17,18 @@ class FieldConfig(PartConfig):
     width: Count = 8
     """Width of the fibre."""
     hidden: Count = 16
-    """Width of the hidden layer that reads the risk."""
+    """Width of the hidden layer that estimates the risk."""
     momentum: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.9
-    """How much of the held risk is left one step later."""
+    """Fraction of the held risk that remains one step later."""
     half_life: Annotated[float, Field(ge=0.0, lt=1e6)] = 0.0
-    """Steps after which half of the held risk is left, in place of ``momentum``; 0 for the latter."""
+    """Half-life of the held risk in steps, instead of ``momentum``; 0 to use ``momentum``."""
     gate: Annotated[float, Field(gt=0.0, lt=100.0)] = 1.0
-    """Where lambda starts, the learned scale of the attention gate."""
+    """Initial value of lambda, the learned scale of the attention gate."""
     curvature: Annotated[float, Field(ge=0.0, lt=100.0)] = 0.1
     """Lambda_k, the scale of the curvature in the feed-forward gate."""
     input: bool = False
-    """Whether the motion model also reads a risk off every frame before its filter, and goes on with the last
-    trusted frames in place of risky ones; see :mod:`pyanticip.models.motion.frame_hold`."""
+    """Whether the motion model also estimates a risk of every frame before its filter, and replaces risky
+    frames with the last trusted ones; see :mod:`pyanticip.models.motion.frame_hold`."""
 
     @model_validator(mode="after")
     def _check(self) -> "FieldConfig":
@@ -45,5 +45,5 @@ class FieldConfig(PartConfig):
 
     @property
     def decay(self) -> float:
-        """How much of the held risk is left one step later."""
+        """Fraction of the held risk that remains one step later."""
         return math.exp2(-1.0 / self.half_life) if self.half_life else self.momentum

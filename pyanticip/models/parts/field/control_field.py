@@ -1,17 +1,18 @@
-"""The control field of Napolitano (2026, *Consistency Is All You Need*): a running sense of what to trust.
+"""The control field of Napolitano (2026, *Consistency Is All You Need*): a running estimate of which steps to
+trust.
 
-Every block reads a risk off each step, averages it over the recent past, and gates with it: keys of risky
-stretches are worth less to every query, and the feed-forward layer holds back where the steps jump about.
+Every block estimates a risk of each step, averages it over the recent past, and gates with it: keys of risky
+stretches get lower scores from every query, and the feed-forward output is reduced where steps are erratic.
 
     phi_t   = W x_t                                       fibre, 8 numbers
     dh_t    = softplus(MLP([x_t; phi_t]))                 risk of the step
-    h_t     = a h_(t-1) + (1 - a) dh_t, over 1 - a^(t+1)  held risk, without the bias towards early steps
+    h_t     = a h_(t-1) + (1 - a) dh_t, over 1 - a^(t+1)  held risk, corrected for the start at 0
     g_t     = sigmoid(-lambda h_t)                        log(g_j + 1e-8) goes to the scores of key j
     kappa_t = |phi_t - phi_(t-2)| / 2                     curvature; the feed-forward output is multiplied by
                                                           sigmoid(1 - lambda_k kappa_t)
 
-The paper's curvature is centred on t, which takes phi_(t+1), and so tells every step of a language model the
-token it is to foretell. Here it is taken over the steps that have been, and is 0 for the first two.
+The paper's curvature is centred on t and so uses phi_(t+1), which tells every step of a language model the
+token that it has to predict. Here it uses past steps only, and is 0 for the first two.
 """
 
 import math
@@ -31,7 +32,7 @@ from pyanticip.models.parts.field.reduction import (
     FieldWeights,
     decayed_sums,
     log_gates,
-    read,
+    project,
     reduce_field,
     scales,
 )
@@ -40,13 +41,14 @@ if TYPE_CHECKING:
     from pyanticip.models.config import ModelConfig
 
 RISK_WEIGHT, CURVATURE_WEIGHT = 1e-3, 1e-4
-"""Weights of the mean risk and the mean curvature in the loss (the paper's, which sums in place of means)."""
+"""Weights of the mean risk and the mean curvature in the loss; the paper uses them with sums, not means."""
 
 
 @dataclass
 class FieldState(State):
-    """What one block's field remembers: ``count`` (B,) int64 steps so far, ``sums`` (B,) the running average
-    of the risk before it is freed of its bias, ``fibres`` (B, 2, 8) of the last two steps, older first."""
+    """Streaming state of one block's field: ``count`` (B,) int64 steps so far, ``sums`` (B,) the running
+    average of the risk before its bias correction, ``fibres`` (B, 2, 8) of the last two steps, oldest
+    first."""
 
     count: Tensor
     sums: Tensor
@@ -55,7 +57,7 @@ class FieldState(State):
 
 @dataclass(frozen=True)
 class FieldOutput(Gating):
-    """What one block's field says of each step, all (B, L).
+    """Output of one block's field for each step, all (B, L).
 
     ``held`` h, ``risk`` dh and ``kappa`` are the held risk, the step's own, and the curvature, all >= 0.
     """
@@ -66,13 +68,13 @@ class FieldOutput(Gating):
 
     @property
     def trust(self) -> Tensor:
-        """(B, L) in 0..1: twice the gate, which is never above one half. 1 where there is no risk."""
+        """Trust (B, L) in 0..1: twice the gate, which is at most one half. 1 where there is no risk."""
         return 2.0 * (self.log_gate.exp() - GATE_FLOOR).clamp(min=0.0)
 
 
 @dataclass(frozen=True)
 class FieldTrace(GateTrace):
-    """The fields of a model's blocks."""
+    """Outputs of the fields of a model's blocks."""
 
     fast: tuple[FieldOutput, ...]
     slow: tuple[FieldOutput, ...] = ()
@@ -85,7 +87,7 @@ class FieldTrace(GateTrace):
         return RISK_WEIGHT * risk + CURVATURE_WEIGHT * kappa
 
     def live(self) -> Tensor:
-        """(B, L, blocks, 2) trust and curvature of the fast blocks, for whoever watches."""
+        """Trust and curvature of the fast blocks (B, L, blocks, 2), for monitoring."""
         pairs = [torch.stack((part.trust, part.kappa), -1) for part in self.fast]
         return torch.stack(pairs, 2)
 
@@ -109,7 +111,7 @@ class ControlField(Gate):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """The paper's start: Xavier, and a last layer that begins near no risk at all."""
+        """Initialise as in the paper: Xavier, and a last layer that starts near zero risk."""
         for linear in (self.fibre, self.hidden, self.last):
             nn.init.xavier_normal_(linear.weight)
         nn.init.zeros_(self.hidden.bias)
@@ -119,14 +121,14 @@ class ControlField(Gate):
             self.raw.fill_(math.log(math.expm1(self.start)))
 
     @classmethod
-    def of(cls, model: "ModelConfig") -> "ControlField":
-        """As a model's configuration has it."""
+    def from_model_config(cls, model: "ModelConfig") -> "ControlField":
+        """Build the field from a model's configuration."""
         assert isinstance(model.control_field, FieldConfig)
         return cls(model.d_model, model.control_field)
 
     @property
     def strength(self) -> Tensor:
-        """Lambda of the attention gate, learned, above 0: so the gate is never above one half."""
+        """Lambda of the attention gate, learned; it is above 0, so that the gate is at most one half."""
         strength: Tensor = F.softplus(self.raw)
         return strength
 
@@ -135,14 +137,14 @@ class ControlField(Gate):
         return FieldTrace(fast, slow)
 
     def losses(self, context: LossContext) -> dict[str, Tensor]:
-        """``field``, see :meth:`FieldTrace.loss`; ``risk``, see
-        :func:`~pyanticip.models.parts.field.control_field.risk_loss`, where bad steps are known."""
+        """``field``, see :meth:`FieldTrace.loss`; and, where bad steps are known, ``risk``, see
+        :func:`~pyanticip.models.parts.field.control_field.risk_loss`."""
         trace = context.out.field
-        found = {"field": trace.loss()}
+        losses = {"field": trace.loss()}
         if context.bad is not None and context.weight is not None:
-            known = (context.bad, context.weight, context.stride, context.divisor)
-            found["risk"] = risk_loss(trace, *known, distrust=context.out.distrust)
-        return found
+            labels = (context.bad, context.weight, context.stride, context.divisor)
+            losses["risk"] = risk_loss(trace, *labels, distrust=context.out.distrust)
+        return losses
 
     def initial_state(self, batch: int) -> FieldState:
         """The state before the first step: zeros."""
@@ -157,27 +159,27 @@ class ControlField(Gate):
 
         Args:
             x: (B, L, D) the block's input.
-            new: (B,) how many steps of the chunk are real in each row; the rest is not remembered.
+            new: (B,) how many steps of the chunk are real in each row; the rest does not enter the state.
         """
         with exact(x):
             x = x.to(self.fibre.weight.dtype)
             if state is None:
                 return FieldOutput(*reduce_field(x, self.weights, self.decay, self.bend)), None
-            phi, pre_risk = read(x, self.weights)
+            phi, pre_risk = project(x, self.weights)
             risk = F.softplus(self.last(F.gelu(pre_risk)).squeeze(-1))
             sums = decayed_sums((1.0 - self.decay) * risk, self.decay, state.sums)
             steps = state.count[:, None] + torch.arange(1, x.shape[1] + 1, device=x.device)
             held = sums / -torch.expm1(steps.to(sums.dtype) * math.log(self.decay))
             joined = torch.cat((state.fibres, phi), 1)
-            way = torch.linalg.vector_norm(joined[:, 2:] - joined[:, :-2], dim=-1)
-            kappa = 0.5 * way * (steps > 2)
+            distance = torch.linalg.vector_norm(joined[:, 2:] - joined[:, :-2], dim=-1)
+            kappa = 0.5 * distance * (steps > 2)
             gate = log_gates(held, self.raw)
         out = FieldOutput(gate, scales(kappa, self.bend), held, risk, kappa)
         return out, self._after(state, sums, joined, new)
 
     @property
     def weights(self) -> FieldWeights:
-        """The parameters."""
+        """The field's parameters."""
         hidden, last = self.hidden, self.last
         return FieldWeights(self.fibre.weight, hidden.weight, hidden.bias, last.weight, last.bias, self.raw)
 
@@ -201,22 +203,21 @@ def risk_loss(
     divisor: float | None = None,
     distrust: Tensor | None = None,
 ) -> Tensor:
-    """Negative log-likelihood of which frames are bad under the risks, nats a frame, mean over the blocks.
+    """Negative log-likelihood of the ``bad`` labels under the risks, in nats per frame, mean over the blocks.
 
-    The risk of a step is dh >= 0. Read as a hazard, the chance that a frame is bad is ``1 - exp(-dh)``: as dh
-    is a softplus, that is the sigmoid of what goes into it, and the likelihood that of logistic regression.
+    The risk of a step, dh >= 0, is a hazard: the probability that a frame is bad is ``1 - exp(-dh)``. As dh
+    is a softplus, that is the sigmoid of its argument, and the likelihood that of logistic regression. With
+    ``distrust``, the loss of the input frames is added.
 
-    That of the frames as they came is added to it.
-
-    A pool of the slow pathway is bad if any of its frames is, and counts once for each that is judged.
+    A pool of the slow pathway is bad if any of its frames is, and counts once per frame that counts.
 
     Args:
         trace: of fields over whole windows from their start.
         bad: (B, L) 1 for bad frames, else 0.
-        weight: (B, L) 1 for frames that are judged, else 0.
-        stride: frames of a pool; 1 where the slow pathway has every frame.
-        divisor: what sums over frames are divided by to become means; by default the sum of the weights.
-        distrust: (B, L) risk of the frames as they came, where the model has one.
+        weight: (B, L) 1 for frames that count, else 0.
+        stride: frames per pool; 1 if the slow pathway runs on every frame.
+        divisor: divides sums over frames to give means; by default the sum of the weights.
+        distrust: (B, L) risk of the input frames, if the model estimates it.
     """
     frames = weight.sum().clamp(min=1.0) if divisor is None else max(divisor, 1e-6)
     sums = [(surprise(block.risk, bad) * weight).sum() for block in trace.fast]
@@ -232,13 +233,13 @@ def risk_loss(
 
 
 def distrust_loss(distrust: Tensor, bad: Tensor, weight: Tensor, divisor: float | None = None) -> Tensor:
-    """The same of the frames as they came alone, ``distrust`` (B, L)."""
+    """As :func:`risk_loss`, for the risk ``distrust`` (B, L) of the input frames alone."""
     frames = weight.sum().clamp(min=1.0) if divisor is None else max(divisor, 1e-6)
     return (surprise(distrust, bad) * weight).sum() / frames
 
 
 def surprise(risk: Tensor, bad: Tensor) -> Tensor:
     """Negative log-likelihood of ``bad`` (1 or 0) under risks of the same shape."""
-    # A risk of 0 has no logarithm, and no gradient; all others have, however sure the field is.
-    seen = torch.log(-torch.expm1(-risk.clamp(min=torch.finfo(risk.dtype).tiny)))
-    return torch.where(bad > 0.5, -seen, risk)
+    # The clamp avoids log 0, where there is no gradient; every risk above 0 has one.
+    log_bad = torch.log(-torch.expm1(-risk.clamp(min=torch.finfo(risk.dtype).tiny)))
+    return torch.where(bad > 0.5, -log_bad, risk)

@@ -1,1 +1,1 @@
-"""The planning signal: what is foreseen, for the first attention layer to look at."""
+"""The planning signal: predicted codes of the next steps, which the first attention layer attends to."""

@@ -1,4 +1,4 @@
-"""Codes of motion frames: what the motion model plans with in place of tokens."""
+"""Codes of motion frames, which the motion model plans with in place of tokens."""
 
 import math
 
@@ -9,21 +9,26 @@ from pyanticip.errors import OptionError, ShapeError
 from pyanticip.vocabulary import FEATURE_WIDTHS
 
 ROTATIONS = slice(6, 132)
-"""Columns of a feature row with the rotations of all joints but the hips, whose direction says nothing."""
+"""Columns of a feature row with the rotations of all joints except the hips, whose heading is irrelevant."""
 
 VELOCITIES = slice(132, 198)
-ROOT = slice(227, 231)
-"""Height and velocity of the root."""
+"""Columns with the joints' angular velocities."""
 
-ROUNDS = 30
-ROWS = 16_384
+ROOT = slice(227, 231)
+"""Columns with height and velocity of the root."""
+
+MAX_ROUNDS = 30
+"""Maximum number of rounds of Lloyd's algorithm."""
+
+CHUNK_ROWS = 16_384
+"""Rows whose distances to the centres are computed together."""
 
 
 class PlanCodebook(nn.Module):
-    """The nearest of a few hundred typical frames: feature rows (B, L, n) -> codes (B, L).
+    """Assigns each frame the nearest of a few hundred typical frames: feature rows (B, L, n) -> codes (B, L).
 
-    A frame counts by its rotations, its angular velocities and its root's height and velocity, standardised
-    and each of the three with the same weight. Until :meth:`fit` all frames have code 0.
+    Frames are compared by rotations, angular velocities and the root's height and velocity, standardised and
+    each of the three with the same weight. Before :meth:`fit` all frames have code 0.
 
     Args:
         codes: number of codes.
@@ -41,29 +46,30 @@ class PlanCodebook(nn.Module):
         self.register_buffer("scale", torch.zeros(width))
 
     def points(self, x: Tensor) -> Tensor:
-        """What distances are measured between, (..., 196) of feature rows (..., n)."""
+        """Standardised points (..., 196) of feature rows (..., n), between which distances are measured."""
         return (_columns(x) - self.mean) * self.scale
 
     def forward(self, x: Tensor) -> Tensor:
         """Codes (...,) int64 of feature rows (..., n)."""
-        found = self.points(x)
+        points = self.points(x)
         # |p - c|^2 without |p|^2, which is the same for all centres
-        return (self.centres.square().sum(-1) - 2.0 * (found @ self.centres.T)).argmin(-1)
+        return (self.centres.square().sum(-1) - 2.0 * (points @ self.centres.T)).argmin(-1)
 
     def error(self, x: Tensor) -> float:
-        """Mean squared distance of feature rows (N, n) from their centres, over that from the mean frame
-        of the rows the codebook was fitted to."""
-        found = self.points(x)
-        return float((found - self.centres[self(x)]).square().sum(-1).mean() / found.square().sum(-1).mean())
+        """Mean squared distance of feature rows (N, n) from their centres, relative to that from the mean
+        frame of the rows the codebook was fitted to."""
+        points = self.points(x)
+        distance = (points - self.centres[self(x)]).square().sum(-1)
+        return float(distance.mean() / points.square().sum(-1).mean())
 
     @torch.no_grad()
-    def fit(self, x: Tensor, *, seed: int = 0, rounds: int = ROUNDS) -> float:
-        """Learn the codes: k-means (Lloyd) from a start by k-means++.
+    def fit(self, x: Tensor, *, seed: int = 0, rounds: int = MAX_ROUNDS) -> float:
+        """Learn the codes by k-means (Lloyd), initialised by k-means++.
 
         Args:
             x: (N, n) feature rows, at least as many as there are codes.
-            seed: of the start.
-            rounds: of Lloyd's algorithm, at most; it stops where nothing changes.
+            seed: of the initialisation.
+            rounds: maximum rounds of Lloyd's algorithm; it stops earlier when nothing changes.
 
         Returns:
             :meth:`error` on these rows.
@@ -73,8 +79,8 @@ class PlanCodebook(nn.Module):
             OptionError: fewer rows than codes.
         """
         if x.ndim != 2 or x.shape[1] not in FEATURE_WIDTHS or not bool(torch.isfinite(x).all()):
-            wide = " or ".join(map(str, FEATURE_WIDTHS))
-            raise ShapeError(f"frames must be finite (N, {wide}), got {tuple(x.shape)}")
+            widths = " or ".join(map(str, FEATURE_WIDTHS))
+            raise ShapeError(f"frames must be finite (N, {widths}), got {tuple(x.shape)}")
         count = len(self.centres)
         if len(x) < count:
             raise OptionError(f"a codebook of {count} codes needs as many frames, got {len(x)}")
@@ -85,13 +91,13 @@ class PlanCodebook(nn.Module):
         start = 0
         for part in (ROTATIONS, VELOCITIES, ROOT):
             width = part.stop - part.start
-            mine = deviation[start : start + width]
-            parts.append(torch.where(mine > 1e-6, 1.0 / (mine.clamp(min=1e-6) * math.sqrt(width)), 0.0))
+            sigma = deviation[start : start + width]
+            parts.append(torch.where(sigma > 1e-6, 1.0 / (sigma.clamp(min=1e-6) * math.sqrt(width)), 0.0))
             start += width
         self.scale.copy_(torch.cat(parts))
         points = self.points(x)
         generator = torch.Generator(device=x.device).manual_seed(seed)
-        centres = _spread(points, count, generator)
+        centres = _initial_centres(points, count, generator)
         before = torch.full((len(points),), -1, device=x.device)
         for _ in range(rounds):
             codes, distance = _nearest(points, centres)
@@ -103,7 +109,7 @@ class PlanCodebook(nn.Module):
             centres = torch.where(members[:, None] > 0, sums / members.clamp(min=1)[:, None], centres)
             empty = torch.nonzero(members == 0)[:, 0]
             if len(empty):
-                # A code without frames takes over one of those that are described worst.
+                # A code without frames moves to one of the frames furthest from their centres.
                 centres[empty] = points[distance.topk(len(empty)).indices]
         self.centres.copy_(centres)
         return self.error(x)
@@ -120,27 +126,27 @@ def _columns(x: Tensor) -> Tensor:
 
 
 def _nearest(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
-    """Which centre is nearest to each point, and its squared distance."""
-    found = [
+    """The index of the centre nearest to each point, and its squared distance."""
+    nearest = [
         (part.square().sum(-1, keepdim=True) + centres.square().sum(-1) - 2.0 * (part @ centres.T)).min(-1)
-        for part in torch.split(points, ROWS)
+        for part in torch.split(points, CHUNK_ROWS)
     ]
-    return torch.cat([f.indices for f in found]), torch.cat([f.values for f in found]).clamp(min=0.0)
+    return torch.cat([f.indices for f in nearest]), torch.cat([f.values for f in nearest]).clamp(min=0.0)
 
 
-def _spread(points: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Centres to start from (k-means++, Arthur and Vassilvitskii 2007): each drawn with a probability that
-    grows with the squared distance from those before it. Of many points, some."""
-    if len(points) > 4 * ROWS:
-        some = torch.randperm(len(points), generator=generator, device=points.device)[: 4 * ROWS]
-        points = points[some]
+def _initial_centres(points: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Initial centres (k-means++, Arthur and Vassilvitskii 2007): each drawn with a probability proportional
+    to the squared distance from those before it. A large set of points is subsampled."""
+    if len(points) > 4 * CHUNK_ROWS:
+        sample = torch.randperm(len(points), generator=generator, device=points.device)[: 4 * CHUNK_ROWS]
+        points = points[sample]
     first = torch.randint(len(points), (1,), generator=generator, device=points.device)
-    chosen = [points[first]]
-    distance = (points - chosen[0]).square().sum(-1)
+    centres = [points[first]]
+    distance = (points - centres[0]).square().sum(-1)
     for _ in range(count - 1):
         total = float(distance.sum())
         weights = distance if total > 0.0 else torch.ones_like(distance)
-        at = torch.multinomial(weights, 1, generator=generator)
-        chosen.append(points[at])
-        distance = torch.minimum(distance, (points - chosen[-1]).square().sum(-1))
-    return torch.cat(chosen)
+        index = torch.multinomial(weights, 1, generator=generator)
+        centres.append(points[index])
+        distance = torch.minimum(distance, (points - centres[-1]).square().sum(-1))
+    return torch.cat(centres)

@@ -1,4 +1,4 @@
-"""Options of the planning signal. No torch."""
+"""Options of the planning signal. Does not import torch."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -8,6 +8,7 @@ from pyanticip.errors import OptionError
 from pyanticip.models.core.config import PartConfig
 
 CODES = 512
+"""Default size of the codebook of motion frames."""
 
 
 class PlanConfig(PartConfig):
@@ -16,18 +17,18 @@ class PlanConfig(PartConfig):
     owner: ClassVar[str] = "planning"
     kind: str = "signal"
     tokens: Annotated[int, Field(ge=1, le=4096)] = 50
-    """How many steps ahead the anticipator looks, and how many codes a plan names at most."""
+    """Steps ahead that the anticipator predicts, and the maximum number of codes of a plan."""
     codes: Annotated[int, Field(ge=2, le=65_536)] = CODES
     """Size of the codebook of motion frames; token models plan with their tokens."""
     inference: Literal["recurrent", "passes"] = "recurrent"
-    """Where plans come from when the model runs: ``"recurrent"`` what the same stream anticipated one step
-    before; ``"passes"`` what a pass before this one did (:mod:`pyanticip.models.parts.planning.passes`)."""
+    """Where plans come from at inference: ``"recurrent"`` from the same stream's anticipation one step
+    before; ``"passes"`` from an earlier pass (:mod:`pyanticip.models.parts.planning.passes`)."""
     refine: Annotated[int, Field(ge=1, le=16)] = 1
-    """How often anticipations are passed back, with ``"passes"``."""
+    """How often anticipations are fed back, with ``"passes"``."""
     paper: bool = False
-    """Plan attention to the paper's letter: scores over d, weights after the softmax."""
+    """Whether plan attention is exactly the paper's: scores over d, weights after the softmax."""
     floor: Annotated[float, Field(gt=0.0, lt=1.0)] = 1e-5
-    """Codes rarer than this count as this frequent when plans are selected."""
+    """Minimum frequency of a code when plans are selected; rarer codes count as this frequent."""
     hidden: Annotated[int, Field(ge=1, le=4096)] = 32
     """Width of the hidden layer of the simulator."""
 

@@ -1,5 +1,5 @@
-"""What is learned for the planning signal: the anticipator, and the model of its errors that stands in for it
-in training."""
+"""Learned modules of the planning signal: the anticipator, and a simulator of its errors that replaces it in
+training."""
 
 from dataclasses import dataclass
 
@@ -15,15 +15,18 @@ from pyanticip.models.core.layouts import exact
 from pyanticip.models.parts.planning.targets import LOWEST, Ahead, PlanChoice, normalised
 
 SIMULATOR_LR = 1e-2
-"""The rate to train a simulator at: high, so that it forgets what the anticipator was like before."""
+"""Learning rate of a simulator: high, so that it follows the anticipator as that changes."""
 
 _POINTS = 2048
+"""Number of tabulated quantiles."""
+
 _EDGE = 16.0
+"""Largest logit of a tabulated probability."""
 
 
 class Anticipator(nn.Module):
-    """Scores over all codes for what comes within the next K steps: a linear map and a softmax whose
-    temperature ``exp(log_tau)`` is learned.
+    """Scores all codes for the next K steps: a linear map and a softmax with a learned temperature
+    ``exp(log_tau)``.
 
     Args:
         width: of the hidden states.
@@ -38,12 +41,12 @@ class Anticipator(nn.Module):
 
     @torch.no_grad()
     def start_from(self, head: Tensor) -> None:
-        """Start as the language-model head (V, D)."""
+        """Initialise the weights from a language-model head (V, D)."""
         self.head.weight.copy_(head)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Log-scores (..., V) of hidden states (..., D)."""
-        # The temperature on the narrow side of the product.
+        # The temperature is applied to the smaller factor of the product.
         logits = self.head(hidden * torch.exp(-self.log_tau))
         scores: Tensor = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
         return scores
@@ -57,8 +60,8 @@ class Beta:
     beta: Tensor
 
     def log_likelihood(self, count: Tensor, logs: Tensor, rests: Tensor) -> Tensor:
-        """Of ``count`` scores from each, whose logarithms add up to ``logs``, and those of 1 less each score
-        to ``rests``."""
+        """Log-likelihood of ``count`` scores s, given the sums ``logs`` of log s and ``rests`` of
+        log(1 - s)."""
         norm = torch.lgamma(self.alpha) + torch.lgamma(self.beta) - torch.lgamma(self.alpha + self.beta)
         return (self.alpha - 1.0) * logs + (self.beta - 1.0) * rests - count * norm
 
@@ -66,13 +69,13 @@ class Beta:
 class AnticipationSimulator(nn.Module):
     """The distribution of the anticipator's score given the target: 1 -> 32 sigmoid -> 2 softplus, a Beta.
 
-    It lets a model train on all steps of a sequence at once: the plan of a step is drawn from it, with the
-    truth it would have to be anticipated from, instead of made by the anticipator one step before.
+    It lets a model train on all steps of a sequence at once: the plan of a step is drawn from it given the
+    true future, instead of coming from the anticipator one step before.
 
     Args:
         hidden: width of the hidden layer.
-        scale: by how much larger the first layer's weights start: targets are of the order of 1 / K, and
-            without it the hidden units see no difference between them.
+        scale: factor of the first layer's initial weights: targets are of the order of 1 / K, which the
+            hidden units could not tell apart otherwise.
     """
 
     def __init__(self, hidden: int = 32, scale: float = 50.0) -> None:
@@ -83,68 +86,70 @@ class AnticipationSimulator(nn.Module):
             self.first.weight.mul_(scale)
 
     def forward(self, target: Tensor) -> Beta:
-        """The distributions of the scores of codes with targets (...,) in [0, 1], at least in float32: half
-        precision rounds 1 less the lowest score to 1, and has no draws from a Beta."""
+        """Distributions of the scores of codes with targets (...,) in [0, 1], at least in float32: half
+        precision rounds 1 - :data:`LOWEST` to 1, and has no draws from a Beta."""
         weight = self.first.weight
         with exact(weight):
             hidden = torch.sigmoid(self.first(target[..., None].to(weight)))
-            found = F.softplus(self.last(hidden))
-        found = found.to(torch.promote_types(found.dtype, torch.float32)).clamp(min=1e-3)
-        return Beta(*found.unbind(-1))
+            shapes = F.softplus(self.last(hidden))
+        shapes = shapes.to(torch.promote_types(shapes.dtype, torch.float32)).clamp(min=1e-3)
+        return Beta(*shapes.unbind(-1))
 
     def loss(self, log_scores: Tensor, ahead: Ahead, counted: Tensor, zeros: int = 64) -> Tensor:
-        """Negative log-likelihood of what the anticipator said, a scalar: the mean over codes that come, and
-        the mean over codes that do not, of which some are drawn.
+        """Negative log-likelihood of the anticipator's scores, a scalar: the mean over codes that occur plus
+        the mean over a sample of codes that do not.
 
-        The density given the target does not depend on how many of each there are.
+        Taking two means makes the density given the target independent of how many there are of each.
 
         Args:
-            log_scores: (B, L, V); no gradient goes there.
-            ahead: the target.
+            log_scores: (B, L, V), detached.
+            ahead: the targets.
             counted: (B, L) the steps that count.
-            zeros: how many codes are drawn at each step.
+            zeros: how many codes are sampled at each step.
         """
-        vocab, none = log_scores.shape[-1], len(ahead.targets)
+        vocab, absent = log_scores.shape[-1], len(ahead.targets)
         step = counted.flatten().nonzero()[:, 0]
         codes, place = (part.flatten(0, 1).index_select(0, step) for part in (ahead.codes, ahead.place))
-        some = torch.randint(vocab, (len(step), min(zeros, vocab)), device=codes.device)
-        # With a column for what is no code.
-        comes = torch.zeros(len(step), vocab + 1, dtype=torch.bool, device=codes.device)
-        comes.scatter_(1, codes.remainder(vocab + 1), 1)
-        at = torch.cat((codes.clamp(min=0), some), 1) + step[:, None] * vocab
-        said = log_scores.detach().take(at).flatten().exp().clamp(LOWEST, 1.0 - LOWEST)
-        # Few targets differ, and all scores of the same target are as one: what is drawn has the target 0.
-        of = torch.cat((place.where(place > 0, none), comes.gather(1, some) * none), 1).flatten()
+        sample = torch.randint(vocab, (len(step), min(zeros, vocab)), device=codes.device)
+        # The last column is for missing codes.
+        occurs = torch.zeros(len(step), vocab + 1, dtype=torch.bool, device=codes.device)
+        occurs.scatter_(1, codes.remainder(vocab + 1), 1)
+        indices = torch.cat((codes.clamp(min=0), sample), 1) + step[:, None] * vocab
+        scores = log_scores.detach().take(indices).flatten().exp().clamp(LOWEST, 1.0 - LOWEST)
+        # Scores are summed by target, of which there are few; sampled codes have the target 0.
+        target_index = torch.cat(
+            (place.where(place > 0, absent), occurs.gather(1, sample) * absent), 1
+        ).flatten()
         count, logs, rests = (
-            torch.bincount(of, each.double(), none + 1)[:none]
-            for each in (torch.ones_like(said), said.log(), torch.log1p(-said))
+            torch.bincount(target_index, each.double(), absent + 1)[:absent]
+            for each in (torch.ones_like(scores), scores.log(), torch.log1p(-scores))
         )
-        seen = count.nonzero()[:, 0]
-        means = torch.where(seen > 0, count[1:].sum(), count[0]).clamp(min=1.0)
-        found = self(ahead.targets[seen])
-        found = Beta(found.alpha.double(), found.beta.double())
-        likelihood = found.log_likelihood(count[seen], logs[seen], rests[seen])
-        return -(likelihood / means).sum().to(said)
+        present = count.nonzero()[:, 0]
+        means = torch.where(present > 0, count[1:].sum(), count[0]).clamp(min=1.0)
+        shapes = self(ahead.targets[present])
+        shapes = Beta(shapes.alpha.double(), shapes.beta.double())
+        likelihood = shapes.log_likelihood(count[present], logs[present], rests[present])
+        return -(likelihood / means).sum().to(scores)
 
     @torch.no_grad()
     def draw(self, ahead: Ahead, log_frequency: Tensor, slots: int) -> PlanChoice:
-        """Plans as the anticipator might have made them from these targets.
+        """Draw plans as the anticipator might have made them for these targets.
 
-        A score is drawn for every code, those that do not come included: a plan of those that come alone
-        would name the future outright.
+        A score is drawn for every code, including those that do not occur: a plan of occurring codes alone
+        would reveal the future.
 
         Args:
-            ahead: of (B, L) steps.
-            log_frequency: (V,) of the codes, with its floor.
-            slots: codes of a plan.
+            ahead: targets of (B, L) steps.
+            log_frequency: (V,) log frequencies of the codes, with their floor.
+            slots: codes per plan.
         """
         shapes = self(ahead.targets)
         pairs = torch.stack((shapes.alpha, shapes.beta), -1).double().numpy(force=True)
-        comes, place = (part.flatten(0, 1).numpy(force=True) for part in (ahead.codes, ahead.place))
-        codes = torch.empty(len(comes), slots, dtype=torch.int64)
-        best = torch.empty(len(comes), slots, dtype=torch.float64)
+        occurs, place = (part.flatten(0, 1).numpy(force=True) for part in (ahead.codes, ahead.place))
+        codes = torch.empty(len(occurs), slots, dtype=torch.int64)
+        contrasts = torch.empty(len(occurs), slots, dtype=torch.float64)
         _core.plan_draw(
-            np.ascontiguousarray(comes),
+            np.ascontiguousarray(occurs),
             place,
             pairs,
             log_frequency.double().numpy(force=True),
@@ -152,18 +157,20 @@ class AnticipationSimulator(nn.Module):
             _EDGE,
             int(torch.randint(2**63 - 1, ())),
             codes.numpy(),
-            best.numpy(),
+            contrasts.numpy(),
         )
         shape = (*ahead.codes.shape[:2], slots)
-        weights = normalised(best).view(shape)
+        weights = normalised(contrasts).view(shape)
         return PlanChoice(codes.view(shape).to(log_frequency.device), weights.to(shapes.alpha))
 
 
 def _quantiles(alpha: float, beta: float) -> npt.NDArray[np.float64]:
-    """Logarithms of a Beta's quantiles, evenly spaced in the logit of the probability."""
+    """Logarithms of a Beta's quantiles, at probabilities evenly spaced in their logit."""
     odds = np.linspace(-_EDGE, _EDGE, _POINTS)
     low, high = special.expit(odds), special.expit(-odds)
-    # Either tail from its own side: near 1 a probability has lost its digits.
-    found = np.where(odds < 0.0, special.betaincinv(alpha, beta, low), special.betainccinv(alpha, beta, high))
-    kept = np.nan_to_num(found, nan=LOWEST).clip(LOWEST, 1.0 - LOWEST)
-    return np.asarray(np.log(kept), np.float64)
+    # Each tail is computed from its own side: a probability near 1 has lost precision.
+    quantiles = np.where(
+        odds < 0.0, special.betaincinv(alpha, beta, low), special.betainccinv(alpha, beta, high)
+    )
+    clipped = np.nan_to_num(quantiles, nan=LOWEST).clip(LOWEST, 1.0 - LOWEST)
+    return np.asarray(np.log(clipped), np.float64)

@@ -1,16 +1,16 @@
-"""Where a model's plans come from when it runs: its own anticipations, one step earlier.
+"""Where a model's plans come from at inference: its own anticipations, one step earlier.
 
-Two ways, which differ in what they cost and in what a plan may know:
+Two modes, which differ in cost and in what a plan is based on:
 
-``"passes"`` (the paper, section 4.1). A first pass gives every step n - 1 a single code to look at, that of
-step n; what the anticipator then says at n - 1 becomes the plan of step n in a second pass. All steps of a
-sequence run at once. In a stream there are two states, the first one step behind the second. ``refine`` > 1
-passes the anticipations back: the plan of step n in pass r + 1 is what pass r said at n - 1.
+``"passes"`` (the paper, section 4.1). In a first pass every step n - 1 attends to a single code, that of step
+n; the anticipator's output at n - 1 becomes the plan of step n in a second pass. All steps of a sequence run
+at once. A stream has two states, the first one step behind the second. ``refine`` > 1 adds passes: the plan
+of step n in pass r + 1 is the anticipation of pass r at n - 1.
 
-``"recurrent"``: the plan of step n is what the same pass said at n - 1. A stream costs one step per step; a
-whole sequence has to be run step by step. It is what ever more passes would end in.
+``"recurrent"``: the plan of step n is the anticipation of the same pass at n - 1. A stream costs one step per
+step; a whole sequence has to be run step by step. It is the limit of ever more passes.
 
-Either way nothing at step n depends on what comes after it.
+In both modes nothing at step n depends on later steps.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from pyanticip.models.parts.planning.targets import PlanChoice
 
 
 class Hidden(Protocol):
-    """What a pass says about its steps."""
+    """Output of a pass."""
 
     @property
     def hidden(self) -> Tensor:
@@ -44,7 +44,7 @@ S = TypeVar("S", bound=State)
 
 @dataclass
 class StoredChoice(State):
-    """A plan that waits for the next step: ``codes`` (B, K) int64 and ``weights`` (B, K), 0 where empty."""
+    """A plan stored for the next step: ``codes`` (B, K) int64 and ``weights`` (B, K), 0 where empty."""
 
     codes: Tensor
     weights: Tensor
@@ -52,20 +52,20 @@ class StoredChoice(State):
 
 @dataclass
 class Lag(State):
-    """The last step's input, for the pass that runs one step behind: ``embedded`` (B, D), its ``places``
-    (B, D), ``given`` scalars (B, 7) and whether the model's own replace them (B,); (B, 0) for what a model
-    does not have."""
+    """The last step's input, for the pass that runs one step behind: ``embedded`` (B, D), its position
+    encodings ``places`` (B, D), ``external`` scalars (B, 7) and ``predicted`` (B,), whether the model's own
+    replace them; (B, 0) for what a model does not have."""
 
     embedded: Tensor
     places: Tensor
-    given: Tensor
+    external: Tensor
     predicted: Tensor
 
 
 @dataclass
 class PlanState(State):
-    """What plans need to remember: the ``choices`` that wait for the next step; for passes also the ``lag``
-    (``frames`` (B,) says where there is one yet) and the states of all passes but the last."""
+    """Streaming state of plans: the ``choices`` for the next step; with passes also the ``lag``, valid in
+    rows whose ``frames`` (B,) are above 0, and the states ``earlier`` of all passes but the last."""
 
     frames: Tensor
     choices: tuple[StoredChoice, ...]
@@ -75,43 +75,43 @@ class PlanState(State):
 
 @dataclass(frozen=True)
 class Steps:
-    """The input of a chunk: ``embedded`` (B, L, D) with positions in it, ``codes`` (B, L) of the steps, -1
-    for none; where the model has them ``places`` (B, L, D), the encodings within ``embedded``, ``given``
-    scalars (B, L, 7) and ``predicted`` (B, L)."""
+    """The input of a chunk: ``embedded`` (B, L, D) including positions, ``codes`` (B, L) of the steps, -1 for
+    none; if the model has them ``places`` (B, L, D), the position encodings in ``embedded``, ``external``
+    scalars (B, L, 7) and ``predicted`` (B, L), where the model's own scalars replace them."""
 
     embedded: Tensor
     codes: Tensor | None = None
     places: Tensor | None = None
-    given: Tensor | None = None
+    external: Tensor | None = None
     predicted: Tensor | None = None
 
     def chunk(self, first: int, last: int) -> "Steps":
-        """The steps from ``first`` up to and without ``last``."""
-        parts = (self.embedded, self.codes, self.places, self.given, self.predicted)
+        """The steps ``first`` to ``last`` (excluded)."""
+        parts = (self.embedded, self.codes, self.places, self.external, self.predicted)
         embedded, *rest = (None if t is None else t[:, first:last] for t in parts)
         assert embedded is not None
         return Steps(embedded, *rest)
 
     def last(self, before: Lag) -> Lag:
-        """The last step, as the next chunk needs it; what a step lacks has the shape of the one before."""
+        """The last step, as the next chunk needs it; fields that are ``None`` become zeros shaped as in
+        ``before``."""
         pairs = (
             (self.embedded, before.embedded),
             (self.places, before.places),
-            (self.given, before.given),
+            (self.external, before.external),
             (self.predicted, before.predicted),
         )
         return Lag(*(torch.zeros_like(old) if t is None else t[:, -1].clone() for t, old in pairs))
 
 
 Run = Callable[[Steps, S | None, Plan | None], tuple[Out, S | None]]
-"""One pass of a model over steps with plans to look at: outputs, and the state after a chunk that followed
-one."""
+"""One pass of a model over steps with plans: the output, and the state after the chunk if one was passed."""
 
 
 @dataclass(frozen=True)
 class Foresight(Generic[Out, S]):
-    """What came of a chunk: the last pass's output, the plans it looked at and log-scores (B, L, V) of its
-    anticipator, where the model plans, and the states after it."""
+    """Result of a chunk: the last pass's output, the plans it attended to and the log-scores (B, L, V) of its
+    anticipator, if the model plans, and the states after it."""
 
     out: Out
     choice: PlanChoice | None
@@ -122,21 +122,21 @@ class Foresight(Generic[Out, S]):
 
 @dataclass(frozen=True)
 class Passes(Generic[Out, S]):
-    """How a model runs with plans of its own.
+    """Runs a model with its own plans.
 
-    ``signal`` is the model's, ``None`` where it does not plan and one pass is all; ``run`` does one pass,
-    ``fresh`` makes a model's initial state.
+    ``signal`` is the model's planning signal, ``None`` for a model without planning, which runs in one pass;
+    ``run`` executes one pass, ``fresh`` makes a model's initial state.
     """
 
     signal: PlanningSignal | None
     run: Run[S, Out]
     fresh: Callable[[int], S]
 
-    def initial_state(self, batch: int, *, given: bool) -> PlanState | tuple[()]:
-        """The state before the first step: nothing planned.
+    def initial_state(self, batch: int, *, external: bool) -> PlanState | tuple[()]:
+        """The state before the first step: empty plans.
 
         Args:
-            given: whether scalars may be given to the model's steps.
+            external: whether the model's steps may come with external scalars.
         """
         signal = self.signal
         if signal is None:
@@ -156,13 +156,13 @@ class Passes(Generic[Out, S]):
         lag = Lag(
             like.new_zeros(batch, width),
             like.new_zeros(batch, width if signal.absolute else 0),
-            like.new_zeros(batch, 7 if given else 0),
+            like.new_zeros(batch, 7 if external else 0),
             torch.zeros(batch, dtype=torch.bool, device=like.device),
         )
         return PlanState(frames, stored, lag, tuple(self.fresh(batch) for _ in range(signal.refine)))
 
     def fits(self, planning: PlanState | tuple[()]) -> bool:
-        """Whether a state is that of such plans, or there are none of either."""
+        """Whether a state matches the planning options, or neither exists."""
         signal = self.signal
         if signal is None or not isinstance(planning, PlanState):
             return signal is None and not planning
@@ -183,9 +183,10 @@ class Passes(Generic[Out, S]):
 
         Args:
             steps: the input.
-            state: of the model, with ``planning`` of its plans; both ``None`` for a sequence's start.
-            plan: plans to look at in place of the model's own, (B, L, K).
-            boost: added to the contrasts that plans are selected by, (V,) or (B or 1, 1, V).
+            state: the model's state, with the state ``planning`` of its plans; both ``None`` at a sequence's
+                start.
+            plan: plans (B, L, K) to use in place of the model's own.
+            boost: added to the contrasts by which plans are selected, (V,) or (B or 1, 1, V).
 
         Raises:
             OptionError: plans or boosts for a model that does not plan.
@@ -212,9 +213,9 @@ class Passes(Generic[Out, S]):
         return self.own.embed(choice, steps.places)
 
     def _choose(self, out: Out, boost: Tensor | None) -> tuple[PlanChoice, Tensor]:
-        """What the anticipator makes of a pass: plans for the steps that follow, and its log-scores."""
-        said = self.own.anticipator(out.hidden)
-        return self.own.select(said.detach(), boost), said
+        """Plans for the following steps from the anticipator, and its log-scores."""
+        anticipation = self.own.anticipator(out.hidden)
+        return self.own.select(anticipation.detach(), boost), anticipation
 
     def _recurrent(
         self,
@@ -225,28 +226,29 @@ class Passes(Generic[Out, S]):
         boost: Tensor | None,
     ) -> Foresight[Out, S]:
         rows, length = steps.embedded.shape[:2]
-        kept = planning is not None
+        streaming = planning is not None
         running = self.fresh(rows) if state is None else state
-        memory = self.initial_state(rows, given=False) if planning is None else planning
+        memory = self.initial_state(rows, external=False) if planning is None else planning
         assert isinstance(memory, PlanState)
-        waiting = memory.choices[0]
-        looked, outs, said = [], [], []
+        next_choice = memory.choices[0]
+        choices, outs, anticipations = [], [], []
         for i in range(length):
-            now = steps.chunk(i, i + 1)
-            choice = PlanChoice(waiting.codes[:, None], waiting.weights[:, None])
+            step = steps.chunk(i, i + 1)
+            choice = PlanChoice(next_choice.codes[:, None], next_choice.weights[:, None])
             if plan is not None:
                 choice = PlanChoice(plan.codes[:, i : i + 1], plan.weights[:, i : i + 1])
-            out, after = self.run(now, running, self._plan(now, choice))
+            out, after = self.run(step, running, self._plan(step, choice))
             assert after is not None
             running = after
             following, scores = self._choose(out, boost)
-            waiting = StoredChoice(following.codes[:, 0], following.weights[:, 0])
-            looked.append(choice)
+            next_choice = StoredChoice(following.codes[:, 0], following.weights[:, 0])
+            choices.append(choice)
             outs.append(out)
-            said.append(scores)
-        new = PlanState(memory.frames + length, (waiting,), (), ()) if kept else ()
+            anticipations.append(scores)
+        new = PlanState(memory.frames + length, (next_choice,), (), ()) if streaming else ()
         joined = outs[0] if length == 1 else join(outs)
-        return Foresight(joined, _side_by_side(looked), torch.cat(said, 1), running if kept else None, new)
+        anticipation = torch.cat(anticipations, 1)
+        return Foresight(joined, _concatenate(choices), anticipation, running if streaming else None, new)
 
     def _in_passes(
         self,
@@ -257,69 +259,70 @@ class Passes(Generic[Out, S]):
         boost: Tensor | None,
     ) -> Foresight[Out, S]:
         refine = self.own.refine
-        choice, behind = self._first(steps, planning, boost)
-        earlier: list[State] = [] if behind is None else [behind]
+        choice, lag_state = self._first(steps, planning, boost)
+        earlier: list[State] = [] if lag_state is None else [lag_state]
         stored: list[StoredChoice] = []
         for number in range(1, refine):
             before = None if planning is None else cast(S, planning.earlier[number])
             out, after = self.run(steps, before, self._plan(steps, choice))
             following, _ = self._choose(out, boost)
             if planning is None or after is None:
-                begin = self._nothing(steps.embedded)
+                first_choice = self._empty_choice(steps.embedded)
             else:
-                kept = planning.choices[number - 1]
-                begin = PlanChoice(kept.codes[:, None], kept.weights[:, None])
+                previous = planning.choices[number - 1]
+                first_choice = PlanChoice(previous.codes[:, None], previous.weights[:, None])
                 earlier.append(after)
                 stored.append(StoredChoice(following.codes[:, -1].clone(), following.weights[:, -1].clone()))
-            choice = _side_by_side([begin, PlanChoice(following.codes[:, :-1], following.weights[:, :-1])])
+            rest = PlanChoice(following.codes[:, :-1], following.weights[:, :-1])
+            choice = _concatenate([first_choice, rest])
         choice = choice if plan is None else plan
-        out, own = self.run(steps, state, self._plan(steps, choice))
-        said = self.own.anticipator(out.hidden)
+        out, after = self.run(steps, state, self._plan(steps, choice))
+        anticipation = self.own.anticipator(out.hidden)
         new: PlanState | tuple[()] = ()
         if planning is not None:
             frames = planning.frames + steps.embedded.shape[1]
             assert isinstance(planning.lag, Lag)
             new = PlanState(frames, tuple(stored), steps.last(planning.lag), tuple(earlier))
-        return Foresight(out, choice, said, own, new)
+        return Foresight(out, choice, anticipation, after, new)
 
     def _first(
         self, steps: Steps, planning: PlanState | None, boost: Tensor | None
     ) -> tuple[PlanChoice, S | None]:
-        """The first pass: plans for all steps of the chunk, from the steps before them with one code to look
-        at; and the state of that pass."""
+        """The first pass: plans for all steps of the chunk, each from the step before it with its code as a
+        hint; and the state of that pass."""
         length = steps.embedded.shape[1]
         assert steps.codes is not None
-        behind: S | None = None
+        lag_state: S | None = None
         if planning is None:
-            found = [self._nothing(steps.embedded)]
+            choices = [self._empty_choice(steps.embedded)]
         else:
             lag = planning.lag
             assert isinstance(lag, Lag)
-            some = lag.places.shape[1] > 0, steps.given is not None
+            has_places, has_external = lag.places.shape[1] > 0, steps.external is not None
             last = Steps(
                 lag.embedded[:, None],
                 None,
-                lag.places[:, None] if some[0] else None,
-                lag.given[:, None] if some[1] else None,
+                lag.places[:, None] if has_places else None,
+                lag.external[:, None] if has_external else None,
                 None if steps.predicted is None else lag.predicted[:, None],
             )
             hint = self._plan(last, self.own.hint(steps.codes[:, :1]))
             out, after = self.run(last, cast(S, planning.earlier[0]), hint)
             assert after is not None
-            # Rows at their first step have none before it: what was just run for them is forgotten.
+            # Rows at their first step have no step before it: what was just run for them is discarded.
             first = planning.frames == 0
-            behind = _forget(after, first)
+            lag_state = _reset_rows(after, first)
             choice, _ = self._choose(out, boost)
-            found = [PlanChoice(choice.codes, choice.weights * ~first[:, None, None])]
+            choices = [PlanChoice(choice.codes, choice.weights * ~first[:, None, None])]
         if length > 1:
             front = steps.chunk(0, length - 1)
             hint = self._plan(front, self.own.hint(steps.codes[:, 1:]))
-            out, after = self.run(front, behind, hint)
-            behind = after if planning is not None else None
-            found.append(self._choose(out, boost)[0])
-        return _side_by_side(found), behind
+            out, after = self.run(front, lag_state, hint)
+            lag_state = after if planning is not None else None
+            choices.append(self._choose(out, boost)[0])
+        return _concatenate(choices), lag_state
 
-    def _nothing(self, like: Tensor) -> PlanChoice:
+    def _empty_choice(self, like: Tensor) -> PlanChoice:
         shape = (like.shape[0], 1, self.own.slots)
         return PlanChoice(
             torch.zeros(shape, dtype=torch.int64, device=like.device),
@@ -327,13 +330,13 @@ class Passes(Generic[Out, S]):
         )
 
 
-def _side_by_side(choices: Sequence[PlanChoice]) -> PlanChoice:
-    """Plans of steps that follow each other."""
+def _concatenate(choices: Sequence[PlanChoice]) -> PlanChoice:
+    """Concatenate plans along the steps."""
     return PlanChoice(torch.cat([c.codes for c in choices], 1), torch.cat([c.weights for c in choices], 1))
 
 
-def _forget(state: S, rows: Tensor) -> S:
-    """The state with these rows at their start."""
+def _reset_rows(state: S, rows: Tensor) -> S:
+    """The state with these rows reset."""
     if can_read_values(rows) and not bool(rows.any()):
         return state
     return state.map(lambda t: torch.where(rows.view(-1, *(1,) * (t.ndim - 1)), torch.zeros_like(t), t))
@@ -345,40 +348,40 @@ def check_plan(
     """Refuse plans and boosts that a model cannot use.
 
     Args:
-        signal: the model's, ``None`` without planning.
+        signal: the model's planning signal, ``None`` without planning.
         shape: rows and steps of the input.
 
     Raises:
         OptionError: a model without planning.
-        ShapeError: shapes that do not fit, codes that do not exist, weights below 0, and weights or boosts
-            that are NaN or infinite.
+        ShapeError: shapes that do not fit, codes out of range, weights that are negative, NaN or infinite,
+            boosts that are NaN or +inf.
     """
     if plan is None and boost is None:
         return
     if signal is None:
         raise OptionError("plan and boost need a model with planning=True")
     if boost is not None:
-        every, each = f"({signal.vocab},)", f"({shape[0]}, 1, {signal.vocab})"
-        check_tensor(boost, "boost", f"{every} or {each}")
+        shared, per_row = f"({signal.vocab},)", f"({shape[0]}, 1, {signal.vocab})"
+        check_tensor(boost, "boost", f"{shared} or {per_row}")
         *rows, codes = (1, *boost.shape) if boost.ndim < 2 else boost.shape
         if codes != signal.vocab or rows not in ([1], [1, 1], [shape[0], 1]):
-            raise ShapeError(f"boost must be {every} or {each}, got {tuple(boost.shape)}")
+            raise ShapeError(f"boost must be {shared} or {per_row}, got {tuple(boost.shape)}")
         if can_read_values(boost) and not bool((boost < torch.inf).all()):
-            wanted = "boost must be finite, or -inf for codes that are forbidden"
-            raise ShapeError(f"{wanted}, got NaN or infinity")
+            expected = "boost must be finite, or -inf for codes that are forbidden"
+            raise ShapeError(f"{expected}, got NaN or infinity")
     if plan is None:
         return
-    for name, found in (("codes", plan.codes), ("weights", plan.weights)):
-        if found.ndim != 3 or found.shape[:2] != shape or found.shape != plan.codes.shape:
+    for name, values in (("codes", plan.codes), ("weights", plan.weights)):
+        if values.ndim != 3 or values.shape[:2] != shape or values.shape != plan.codes.shape:
             raise ShapeError(
-                f"plan {name} must be {shape} and K, the same for both, got {tuple(found.shape)}"
+                f"plan {name} must be {shape} and K, the same for both, got {tuple(values.shape)}"
             )
     if not can_read_values(plan.codes):
         return
-    # Read together: each reading waits for the device.
-    weighed = ((plan.weights >= 0.0) & (plan.weights < torch.inf)).all()
-    low, high, fine = torch.stack((*plan.codes.aminmax(), weighed.to(plan.codes))).tolist()
+    # Read in one go: each read waits for the device.
+    weights_ok = ((plan.weights >= 0.0) & (plan.weights < torch.inf)).all()
+    low, high, weights_valid = torch.stack((*plan.codes.aminmax(), weights_ok.to(plan.codes))).tolist()
     if low < 0 or high >= signal.vocab:
         raise ShapeError(f"plan codes must be 0 to {signal.vocab - 1}, got {low} to {high}")
-    if not fine:
+    if not weights_valid:
         raise ShapeError("plan weights must be finite and 0 or more, got others")

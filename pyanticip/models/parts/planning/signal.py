@@ -1,4 +1,4 @@
-"""The planning signal as a part of a model: anticipator, simulator, and the embedding of plans."""
+"""The planning signal, a part of a model: anticipator, simulator, and the embedding of plans."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlanningLosses:
-    """Scalars: ``ce`` cross-entropy of the anticipator, ``unlikelihood``, and ``simulator`` the simulator's
-    negative log-likelihood, which is minimised by itself, at a higher rate."""
+    """Scalar losses: ``ce`` cross-entropy of the anticipator, ``unlikelihood``, and ``simulator`` the
+    simulator's negative log-likelihood, which is minimised separately, at a higher learning rate."""
 
     ce: Tensor
     unlikelihood: Tensor
@@ -35,15 +35,15 @@ class PlanningLosses:
 
 
 class PlanningSignal(Part):
-    """What a model needs to make plans and to be trained with them.
+    """The part of a model that makes plans and trains with them.
 
     Args:
         width: D of the model.
         vocab: number of codes.
-        embedding: the embedding (V, D) of the codes, where the model has one; else an own one is learned.
-        norm: what the first attention layer's input goes through before its projections.
-        absolute: whether steps have position encodings for plans to be marked with; otherwise the mark of the
-            future is one learned vector.
+        embedding: the model's embedding (V, D) of the codes; ``None`` to learn a separate one.
+        norm: the norm before the first attention layer's projections.
+        absolute: whether steps have position encodings, from which the marks of plans are computed;
+            otherwise all plans have one learned mark.
     """
 
     log_frequency: Tensor
@@ -70,7 +70,7 @@ class PlanningSignal(Part):
         self.absolute = absolute
         self.anticipator = Anticipator(width, vocab)
         self.simulator = AnticipationSimulator(cfg.hidden, scale=float(self.horizon))
-        # The model's own modules must not appear a second time among the parameters.
+        # In a tuple, so that the model's own modules are not registered a second time.
         self._shared: tuple[nn.LayerNorm, nn.Embedding | None] = (norm, embedding)
         self.codes: nn.Embedding | None = None
         if embedding is None:
@@ -81,7 +81,7 @@ class PlanningSignal(Part):
         self.future: nn.Linear | None = None
         self.mark: nn.Parameter | None = None
         if absolute:
-            # At first a plan's codes stand where the step itself stands.
+            # Initially a plan's mark is the position of the step itself.
             self.future = nn.Linear(width, width)
             nn.init.eye_(self.future.weight)
             nn.init.zeros_(self.future.bias)
@@ -91,7 +91,7 @@ class PlanningSignal(Part):
         self.register_buffer("log_frequency", uniform)
 
     @classmethod
-    def of(
+    def from_model_config(
         cls,
         model: "ModelConfig",
         codes: int,
@@ -99,11 +99,11 @@ class PlanningSignal(Part):
         positions: Positions,
         embedding: nn.Embedding | None = None,
     ) -> "PlanningSignal":
-        """As a model's configuration has it.
+        """Build the signal from a model's configuration.
 
         Args:
-            codes: how many there are.
-            blocks: the first pathway, whose first layer looks at plans.
+            codes: number of codes.
+            blocks: the fast pathway, whose first layer attends to plans.
         """
         assert model.planning is not None
         norm, absolute = first_norm(blocks), positions.absolute
@@ -111,7 +111,7 @@ class PlanningSignal(Part):
 
     @torch.no_grad()
     def set_frequencies(self, counts: Tensor) -> None:
-        """How often each code occurs in the training data, (V,) counts or shares; uniform until this is set.
+        """Set the frequency of each code in the training data, (V,) counts or shares; initially uniform.
 
         Raises:
             ShapeError: another shape, negative counts, or none at all.
@@ -125,20 +125,20 @@ class PlanningSignal(Part):
         self.log_frequency.copy_(shares.log())
 
     def select(self, log_scores: Tensor, boost: Tensor | None = None) -> PlanChoice:
-        """The plans (..., K) of an anticipator's log-scores (..., V), by the learned frequencies."""
+        """Select plans (..., K) from an anticipator's log-scores (..., V) and the code frequencies."""
         return select(log_scores, self.log_frequency, self.slots, boost)
 
     def hint(self, codes: Tensor) -> PlanChoice:
         """Plans of one code each, (..., 1) of codes (...,); empty where a code is negative."""
-        there = (codes >= 0).to(self.log_frequency.dtype)
-        return PlanChoice(codes.clamp(min=0)[..., None], there[..., None])
+        weights = (codes >= 0).to(self.log_frequency.dtype)
+        return PlanChoice(codes.clamp(min=0)[..., None], weights[..., None])
 
     def embed(self, choice: PlanChoice, places: Tensor | None = None) -> Plan:
-        """Plans as the first attention layer takes them.
+        """Convert plans to the form that the first attention layer takes.
 
         Args:
             choice: (B, L, K).
-            places: (B, L, D) the steps' position encodings, where they have some.
+            places: (B, L, D) the steps' position encodings, needed if ``absolute``.
         """
         norm, shared = self._shared
         table = self.codes if shared is None else shared
@@ -153,30 +153,30 @@ class PlanningSignal(Part):
         return Plan(choice.codes, log_weights, table.weight, marks, norm, self.paper)
 
     def simulate(self, codes: Tensor, length: int) -> PlanChoice:
-        """Plans for training on the first ``length`` steps at once, drawn from the simulator: (B, L, K).
+        """Draw plans (B, L, K) from the simulator, to train on the first ``length`` steps at once.
 
-        The plan of step n stands for what was anticipated at n - 1; the first step has none, as when the
-        model runs.
+        The plan of step n stands for the anticipation at n - 1; the first step has an empty plan, as at
+        inference.
 
         Args:
             codes: (B, N) codes of the steps and of those after them, N >= length.
         """
-        # Where they are drawn, too.
+        # On the CPU, where the plans are drawn.
         ahead = look_ahead(codes.cpu(), self.horizon, max(length - 1, 0))
         drawn = self.simulator.draw(ahead, self.log_frequency, self.slots)
         return PlanChoice(F.pad(drawn.codes, (0, 0, 1, 0)), F.pad(drawn.weights, (0, 0, 1, 0)))
 
     def losses(self, context: LossContext) -> dict[str, Tensor]:
-        """``plan``, what the anticipator has to learn, and ``simulator``, which learns by itself, at a rate
-        of its own; where the codes are known."""
+        """``plan``, the anticipator's loss, and ``simulator``, which is trained separately at its own
+        learning rate; nothing where the codes are unknown."""
         if context.codes is None or context.out.anticipation is None:
             return {}
-        found = self.judged(context.out.anticipation, context.codes)
-        return {"plan": found.ce + found.unlikelihood, "simulator": found.simulator}
+        losses = self.planning_losses(context.out.anticipation, context.codes)
+        return {"plan": losses.ce + losses.unlikelihood, "simulator": losses.simulator}
 
-    def judged(self, log_scores: Tensor, codes: Tensor) -> PlanningLosses:
-        """What anticipator and simulator are trained to minimise: means over the steps whose next K codes are
-        all known (over all steps that something follows, where there is no such step).
+    def planning_losses(self, log_scores: Tensor, codes: Tensor) -> PlanningLosses:
+        """Losses of anticipator and simulator: means over the steps whose next K codes are all known, or,
+        without such a step, over all steps that have a next code.
 
         Args:
             log_scores: (B, L, V) of the anticipator.

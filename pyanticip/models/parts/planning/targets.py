@@ -1,9 +1,8 @@
-"""The planning signal (Wang, Anticipating Future Tokens): what a plan is, and the arithmetic around it.
+"""The planning signal (Wang, Anticipating Future Tokens): targets, losses and selection of plans.
 
-At every step a model may look at a plan: a few codes (tokens, or codes of motion frames) that are likely to
-come within the next K steps, each with a weight. This module is the arithmetic: targets, losses, selection.
-What is learned is in :mod:`pyanticip.models.parts.planning.heads`, how plans are attended to in
-:mod:`pyanticip.models.core.attention`, where they come from when a model runs in
+At every step a model may attend to a plan: a few codes (tokens, or codes of motion frames) that are likely in
+the next K steps, each with a weight. Learned modules are in :mod:`pyanticip.models.parts.planning.heads`,
+attention to plans in :mod:`pyanticip.models.core.plan`, and the plans of a running model in
 :mod:`pyanticip.models.parts.planning.passes`.
 """
 
@@ -16,13 +15,13 @@ from torch.nn import functional as F
 from pyanticip import _core
 
 LOWEST = 1e-6
-"""Scores are kept this far from 0 and from 1 where logarithms of both are taken."""
+"""Scores are clamped to this distance from 0 and 1 before the logarithms of s and 1 - s."""
 
 
 @dataclass(frozen=True)
 class PlanChoice:
-    """What a plan names: ``codes`` (..., K) int64 and ``weights`` (..., K) in [0, 1], 0 for an empty slot;
-    those of a step sum to 1 or are all 0."""
+    """The codes of a plan: ``codes`` (..., K) int64 and ``weights`` (..., K) in [0, 1], 0 for an empty slot;
+    the weights of a step sum to 1 or are all 0."""
 
     codes: Tensor
     weights: Tensor
@@ -30,13 +29,13 @@ class PlanChoice:
 
 @dataclass(frozen=True)
 class Ahead:
-    """The codes around every step, and what an anticipator should say about those that come.
+    """The codes around every step, and the anticipator's targets for the next ones.
 
-    ``around`` (B, L, 2 K): the last K codes, the step's own last, and the next K; -1 where there is none.
-    ``targets`` (U,): the values that targets of codes have, 0 before all others. ``place`` (B, L, K): which
-    of them is the target of the code in this slot of :attr:`codes`; 0 where there is none, or the code has a
-    slot before this one. ``gone`` (B, L, K): whether the code in this one of the first K slots of ``around``
-    is in none of the slots after it. ``whole`` (B, L): whether all of the next K steps exist.
+    ``around`` (B, L, 2 K): the last K codes, ending with the step's own, and the next K; -1 where there is
+    none. ``targets`` (U,): the distinct target values, 0 first. ``place`` (B, L, K): index into them of the
+    target of each slot of :attr:`codes`; 0 for a missing code and for one that is in an earlier slot.
+    ``gone`` (B, L, K): whether the code in this one of the first K slots of ``around`` is in none of the
+    slots after it. ``whole`` (B, L): whether all of the next K steps exist.
     """
 
     around: Tensor
@@ -52,28 +51,28 @@ class Ahead:
 
     @property
     def scores(self) -> Tensor:
-        """Targets (B, L, K), which sum to 1: of each code in its first slot, 0 in others."""
+        """Targets (B, L, K), which sum to 1: a code's target in its first slot, 0 in its others."""
         return self.targets[self.place]
 
 
 def look_ahead(codes: Tensor, horizon: int, length: int | None = None) -> Ahead:
-    """What is around each of ``length`` steps. What comes d steps after one counts ``log(horizon + 2 - d)``,
-    and a code's target is what it counts in all over the sum of all codes.
+    """Compute the codes around each of ``length`` steps, and the targets.
 
-    Near the end of the codes, what is missing takes no part.
+    A code d steps ahead weighs ``log(horizon + 2 - d)``; a code's target is its total weight over that of all
+    codes. Missing codes, as at the end, have no weight.
 
     Args:
-        codes: (B, N) whole numbers, negative for none.
+        codes: (B, N) integers, negative for none.
         horizon: K steps.
-        length: how many steps, by default all N.
+        length: number of steps, by default all N.
     """
     rows, count = codes.shape
     length = count if length is None else length
     place = torch.empty(rows, length, horizon, dtype=torch.int64)
     gone, whole = (torch.empty(*size, dtype=torch.bool) for size in (place.shape, place.shape[:2]))
-    given = codes.long().contiguous().numpy(force=True)
-    targets = torch.from_numpy(_core.plan_targets(given, place.numpy(), gone.numpy(), whole.numpy()))
-    # Also of no step: there is no window of less than one.
+    array = codes.long().contiguous().numpy(force=True)
+    targets = torch.from_numpy(_core.plan_targets(array, place.numpy(), gone.numpy(), whole.numpy()))
+    # At least one window, even for no step: ``unfold`` needs one.
     missing = max(0, max(length, 1) + horizon - count)
     padded = F.pad(codes.long().clamp(min=-1), (horizon - 1, missing), value=-1)
     around = padded.unfold(1, 2 * horizon, 1)[:, :length]
@@ -82,30 +81,29 @@ def look_ahead(codes: Tensor, horizon: int, length: int | None = None) -> Ahead:
 
 
 def anticipation_losses(log_scores: Tensor, ahead: Ahead) -> tuple[Tensor, Tensor]:
-    """What an anticipator minimises, (B, L) each: the cross-entropy against the target, nats, and the
-    unlikelihood, ``-sum log(1 - s)`` over the codes of the last K steps that do not return in the next K.
+    """The anticipator's losses, (B, L) each: cross-entropy against the target, in nats, and unlikelihood,
+    ``-sum log(1 - s)`` over the codes of the last K steps that do not return in the next K.
 
     Args:
         log_scores: (B, L, V).
-        ahead: what is around the steps.
+        ahead: the codes around the steps, and their targets.
     """
-    # Looked up at once: each look-up's gradient is as large as all scores.
-    found = log_scores.gather(-1, ahead.around.clamp(min=0))
-    past, future = found.chunk(2, -1)
-    said = torch.log1p(-past.exp().clamp(max=1.0 - LOWEST))
-    return -(ahead.scores * future).sum(-1), -torch.where(ahead.gone, said, 0.0).sum(-1)
+    # One gather for both: the gradient of each is as large as all scores.
+    past, future = log_scores.gather(-1, ahead.around.clamp(min=0)).chunk(2, -1)
+    log_absent = torch.log1p(-past.exp().clamp(max=1.0 - LOWEST))
+    return -(ahead.scores * future).sum(-1), -torch.where(ahead.gone, log_absent, 0.0).sum(-1)
 
 
 def select(log_scores: Tensor, log_frequency: Tensor, slots: int, boost: Tensor | None = None) -> PlanChoice:
-    """The codes that stand out most against their usual frequency, at most ``slots`` of them.
+    """Select up to ``slots`` codes whose scores exceed their usual frequency most.
 
-    A code's contrast is ``log s - log p``; those with the largest positive contrasts are taken, weighted by
-    their contrast over the sum.
+    A code's contrast is ``log s - log p``; those with the largest positive contrasts are selected, with
+    weights proportional to the contrasts.
 
     Args:
         log_scores: (..., V).
-        log_frequency: (V,) of the codes, with its floor.
-        boost: (V,) or (..., V) added to the contrasts: positive ones favour, -inf forbids a code.
+        log_frequency: (V,) log frequencies of the codes, with their floor.
+        boost: (V,) or (..., V) added to the contrasts: positive values favour a code, -inf forbids it.
     """
     contrast = log_scores - log_frequency
     if boost is not None:
@@ -115,7 +113,7 @@ def select(log_scores: Tensor, log_frequency: Tensor, slots: int, boost: Tensor 
 
 
 def normalised(contrast: Tensor) -> Tensor:
-    """Weights (..., K) of contrasts (..., K): the positive ones over their sum, all 0 where there is none."""
+    """Weights (..., K) of contrasts (..., K): the positive ones over their sum, all 0 if none is positive."""
     positive = contrast.clamp(min=0.0)
     total = positive.sum(-1, keepdim=True)
     return torch.where(total > 0.0, positive / total.clamp(min=torch.finfo(total.dtype).tiny), 0.0)

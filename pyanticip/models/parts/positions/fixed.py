@@ -1,4 +1,4 @@
-"""Positions that the step's number alone decides: sinusoids, rotary angles, a linear bias."""
+"""Position schemes that depend only on the step's number: sinusoids, rotary angles, a linear bias."""
 
 import math
 from dataclasses import replace
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Alibi(Positions):
-    """A linear bias against far keys (ALiBi, Press et al. 2022): every head has a slope of its own."""
+    """A linear bias against distant keys (ALiBi, Press et al. 2022) with one slope per head."""
 
     slopes: Tensor
 
@@ -44,12 +44,12 @@ def alibi_slopes(heads: int) -> Tensor:
 
 
 class Rope(Positions):
-    """Rotary positions (Su et al. 2024): queries and keys turn with the step's number.
+    """Rotary positions (Su et al. 2024): queries and keys are rotated by the step's number.
 
-    Rings keep raw keys and turn them by age.
+    Rings store keys unrotated; they are rotated by age when read.
 
     Raises:
-        OptionError: heads of an odd width.
+        OptionError: the width of a head is odd.
     """
 
     def __init__(self, model: "ModelConfig") -> None:
@@ -65,7 +65,7 @@ class Rope(Positions):
 class Sinusoidal(Positions):
     """Sinusoidal encodings of the step's number, added to the embedding (Vaswani et al. 2017).
 
-    From a table as long as a token model's longest sequence; computed where streams are endless."""
+    From a table as long as a token model's longest sequence; computed for unbounded streams."""
 
     table: Tensor
     absolute = True

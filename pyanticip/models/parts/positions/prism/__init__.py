@@ -1,1 +1,1 @@
-"""PRISM: positions as probabilities that learned cursors keep."""
+"""PRISM: positions as probability distributions held by learned cursors."""

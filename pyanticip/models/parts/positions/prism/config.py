@@ -1,4 +1,4 @@
-"""Options of PRISM positions. No torch."""
+"""Options of PRISM positions. Does not import torch."""
 
 from typing import Annotated, Literal
 
@@ -8,10 +8,10 @@ from pyanticip.errors import OptionError
 from pyanticip.models.core.config import Count, PositionConfig, Positive
 
 EPS = 1e-8
-"""What sharpening adds before it takes a power."""
+"""Added to histograms before sharpening raises them to a power."""
 
 MOVES = 5
-"""Weights of a step: inc, dec, keep, to0, to1."""
+"""Number of move weights per step: inc, dec, keep, to0, to1."""
 
 
 class PrismConfig(PositionConfig):
@@ -21,38 +21,38 @@ class PrismConfig(PositionConfig):
     cursors: Count = 8
     """Query cursors, and as many key cursors; all layers and heads share them."""
     width: Annotated[int, Field(ge=2, le=65_536, multiple_of=2)] = 32
-    """Numbers in the place of one cursor."""
+    """Length of the position vector of one cursor."""
     places: Annotated[int, Field(ge=3, le=1_048_576)] = 256
-    """Places that a cursor can be at; it stays at the last one when it would go further."""
+    """Places that a cursor can be at; it stays at the last one instead of moving further."""
     hidden: Count = 100
-    """Width of the recurrent network that decides how cursors move."""
+    """Width of the recurrent network that controls the cursors' moves."""
     sharpen: bool = True
     """Whether histograms are raised to a learned power above 1 after every step."""
     copying: bool = Field(default=False, alias="copy")
-    """Whether one query cursor in five can jump to where an earlier key stands; the keys' cursors that belong
-    to those only count steps."""
+    """Whether one query cursor in five can jump to the place of an earlier key; the key cursors paired with
+    those only count steps."""
     copy_width: Count = 32
-    """Width of the attention that says where to."""
+    """Width of the attention that selects the jump's target."""
     absolute: bool = False
-    """Whether the number of the step stands beside the cursors, as one more."""
+    """Whether an encoding of the step's number is added as one more cursor."""
     norm: Literal["row", "fixed"] = "row"
-    """Vectors of a step are brought to one length: ``"row"`` each by its own, ``"fixed"`` by the constant
-    that does so where cursors are at one place each."""
+    """How the vectors of a step are normalised: ``"row"`` each to the same length, ``"fixed"`` by the
+    constant that does so when every cursor is at a single place."""
     orthogonal: Literal["exact", "penalty", "none"] = "exact"
-    """Recurrence of each gate: ``"exact"`` stays orthogonal, ``"penalty"`` starts so and is held near it by a
-    penalty in the loss, ``"none"`` neither."""
+    """Recurrence of each gate: ``"exact"`` stays orthogonal, ``"penalty"`` starts orthogonal and is kept near
+    it by a penalty in the loss, ``"none"`` neither."""
     reset: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
-    """Chance of a reset before training."""
+    """Initial probability of a reset."""
     spread: Annotated[float, Field(ge=0.0, lt=100.0)] = 0.0
-    """Standard deviation, in logits, by which cursors differ in their habits before training."""
+    """Standard deviation of the cursors' initial gate biases, in logits."""
     alpha: Positive = 1.0
-    """Where the weights of cursors in attention start, on average; spread over half of that and one and a
-    half times that."""
+    """Initial mean of the cursors' weights in attention; they are spread from half to one and a half times
+    that."""
     base: Annotated[float, Field(gt=1.0, lt=1e12)] = 10_000.0
-    """Longest wave of the sinusoids, over two pi."""
+    """Longest wavelength of the sinusoids over two pi."""
     again: Annotated[int, Field(ge=0, le=256)] = 0
-    """Layer of a plain transformer, counted from 1, before which new places are made from what the stream is
-    there; 0 for none."""
+    """Layer of a plain transformer, counted from 1, before which new positions are computed from the hidden
+    states there; 0 for none."""
 
     @model_validator(mode="after")
     def _check(self) -> "PrismConfig":

@@ -1,12 +1,11 @@
-"""The recurrent network that decides how cursors move: a GRU whose recurrence can be kept orthogonal.
+"""The recurrent network that controls the cursors: a GRU whose recurrence can be kept orthogonal.
 
-The gates of a GRU are three matrices that torch stacks into one; an orthogonal parametrization of the stack
-gives orthonormal columns of the whole, not three orthogonal matrices. Here each gate has its own.
+torch stacks the matrices of a GRU's three gates into one; an orthogonal parametrization of the stack gives
+orthonormal columns of the whole, not three orthogonal matrices. Here each gate has its own matrix.
 
-Over whole sequences on a CPU the recurrence runs in Rust, forward and backward: torch's own takes a dozen
-small operations a step, each with its record for the way back, and for a hundred units that is more than the
-arithmetic. What needs no recurrence, the weights of the input and the gradients of all weights, are products
-over all steps.
+Over whole sequences on a CPU the recurrence runs in Rust, forward and backward: torch needs a dozen small
+operations per step, each recorded for the backward pass, which for a hundred units costs more than the
+arithmetic. The rest, input projections and the gradients of all weights, are products over all steps.
 """
 
 import math
@@ -21,7 +20,7 @@ from pyanticip.models.core.inputs import can_read_values
 from pyanticip.models.parts.positions.prism.scan import array_view, large
 
 _GATES = 4
-"""What is kept of a step for the way back: reset, update, new, and what new was given before the reset."""
+"""Values saved per step for the backward pass: reset, update, new, and the input of new before the reset."""
 
 
 class _RustGRU(torch.autograd.Function):
@@ -42,22 +41,22 @@ class _RustGRU(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
         start, weights, bias, out, gates = (t.detach() for t in ctx.saved_tensors)
         hidden = start.shape[-1]
-        d_given = out.new_empty(*out.shape[:2], 3 * hidden)
-        d_kept, d_start = torch.empty_like(out), torch.empty_like(start)
-        arrays = (start, weights, bias, out, gates, grad.contiguous(), d_given, d_kept, d_start)
+        d_inputs = out.new_empty(*out.shape[:2], 3 * hidden)
+        d_recurrent, d_start = torch.empty_like(out), torch.empty_like(start)
+        arrays = (start, weights, bias, out, gates, grad.contiguous(), d_inputs, d_recurrent, d_start)
         _core.prism_gru_backward(*map(array_view, arrays))
         before = torch.cat((start[:, None], out), 1)[:, :-1].flatten(0, 1)
-        # Reset and update have the gradients of what the input gives; new has its own.
-        parts = d_given.flatten(0, 1)[:, : 2 * hidden], d_kept.flatten(0, 1)
+        # The recurrent terms of reset and update have the input's gradients; that of new has its own.
+        parts = d_inputs.flatten(0, 1)[:, : 2 * hidden], d_recurrent.flatten(0, 1)
         d_weights = torch.cat([part.T @ before for part in parts])
-        return d_given, d_start, d_weights, torch.cat([part.sum(0) for part in parts])
+        return d_inputs, d_start, d_weights, torch.cat([part.sum(0) for part in parts])
 
 
 def recurrence(inputs: Tensor, hidden: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     """Hidden states (B, L, H) after every step, with first derivatives.
 
     Args:
-        inputs: (B, L, 3 H) what the input gives to reset, update and new; float32 or float64 on a CPU.
+        inputs: (B, L, 3 H) projected inputs of reset, update and new; float32 or float64 on a CPU.
         hidden: (B, H) before the first step.
         weights: (3 H, H) recurrent weights.
         bias: (3 H,) recurrent bias.
@@ -67,10 +66,9 @@ def recurrence(inputs: Tensor, hidden: Tensor, weights: Tensor, bias: Tensor) ->
 
 
 def recurrence_available(x: Tensor) -> bool:
-    """Whether :func:`recurrence` takes such an input here: on a CPU, and not where a compiler
-    traces."""
-    known = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
-    return known and not torch.compiler.is_compiling()
+    """Whether :func:`recurrence` supports an input: on a CPU, and not while a compiler traces."""
+    supported = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
+    return supported and not torch.compiler.is_compiling()
 
 
 class OrthogonalGRU(nn.Module):
@@ -79,17 +77,17 @@ class OrthogonalGRU(nn.Module):
     Args:
         inputs: width of the input.
         hidden: width H of the hidden state.
-        orthogonal: ``"exact"`` holds the recurrence of each gate orthogonal (a Cayley transform of a skew
-            matrix, times a fixed orthogonal start); ``"penalty"`` starts it orthogonal and leaves the rest to
-            :meth:`penalty`; ``"none"`` starts it as torch does.
+        orthogonal: ``"exact"`` keeps the recurrence of each gate orthogonal (the Cayley transform of a skew
+            matrix, times a fixed orthogonal matrix); ``"penalty"`` only initialises it orthogonal, see
+            :meth:`penalty`; ``"none"`` initialises it as torch does.
     """
 
     base: Tensor
     folded: Tensor
     _folded: tuple[Tensor, ...]
-    """The weights that were folded last, and what came of them."""
+    """Copies of the weights that were folded last, and of the result; empty before."""
     reference: bool = False
-    """Whether sequences take the plain loop: slower, for comparison."""
+    """Whether sequences use the plain loop, which is slower."""
 
     def __init__(self, inputs: int, hidden: int, orthogonal: str = "exact") -> None:
         super().__init__()
@@ -100,14 +98,14 @@ class OrthogonalGRU(nn.Module):
         self.recurrent = nn.Parameter(torch.empty(3, hidden, hidden))
         self.input_bias = nn.Parameter(torch.zeros(3 * hidden))
         self.recurrent_bias = nn.Parameter(torch.zeros(3 * hidden))
-        # Saved with the weights.
+        # Part of the checkpoint.
         self.register_buffer("base", torch.empty(3, hidden, hidden))
         self.register_buffer("folded", torch.empty(3, hidden, hidden))
         self.reset_parameters()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Uniform input weights of 1 / sqrt(H), as torch has them; recurrences as the option says."""
+        """Initialise input weights uniformly within 1 / sqrt(H), as torch does; recurrences by the option."""
         bound = 1.0 / math.sqrt(self.hidden)
         nn.init.uniform_(self.input, -bound, bound)
         nn.init.uniform_(self.recurrent, -bound, bound)
@@ -128,24 +126,24 @@ class OrthogonalGRU(nn.Module):
             return self.recurrent
         skew = self.recurrent.triu(1)
         skew = skew - skew.transpose(1, 2)
-        # No solver takes half precision.
+        # The solver does not support half precision.
         skew = skew.to(torch.promote_types(skew.dtype, torch.float32))
         one = torch.eye(self.hidden, dtype=skew.dtype, device=skew.device).expand_as(skew)
-        turned: Tensor = torch.linalg.solve(one + skew, one - skew)
-        return turned.to(self.base.dtype) @ self.base
+        cayley: Tensor = torch.linalg.solve(one + skew, one - skew)
+        return cayley.to(self.base.dtype) @ self.base
 
     @torch.inference_mode()
     def _fold(self) -> None:
-        # Values alone tell: fused optimizers and copies into .data leave address and version as they were.
-        now = self.recurrent, self.base, self.folded
-        if not (self._folded and all(map(_same, now, self._folded))):
+        # Compare values: fused optimizers and copies into .data change neither address nor version counter.
+        current = self.recurrent, self.base, self.folded
+        if not (self._folded and all(map(_equal, current, self._folded))):
             self.folded.copy_(self._matrices())
-            self._folded = tuple(tensor.detach().clone() for tensor in now)
+            self._folded = tuple(tensor.detach().clone() for tensor in current)
 
     def weights(self) -> Tensor:
         """The three recurrences (3, H, H) in torch's order: reset, update, new.
 
-        Without gradients they are computed once and kept, but for a compiler, to which values are unknown.
+        Without gradients they are cached, except under a compiler, which cannot read values.
         """
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self._matrices()
@@ -160,7 +158,7 @@ class OrthogonalGRU(nn.Module):
         return torch.square(w.transpose(1, 2) @ w - one).sum()
 
     def forward(self, x: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Hidden states after every step (B, L, H) of inputs (B, L, I), and the last of them (B, H).
+        """Hidden states (B, L, H) after every step of inputs (B, L, I), and the last of them (B, H).
 
         Args:
             hidden: (B, H) before the first step.
@@ -187,13 +185,13 @@ class OrthogonalGRU(nn.Module):
 
     def _step(self, x: Tensor, hidden: Tensor, recurrent: Tensor) -> Tensor:
         inputs = nn.functional.linear(x, self.input, self.input_bias).chunk(3, -1)
-        kept = nn.functional.linear(hidden, recurrent, self.recurrent_bias).chunk(3, -1)
-        reset = torch.sigmoid(inputs[0] + kept[0])
-        update = torch.sigmoid(inputs[1] + kept[1])
-        new = torch.tanh(inputs[2] + reset * kept[2])
+        recurrent_terms = nn.functional.linear(hidden, recurrent, self.recurrent_bias).chunk(3, -1)
+        reset = torch.sigmoid(inputs[0] + recurrent_terms[0])
+        update = torch.sigmoid(inputs[1] + recurrent_terms[1])
+        new = torch.tanh(inputs[2] + reset * recurrent_terms[2])
         return new + update * (hidden - new)
 
 
-def _same(now: Tensor, before: Tensor) -> bool:
-    alike = (now.dtype, now.device) == (before.dtype, before.device)
-    return alike and torch.equal(now, before)
+def _equal(current: Tensor, before: Tensor) -> bool:
+    same_kind = (current.dtype, current.device) == (before.dtype, before.device)
+    return same_kind and torch.equal(current, before)

@@ -1,15 +1,14 @@
-"""PRISM positions (Lee 2025, "Position as Probability"): where a step is, learned, as a probability.
+"""PRISM positions (Lee 2025, "Position as Probability"): a step's position as a learned distribution.
 
 Each of C query cursors and C key cursors holds a histogram over P places. A recurrent network over the
-content decides at every step whether a cursor goes back to the start (*reset*) and whether it moves up, down
-or not at all (*inc*, *dec*, *keep*); the histogram follows by the exact update of
-:mod:`~pyanticip.models.parts.positions.prism.scan`, and is sharpened. The place of a step is the
-superposition of the sinusoids of all places, weighted with the histogram: ``e = sum_k h[k] f(k)``. How
-attention weighs places against content is each layer's own business
-(:class:`~pyanticip.models.core.steering.PositionMix`).
+content gives at every step the probabilities that a cursor returns to the start (*reset*), and that it moves
+up, down or not at all (*inc*, *dec*, *keep*); the histogram is updated exactly by
+:mod:`~pyanticip.models.parts.positions.prism.scan`, and sharpened. A step's position vector is the
+superposition of the sinusoids of all places, weighted by the histogram: ``e = sum_k h[k] f(k)``. Each layer
+has its own weights of position against content (:class:`~pyanticip.models.core.steering.PositionMix`).
 
-What is not in the paper: a layer norm before the recurrent network (token embeddings are too small for it),
-and cursors that all layers and heads share, each head with its own weights of them."""
+Not in the paper: a layer norm before the recurrent network (token embeddings are too small for it), and
+cursors shared by all layers and heads, each head with its own weights of them."""
 
 import math
 from collections.abc import Callable
@@ -37,8 +36,8 @@ ScanInputs: TypeAlias = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
 
 @dataclass
 class PrismState(State):
-    """What cursors remember: ``frames`` (B,) int64 steps so far, ``histograms`` (B, 2 C, P), queries' first,
-    the recurrent network's ``hidden`` (B, H), and the ``copy`` branch's keys where there is one."""
+    """Streaming state of the cursors: ``frames`` (B,) int64 steps so far, ``histograms`` (B, 2 C, P), queries
+    first, the recurrent network's ``hidden`` (B, H), and the keys of the ``copy`` branch, if there is one."""
 
     frames: Tensor
     histograms: Tensor
@@ -47,16 +46,16 @@ class PrismState(State):
 
 
 class PrismPositions(Positions):
-    """PositionVectors of steps by learned cursors.
+    """Position vectors by learned cursors.
 
     Args:
-        model: whose ``positions`` are the options.
+        model: the model's configuration; its ``positions`` are the options.
     """
 
     table: Tensor
     fixed: Tensor
     reference: bool = False
-    """Whether the scan takes the plain loop: slower, for comparison."""
+    """Whether to use the plain loop of the scan, which is slower."""
 
     def __init__(self, model: "ModelConfig") -> None:
         super().__init__()
@@ -66,10 +65,10 @@ class PrismPositions(Positions):
         count = cfg.cursors
         self.pairs = count
         self.cursors = count + cfg.absolute
-        """PositionVectors of a step, C: one for each cursor, and one more for the absolute encoding."""
+        """Position vectors per step: one for each cursor, and one more for the absolute encoding."""
         self.width = cfg.width
         self.copying = max(1, count // 5) if cfg.copying else 0
-        """Query cursors that can copy, the first ones; the keys paired with them only count steps."""
+        """Number of query cursors that can copy, the first ones; their paired keys only count steps."""
         self.norm = nn.LayerNorm(model.d_model)
         self.recurrent = OrthogonalGRU(model.d_model, cfg.hidden, cfg.orthogonal)
         self.gates = nn.Linear(cfg.hidden, 4 * (2 * count - self.copying))
@@ -80,14 +79,14 @@ class PrismPositions(Positions):
         self.sharpness = nn.Parameter(torch.empty(2 * count)) if cfg.sharpen else None
         places = torch.arange(cfg.places)
         table = sinusoids(places, cfg.width, cfg.base).to(torch.get_default_dtype())
-        # Saved with the weights.
+        # Part of the checkpoint.
         self.register_buffer("table", table)
         self.register_buffer("fixed", torch.tensor([1.0, 0, 0, 0, 0]), persistent=False)
         self.reset_parameters()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """The start: gates as likely in every direction, resets as ``cfg.reset`` says, exponents 2."""
+        """Initialise: moves equally likely in every direction, resets by ``cfg.reset``, exponents 2."""
         nn.init.ones_(self.norm.weight)
         nn.init.zeros_(self.norm.bias)
         self.recurrent.reset_parameters()
@@ -95,20 +94,20 @@ class PrismPositions(Positions):
         nn.init.uniform_(self.gates.weight, -bound, bound)
         nn.init.zeros_(self.gates.bias)
         chance = self.cfg.reset
-        habits = self.gates.bias.view(4, -1)
-        habits.normal_(0.0, self.cfg.spread)
-        habits[0] += math.log(chance / (1.0 - chance))
+        biases = self.gates.bias.view(4, -1)
+        biases.normal_(0.0, self.cfg.spread)
+        biases[0] += math.log(chance / (1.0 - chance))
         if self.copy is not None:
             self.copy.reset_parameters()
         if self.sharpness is not None:
             nn.init.constant_(self.sharpness, math.log(math.e - 1.0))
 
     def losses(self, context: LossContext) -> dict[str, Tensor]:
-        """``recurrence``, see :meth:`penalty`, where the option asks for it."""
+        """``recurrence``, see :meth:`penalty`, with ``orthogonal="penalty"``."""
         return {"recurrence": self.penalty()} if self.cfg.orthogonal == "penalty" else {}
 
     def initial_state(self, batch: int) -> PrismState:
-        """The state before the first step: zeros; a cursor then stands at place 0."""
+        """The state before the first step: zeros, which means that every cursor is at place 0."""
         like = self.norm.weight
         frames = torch.zeros(batch, dtype=torch.int64, device=like.device)
         histograms = like.new_zeros(batch, 2 * self.pairs, self.cfg.places)
@@ -117,19 +116,19 @@ class PrismPositions(Positions):
 
     def vectors(self, x: Tensor, state: Any) -> tuple[PositionVectors, PrismState | None]:
         """See :class:`~pyanticip.models.core.part.Positions`."""
-        found: tuple[PositionVectors, PrismState | None] = self(x, state)
-        return found
+        result: tuple[PositionVectors, PrismState | None] = self(x, state)
+        return result
 
     def mix(self, heads: int) -> PositionMix:
         """See :class:`~pyanticip.models.core.part.Positions`."""
         return PositionMix(heads, self.cursors, self.cfg.alpha)
 
     def gamma(self) -> Tensor | None:
-        """Exponents (2 C,) of the sharpening, above 1; ``None`` without it."""
+        """Exponents (2 C,) of the sharpening, above 1; ``None`` without sharpening."""
         return None if self.sharpness is None else nn.functional.softplus(self.sharpness) + 1.0
 
     def penalty(self) -> Tensor:
-        """How far the recurrences are from orthogonal, times 1e-3."""
+        """Deviation of the recurrences from orthogonality, times 1e-3."""
         with torch.autocast(self.norm.weight.device.type, enabled=False):
             return 1e-3 * self.recurrent.penalty()
 
@@ -149,15 +148,15 @@ class PrismPositions(Positions):
         return torch.cat((moves[:, : self.pairs], counting, moves[:, self.pairs :]), 1)
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[PositionVectors, PrismState | None]:
-        """PositionVectors of whole sequences from their start, or of a chunk that follows a state.
+        """Position vectors of whole sequences from their start, or of a chunk that follows a state.
 
         Args:
             x: (B, L, D) content, without positions.
 
         Returns:
-            places (B, L, C, d) of queries and keys with the histograms (B, L, 2 C, P), the queries' first,
-            and the state after the chunk, ``None`` without one before it. Without gradients the copy branch's
-            keys are written in place.
+            vectors (B, L, C, d) of queries and keys with the histograms (B, L, 2 C, P), queries first, and
+            the state after the chunk, ``None`` if none was passed. Without gradients the copy branch's keys
+            are written in place.
         """
         assert state is None or isinstance(state, PrismState)
         with torch.autocast(x.device.type, enabled=False):
@@ -166,9 +165,8 @@ class PrismPositions(Positions):
     def scan_inputs(
         self, x: Tensor, state: PrismState | None = None
     ) -> tuple[ScanInputs, Tensor, CopyState | tuple[()]]:
-        """What the histograms of a sequence follow from, moves, start, exponents and jumps as
-        :func:`~pyanticip.models.parts.positions.prism.scan.scan_loop` takes them; the hidden state and the
-        copy branch's keys after it."""
+        """The inputs of :func:`~pyanticip.models.parts.positions.prism.scan.scan_loop` for a sequence (moves,
+        start, exponents and jumps), and the hidden state and the copy branch's state after it."""
         rows, length, _ = x.shape
         content = self.norm(x)
         before = content.new_zeros(rows, self.recurrent.hidden) if state is None else state.hidden
@@ -177,24 +175,24 @@ class PrismPositions(Positions):
         jumps, copied = None, None
         if self.copy is not None:
             frames = None if state is None else state.frames
-            known = state.copy if state is not None and isinstance(state.copy, CopyState) else None
-            jumps, stay, copied = self.copy(torch.cat((content, hidden), -1), frames, known)
-            still = torch.cat((stay, stay.new_ones(rows, 2 * self.pairs - self.copying, length)), 1)
-            moves = moves * still[..., None]
+            copy_state = state.copy if state is not None and isinstance(state.copy, CopyState) else None
+            jumps, stay, copied = self.copy(torch.cat((content, hidden), -1), frames, copy_state)
+            stay_all = torch.cat((stay, stay.new_ones(rows, 2 * self.pairs - self.copying, length)), 1)
+            moves = moves * stay_all[..., None]
         return (moves, self._start(rows, state), self.gamma(), jumps), last, copied or ()
 
     def _places(self, x: Tensor, state: PrismState | None) -> tuple[PositionVectors, PrismState | None]:
         rows, length, _ = x.shape
         frames = None if state is None else state.frames
         inputs, last, copied = self.scan_inputs(x, state)
-        shown: Tensor | Callable[[], Tensor]
+        histogram_source: Tensor | Callable[[], Tensor]
         if not self.reference and places_available(*inputs[:2], self.table):
             superposed, end = superpose(*inputs, self.table)
-            shown = partial(_histograms, *inputs)
+            histogram_source = partial(_histograms, *inputs)
         else:
             histograms = (scan_loop if self.reference else scan)(*inputs)  # (B, 2 C, L, P)
             superposed, end = histograms @ self.table, histograms[:, :, -1].clone()
-            shown = histograms.transpose(1, 2)
+            histogram_source = histograms.transpose(1, 2)
         superposed = superposed.transpose(1, 2)  # (B, L, 2 C, d)
         queries, keys = superposed[:, :, : self.pairs], superposed[:, :, self.pairs :]
         if self.cfg.absolute:
@@ -203,17 +201,17 @@ class PrismPositions(Positions):
             absolute = sinusoids(steps, self.width, self.cfg.base).to(queries.dtype)
             absolute = absolute.expand(rows, -1, -1)[:, :, None]
             queries, keys = (torch.cat((e, absolute), 2) for e in (queries, keys))
-        places = PositionVectors(self._normalise(queries), self._normalise(keys), shown)
+        places = PositionVectors(self._normalise(queries), self._normalise(keys), histogram_source)
         if state is None:
             return places, None
         after = state.frames + length
         return places, PrismState(after, end, last, copied)
 
     def set_places(self, count: int) -> None:
-        """Give cursors another number of places; nothing learned depends on it. States made before are void.
+        """Change the number of places, on which no learned weight depends. Earlier states become invalid.
 
         Raises:
-            OptionError: fewer than 3.
+            OptionError: ``count`` is below 3.
         """
         self.cfg = self.cfg.replace(places=count)
         table = sinusoids(torch.arange(count, device=self.table.device), self.width, self.cfg.base)
@@ -222,7 +220,7 @@ class PrismPositions(Positions):
             self.copy.places = count
 
     def _start(self, rows: int, state: PrismState | None) -> Tensor:
-        """Histograms before the first step: all at place 0 where a row begins."""
+        """Histograms before the first step: all mass at place 0 where a row begins."""
         first = self.table.new_zeros(rows, 2 * self.pairs, self.cfg.places)
         first[..., :1].fill_(1.0)
         if state is None:
@@ -230,8 +228,8 @@ class PrismPositions(Positions):
         return torch.where((state.frames == 0)[:, None, None], first, state.histograms)
 
     def _normalise(self, places: Tensor) -> Tensor:
-        """Over cursors and channels of one step, never over time: to a norm of sqrt(d), or by the constant
-        that does the same where all histograms are sharp."""
+        """Normalise over cursors and channels of one step, never over time: to a norm of sqrt(d), or by the
+        constant that does the same where all histograms are sharp."""
         if self.cfg.norm == "fixed":
             return places * math.sqrt(2.0 / places.shape[2])
         norm: Tensor = torch.linalg.vector_norm(places.flatten(2), dim=-1).clamp(min=1e-6)
@@ -239,5 +237,5 @@ class PrismPositions(Positions):
 
 
 def _histograms(*inputs: Any) -> Tensor:
-    """(B, L, 2 C, P), for whoever looks at them."""
+    """Histograms (B, L, 2 C, P), computed on demand for display."""
     return scan(*inputs).transpose(1, 2)

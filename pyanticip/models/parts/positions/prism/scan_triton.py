@@ -1,10 +1,10 @@
-"""The histogram scan as Triton kernels: one program per cursor of a row walks through the sequence.
+"""The histogram scan as Triton kernels: one program per cursor and row runs through the sequence.
 
-Needs triton, which nothing else does. **Never run on a GPU so far**: what is tested is Triton's interpreter
-on a CPU (``TRITON_INTERPRET=1``), against the plain loop.
+Requires triton, which nothing else does. **Not yet run on a GPU**: tests run it in Triton's interpreter on a
+CPU (``TRITON_INTERPRET=1``), against the plain loop.
 
-A histogram's neighbours come from memory rather than from other lanes, hence the barriers: what a program
-wrote it reads again, shifted by one."""
+A histogram's neighbours are loaded from memory rather than from other lanes, hence the barriers: a program
+reads what it wrote, shifted by one."""
 
 # A kernel's parameters have no Python types.
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
@@ -23,11 +23,11 @@ from pyanticip.models.parts.positions.prism.config import EPS, MOVES
 
 
 @triton.jit
-def _shifted(before, w, jumps, jumping, at, inside, places, JUMPS: tl.constexpr):
-    """A histogram before and after a move, what it adds up to, and the weights of the move."""
-    h = tl.load(before + at, mask=inside, other=0.0)
-    below = tl.load(before + at - 1, mask=inside & (at > 0), other=0.0)
-    above = tl.load(before + at + 1, mask=at < places - 1, other=0.0)
+def _move(before, w, jumps, can_jump, index, in_range, places, JUMPS: tl.constexpr):
+    """A histogram before and after a move, its sum, and the weights of the move."""
+    h = tl.load(before + index, mask=in_range, other=0.0)
+    below = tl.load(before + index - 1, mask=in_range & (index > 0), other=0.0)
+    above = tl.load(before + index + 1, mask=index < places - 1, other=0.0)
     inc = tl.load(w)
     dec = tl.load(w + 1)
     keep = tl.load(w + 2)
@@ -35,10 +35,10 @@ def _shifted(before, w, jumps, jumping, at, inside, places, JUMPS: tl.constexpr)
     to1 = tl.load(w + 4)
     total = tl.sum(h, 0)
     n = keep * h + inc * below + dec * above
-    n += tl.where(at == 0, dec * h + to0 * total, 0.0) + tl.where(at == 1, to1 * total, 0.0)
-    n += tl.where(at == places - 1, inc * h, 0.0)
+    n += tl.where(index == 0, dec * h + to0 * total, 0.0) + tl.where(index == 1, to1 * total, 0.0)
+    n += tl.where(index == places - 1, inc * h, 0.0)
     if JUMPS:
-        n += total * tl.load(jumps + at, mask=inside & jumping, other=0.0)
+        n += total * tl.load(jumps + index, mask=in_range & can_jump, other=0.0)
     return h, n, total, inc, dec, keep, to0, to1
 
 
@@ -50,20 +50,20 @@ def _forward(
     i = tl.program_id(0).to(tl.int64)
     row = i // cursors
     cursor = i % cursors
-    at = tl.arange(0, BLOCK)
-    inside = at < places
-    jumping = cursor < jump_cursors
+    index = tl.arange(0, BLOCK)
+    in_range = index < places
+    can_jump = cursor < jump_cursors
     before = start + i * places
     for t in range(steps):
         jump = jumps + ((row * jump_cursors + cursor) * steps + t) * places
         w = moves + (i * steps + t) * 5
-        _, n, _, _, _, _, _, _ = _shifted(before, w, jump, jumping, at, inside, places, JUMPS)
+        _, n, _, _, _, _, _, _ = _move(before, w, jump, can_jump, index, in_range, places, JUMPS)
         if SHARPEN:
-            power = tl.where(inside, tl.load(gamma + cursor) * tl.log(n + EPSILON), float("-inf"))
+            power = tl.where(in_range, tl.load(gamma + cursor) * tl.log(n + EPSILON), float("-inf"))
             n = tl.exp(power - tl.max(power, 0))
             n = n / tl.sum(n, 0)
         before = out + (i * steps + t) * places
-        tl.store(before + at, n, mask=inside)
+        tl.store(before + index, n, mask=in_range)
         tl.debug_barrier()
 
 
@@ -76,49 +76,57 @@ def _backward(
     i = tl.program_id(0).to(tl.int64)
     row = i // cursors
     cursor = i % cursors
-    at = tl.arange(0, BLOCK)
-    inside = at < places
-    jumping = cursor < jump_cursors
-    room = scratch + i * places
-    # What flows back into a histogram lies where the start's gradient will be.
+    index = tl.arange(0, BLOCK)
+    in_range = index < places
+    can_jump = cursor < jump_cursors
+    scratch_row = scratch + i * places
+    # The gradient that flows back into a histogram is stored where the start's gradient will be.
     flow = d_start + i * places
-    tl.store(flow + at, tl.zeros_like(tl.load(start + i * places + at, mask=inside, other=0.0)), mask=inside)
-    exponent = tl.sum(tl.zeros_like(tl.load(start + i * places + at, mask=inside, other=0.0)), 0)
+    tl.store(
+        flow + index,
+        tl.zeros_like(tl.load(start + i * places + index, mask=in_range, other=0.0)),
+        mask=in_range,
+    )
+    exponent = tl.sum(tl.zeros_like(tl.load(start + i * places + index, mask=in_range, other=0.0)), 0)
     for back in range(steps):
         t = steps - 1 - back
-        here = (i * steps + t) * places
-        before = out + here - places
+        offset = (i * steps + t) * places
+        before = out + offset - places
         if t == 0:
             before = start + i * places
         jump = jumps + ((row * jump_cursors + cursor) * steps + t) * places
         w = moves + (i * steps + t) * 5
-        h, n, total, inc, dec, keep, to0, to1 = _shifted(before, w, jump, jumping, at, inside, places, JUMPS)
-        d = tl.load(grad + here + at, mask=inside, other=0.0) + tl.load(flow + at, mask=inside, other=0.0)
+        h, n, total, inc, dec, keep, to0, to1 = _move(
+            before, w, jump, can_jump, index, in_range, places, JUMPS
+        )
+        d = tl.load(grad + offset + index, mask=in_range, other=0.0) + tl.load(
+            flow + index, mask=in_range, other=0.0
+        )
         if SHARPEN:
-            after = tl.load(out + here + at, mask=inside, other=0.0)
+            after = tl.load(out + offset + index, mask=in_range, other=0.0)
             d = after * (d - tl.sum(d * after, 0))
-            exponent += tl.sum(tl.where(inside, d * tl.log(n + EPSILON), 0.0), 0)
+            exponent += tl.sum(tl.where(in_range, d * tl.log(n + EPSILON), 0.0), 0)
             d = tl.load(gamma + cursor) * d / (n + EPSILON)
-            d = tl.where(inside, d, 0.0)
-        tl.store(room + at, d, mask=inside)
+            d = tl.where(in_range, d, 0.0)
+        tl.store(scratch_row + index, d, mask=in_range)
         tl.debug_barrier()
-        below = tl.load(room + tl.maximum(at - 1, 0), mask=inside, other=0.0)
-        above = tl.load(room + tl.minimum(at + 1, places - 1), mask=inside, other=0.0)
-        d0 = tl.load(room)
-        d1 = tl.load(room + 1)
-        into = d_moves + (i * steps + t) * 5
-        tl.store(into, tl.sum(above * h, 0))
-        tl.store(into + 1, tl.sum(below * h, 0))
-        tl.store(into + 2, tl.sum(d * h, 0))
-        tl.store(into + 3, total * d0)
-        tl.store(into + 4, total * d1)
-        everywhere = to0 * d0 + to1 * d1
+        below = tl.load(scratch_row + tl.maximum(index - 1, 0), mask=in_range, other=0.0)
+        above = tl.load(scratch_row + tl.minimum(index + 1, places - 1), mask=in_range, other=0.0)
+        d0 = tl.load(scratch_row)
+        d1 = tl.load(scratch_row + 1)
+        d_move = d_moves + (i * steps + t) * 5
+        tl.store(d_move, tl.sum(above * h, 0))
+        tl.store(d_move + 1, tl.sum(below * h, 0))
+        tl.store(d_move + 2, tl.sum(d * h, 0))
+        tl.store(d_move + 3, total * d0)
+        tl.store(d_move + 4, total * d1)
+        to_all = to0 * d0 + to1 * d1
         if JUMPS:
-            everywhere += tl.sum(d * tl.load(jump + at, mask=inside & jumping, other=0.0), 0)
-            into_jumps = d_jumps + ((row * jump_cursors + cursor) * steps + t) * places
-            tl.store(into_jumps + at, total * d, mask=inside & jumping)
+            to_all += tl.sum(d * tl.load(jump + index, mask=in_range & can_jump, other=0.0), 0)
+            d_jump = d_jumps + ((row * jump_cursors + cursor) * steps + t) * places
+            tl.store(d_jump + index, total * d, mask=in_range & can_jump)
         tl.debug_barrier()
-        tl.store(flow + at, keep * d + dec * below + inc * above + everywhere, mask=inside)
+        tl.store(flow + index, keep * d + dec * below + inc * above + to_all, mask=in_range)
         tl.debug_barrier()
     if SHARPEN:
         tl.store(d_gamma + i, exponent)
@@ -143,7 +151,7 @@ class _TritonScan(torch.autograd.Function):
         inputs = [None if t is None else t.detach().contiguous() for t in (moves, start, gamma, jumps)]
         out = start.new_empty(*moves.shape[:3], start.shape[-1])
         grid, sizes, constants = _sizes(moves, start, gamma, jumps)
-        # A pointer is needed even where nothing is read through it.
+        # The kernel needs a pointer even where it reads nothing through it.
         _forward[grid](*(out if t is None else t for t in inputs), out, *sizes, **constants)
         ctx.save_for_backward(*inputs, out)
         return out
@@ -158,9 +166,9 @@ class _TritonScan(torch.autograd.Function):
         d_gamma = start.new_zeros(rows, cursors)
         d_jumps = None if jumps is None else torch.empty_like(jumps)
         grid, sizes, constants = _sizes(moves, start, gamma, jumps)
-        given = (out if t is None else t for t in inputs)
+        pointers = (out if t is None else t for t in inputs)
         grads = (d_moves, d_start, d_gamma, out if d_jumps is None else d_jumps, scratch)
-        _backward[grid](*given, out, grad.contiguous(), *grads, *sizes, **constants)
+        _backward[grid](*pointers, out, grad.contiguous(), *grads, *sizes, **constants)
         return d_moves, d_start, None if gamma is None else d_gamma.sum(0), d_jumps
 
 

@@ -1,1 +1,1 @@
-"""Positions that the path of the embeddings moves."""
+"""Positions that depend on the path of the embeddings."""

@@ -1,12 +1,11 @@
-"""Positions that content moves: a step to a distant embedding is a longer step (paper of 2025, see below).
+"""Positions that depend on content: a step to a distant embedding advances the position further.
 
 ``disp_0 = 0; disp_i = disp_{i-1} + a tanh(b |e_i - e_{i-1}|)``, and step i of a row is encoded as position
-``i + disp_i``. After *Trajectory-Guided Positional Encoding: Technical Blueprint* (version 2.0, 2025). Three
-things differ from its letter. Its clamp to the longest sequence made the positions of the last steps equal:
-here the table reaches as far as positions can. It interpolates the table linearly: here that is an option,
-and the encoding of the position itself the default. And it falls back to the standard encoding for a whole
-sequence when one embedding is not finite, which lets the future decide about the past: here a row falls back
-from that step on.
+``i + disp_i``. After *Trajectory-Guided Positional Encoding: Technical Blueprint* (version 2.0, 2025), with
+three differences. Its clamp to the longest sequence made the positions of the last steps equal: here the
+table covers all positions that can occur. It interpolates the table linearly: here that is an option, and the
+default is to encode the position itself. And it falls back to the standard encoding for a whole sequence when
+one embedding is not finite, so that the future affects the past: here a row falls back from that step on.
 """
 
 import math
@@ -27,52 +26,52 @@ from pyanticip.models.parts.positions.trajectory.real_positions import RealPosit
 from pyanticip.models.parts.positions.trajectory.step_lengths import step_lengths
 
 CACHE_BYTES: Final = 1 << 26
-"""What kept sequences may take together, 64 MiB: one of 32,768 steps takes a quarter of one."""
+"""Maximum total size of the cached sequences, 64 MiB; one of 32,768 steps takes a quarter of a MiB."""
 
 
 class DisplacementCache:
-    """The most recent sequences' displacements, the least recently used dropped first.
+    """LRU cache of the displacements of whole sequences.
 
-    A key is a SHA-256 of the bytes, the shape and the type: similar is not equal, other than in the paper,
-    whose cache would hand one sequence's positions to another that resembles it.
+    A key is a SHA-256 of the bytes, the shape and the dtype; the paper's cache would return one sequence's
+    positions for another that merely resembles it.
 
     Args:
-        entries: most sequences kept, at least 1.
-        size: most bytes of displacements kept.
+        entries: maximum number of sequences, at least 1.
+        size: maximum size of the displacements, in bytes.
     """
 
     def __init__(self, entries: int, size: int = CACHE_BYTES) -> None:
         self.entries, self.size = entries, size
         self.bytes = 0
-        self._found: OrderedDict[bytes, Tensor] = OrderedDict()
+        self._entries: OrderedDict[bytes, Tensor] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._entries)
 
     @staticmethod
     def keys(embedded: Tensor) -> list[bytes]:
         """A key for each row of (B, L, D) embeddings on the CPU."""
         plain = embedded.detach().contiguous()
         shape = f"{tuple(plain.shape[1:])}{plain.dtype}".encode()
-        # As bytes, for NumPy does not know every type of torch's.
+        # As bytes: NumPy lacks some of torch's dtypes.
         return [sha256(shape + memoryview(row.view(torch.uint8).numpy())).digest() for row in plain]
 
     def get(self, key: bytes) -> Tensor | None:
         """The displacements (L,) of a key, or ``None``."""
-        found = self._found.get(key)
+        found = self._entries.get(key)
         if found is not None:
-            self._found.move_to_end(key)
+            self._entries.move_to_end(key)
         return found
 
-    def put(self, key: bytes, moved: Tensor) -> None:
-        """Keep displacements (L,), which nobody may write to afterwards."""
-        if moved.nbytes > self.size:
+    def put(self, key: bytes, displacement: Tensor) -> None:
+        """Store displacements (L,), which must not be written to afterwards."""
+        if displacement.nbytes > self.size:
             return
-        old = self._found.pop(key, None)
-        self.bytes += moved.nbytes - (0 if old is None else old.nbytes)
-        self._found[key] = moved
-        while len(self._found) > self.entries or self.bytes > self.size:
-            self.bytes -= self._found.popitem(last=False)[1].nbytes
+        old = self._entries.pop(key, None)
+        self.bytes += displacement.nbytes - (0 if old is None else old.nbytes)
+        self._entries[key] = displacement
+        while len(self._entries) > self.entries or self.bytes > self.size:
+            self.bytes -= self._entries.popitem(last=False)[1].nbytes
 
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TrajectoryState(State):
-    """What a row's next position depends on.
+    """Streaming state of trajectory positions.
 
     ``frames`` (B,) int64 steps so far; ``displacement`` (B,) float64 of the last step, NaN once the row has
     fallen back; ``last`` (B, D) its embedding; ``power`` (B,) float64, the sum of the squared lengths of all
@@ -97,15 +96,15 @@ class TrajectoryState(State):
 class TrajectoryPositions(Positions):
     """Encodings of positions that follow the path of the embeddings.
 
-    The lengths of steps are measured in the embeddings' own precision (float32 for half precision) or better,
-    and all that follows in float64, so that angles are right at any position. Gradients flow into the
+    Step lengths are computed in the embeddings' own precision (float32 for half precision) or better, and
+    everything after that in float64, so that angles are accurate at any position. Gradients flow into the
     embeddings. Whole float32 sequences without gradients are encoded by the Rust core on a CPU, with no
-    memory beside what comes out.
+    memory besides the output.
 
     Args:
         width: D, 1 to 65,536.
-        config: how far steps move.
-        length: longest sequence; positions of steps beyond it are computed without a table.
+        config: the options.
+        length: longest sequence; encodings of steps beyond it are computed without a table.
     """
 
     absolute = True
@@ -121,8 +120,8 @@ class TrajectoryPositions(Positions):
         self.cache = DisplacementCache(config.cache) if config.cache else None
 
     @classmethod
-    def of(cls, model: "ModelConfig") -> "TrajectoryPositions":
-        """As a model's configuration has it."""
+    def from_model_config(cls, model: "ModelConfig") -> "TrajectoryPositions":
+        """Build the positions from a model's configuration."""
         assert isinstance(model.positions, TrajectoryConfig)
         return cls(model.d_model, model.positions, model.max_seq_len)
 
@@ -130,7 +129,7 @@ class TrajectoryPositions(Positions):
         """The state before the first step of ``batch`` rows: zeros.
 
         Args:
-            like: a tensor of the embeddings' type, on their device.
+            like: a tensor with the dtype and device of the embeddings.
         """
         zeros = torch.zeros(batch, dtype=torch.float64, device=like.device)
         last = torch.zeros(batch, self.width, dtype=like.dtype, device=like.device)
@@ -142,9 +141,9 @@ class TrajectoryPositions(Positions):
         """Encodings (B, L, D) of whole sequences, or of a chunk of any length that follows ``state``.
 
         Args:
-            embedded: (B, L, D) embeddings, L >= 1. From a row's first embedding that is not finite on, its
-                encoding is the standard one.
-            state: what came before; ``None`` starts afresh, and ``None`` comes back.
+            embedded: (B, L, D) embeddings, L >= 1. From a row's first non-finite embedding on, its encoding
+                is the standard one.
+            state: the state before these steps; ``None`` at a sequence's start, then none is returned.
 
         Raises:
             ShapeError: embeddings of another shape, or a state of another number of rows.
@@ -165,10 +164,10 @@ class TrajectoryPositions(Positions):
         return encoded, () if after is None else after
 
     def displacements(self, embedded: Tensor, state: TrajectoryState | None = None) -> tuple[Tensor, Tensor]:
-        """How far each step's position lies beyond its number, and in a stream the row's power after it.
+        """How far each step's position exceeds its number, and in a stream the row's power after it.
 
         Returns:
-            (B, L) and (B, L), float64; the displacements are NaN where a row has fallen back.
+            displacements (B, L) and power (B, L), float64; displacements are NaN where a row has fallen back.
         """
         lengths, bad = self._lengths(embedded, state)
         power = lengths
@@ -178,48 +177,50 @@ class TrajectoryPositions(Positions):
             power = lengths.square().cumsum(1)
         if self.scale == "rms":
             lengths = lengths / self._scale(power, state)
-        moved = (self.strength * torch.tanh(self.magnitude * lengths)).cumsum(1)
+        displacement = (self.strength * torch.tanh(self.magnitude * lengths)).cumsum(1)
         if state is not None:
-            # What had fallen back stays so: its displacement is NaN.
-            moved = state.displacement[:, None] + moved
+            # A row that has fallen back stays so: its displacement is NaN.
+            displacement = state.displacement[:, None] + displacement
         if bad is not None:
-            moved = moved.masked_fill(bad.cumsum(1) > 0, math.nan)
-        return moved, power
+            displacement = displacement.masked_fill(bad.cumsum(1) > 0, math.nan)
+        return displacement, power
 
     def _encode(
         self, embedded: Tensor, state: TrajectoryState | None
     ) -> tuple[Tensor, TrajectoryState | None]:
         rows, length = embedded.shape[:2]
-        inside = self._inside(length, state)
-        moving = self.strength > 0.0 and (length > 1 or state is not None)
-        if moving and inside and state is None and self.cache is None and self._in_core(embedded):
-            return self._whole(embedded), None
+        in_table = self._in_table(length, state)
+        is_moving = self.strength > 0.0 and (length > 1 or state is not None)
+        if is_moving and in_table and state is None and self.cache is None and self._in_core(embedded):
+            return self._encode_in_core(embedded), None
         steps = torch.arange(length, device=embedded.device)
-        whole = steps.expand(rows, length) if state is None else state.frames[:, None] + steps
-        if not moving:
-            encoded = self.places.standard(steps if state is None else whole, embedded.dtype, inside)
-            return encoded.expand(rows, -1, -1), self._unmoved(embedded, state)
-        moved, power = self._cached(embedded) if state is None else self.displacements(embedded, state)
-        positions = whole + moved
-        if _recorded(embedded) or not math.isfinite(moved[:, -1].sum().item()):
-            # Not by where alone: it would hand NaN times zero to what it leaves out.
-            positions = whole + moved.masked_fill(moved.isnan(), 0.0)
-        encoded = self.places(positions, embedded.dtype, inside)
+        numbers = steps.expand(rows, length) if state is None else state.frames[:, None] + steps
+        if not is_moving:
+            encoded = self.places.standard(steps if state is None else numbers, embedded.dtype, in_table)
+            return encoded.expand(rows, -1, -1), self._advance(embedded, state)
+        displacement, power = (
+            self._cached_displacements(embedded) if state is None else self.displacements(embedded, state)
+        )
+        positions = numbers + displacement
+        if _is_traced(embedded) or not math.isfinite(displacement[:, -1].sum().item()):
+            # Masked before the sum: ``where`` would give NaN gradients in the discarded branch.
+            positions = numbers + displacement.masked_fill(displacement.isnan(), 0.0)
+        encoded = self.places(positions, embedded.dtype, in_table)
         if state is None:
             return encoded, None
         last = torch.nan_to_num(embedded[:, -1], posinf=0.0, neginf=0.0)
         frames = state.frames + length
-        return encoded, TrajectoryState(frames, moved[:, -1], last, power[:, -1])
+        return encoded, TrajectoryState(frames, displacement[:, -1], last, power[:, -1])
 
     def _in_core(self, embedded: Tensor) -> bool:
-        """Whether the Rust core may do the work: without gradients, in float32, from the table."""
-        if embedded.device.type != "cpu" or embedded.dtype != torch.float32 or _recorded(embedded):
+        """Whether the Rust core can encode: without gradients, in float32, from the table."""
+        if embedded.device.type != "cpu" or embedded.dtype != torch.float32 or _is_traced(embedded):
             return False
         learning = torch.is_grad_enabled() and embedded.requires_grad
         return not learning and self.places.looks_up(torch.float32)
 
-    def _whole(self, embedded: Tensor) -> Tensor:
-        """Encodings of whole sequences, in one go."""
+    def _encode_in_core(self, embedded: Tensor) -> Tensor:
+        """Encodings of whole sequences, by the Rust core."""
         path = embedded.detach().contiguous()
         out = torch.empty_like(path)
         places, rms = self.places, self.scale == "rms"
@@ -234,82 +235,83 @@ class TrajectoryPositions(Positions):
         )
         return out
 
-    def _unmoved(self, embedded: Tensor, state: TrajectoryState | None) -> TrajectoryState | None:
+    def _advance(self, embedded: Tensor, state: TrajectoryState | None) -> TrajectoryState | None:
         if state is None:
             return None
         frames = state.frames + embedded.shape[1]
-        # Copies, for a graph cannot hand out what it was given.
+        # Copies: a captured graph cannot return its inputs.
         return TrajectoryState(
             frames, state.displacement.clone(), embedded[:, -1].clone(), state.power.clone()
         )
 
-    def _inside(self, length: int, state: TrajectoryState | None) -> bool:
+    def _in_table(self, length: int, state: TrajectoryState | None) -> bool:
         """Whether all positions are below the table's end."""
-        if not self.length or (state is not None and _recorded(state.frames)):
+        if not self.length or (state is not None and _is_traced(state.frames)):
             return False
         before = 0 if state is None else int(state.frames.max())
         return before + length <= self.length
 
     def _scale(self, power: Tensor, state: TrajectoryState | None) -> Tensor:
-        """Root mean square (B, L) of all steps so far; a row's first embedding is no step."""
+        """Root mean square length (B, L) of all steps so far; a row's first embedding is not a step."""
         steps = torch.arange(power.shape[1], device=power.device).expand_as(power)
         if state is not None:
             steps = state.frames[:, None] + steps
         mean = power / steps.clamp(min=1)
-        still = mean == 0.0
-        # Without a root of zero, whose slope has no end.
-        return torch.where(still, torch.ones_like(mean), mean).sqrt()
+        is_zero = mean == 0.0
+        # Avoids the root of zero, whose gradient is infinite.
+        return torch.where(is_zero, torch.ones_like(mean), mean).sqrt()
 
     def _lengths(self, embedded: Tensor, state: TrajectoryState | None) -> tuple[Tensor, Tensor | None]:
-        """Lengths (B, L) of the steps, float64, 0 for a row's first; and (B, L) where an embedding is not
+        """Lengths (B, L) of the steps, float64, 0 for a row's first; and (B, L) which embeddings are not
         finite, ``None`` if all are."""
         last = None if state is None else state.last
-        going = None if state is None else state.frames > 0
-        lengths = _distances(embedded, last, going)
-        if _recorded(embedded):
+        started = None if state is None else state.frames > 0
+        lengths = _distances(embedded, last, started)
+        if _is_traced(embedded):
             return lengths.nan_to_num(0.0, 0.0), ~lengths.isfinite()
-        # What is not finite shows in the step to it or from it, and in the sum.
+        # A non-finite embedding makes the step to it or from it, and so the sum, non-finite.
         if math.isfinite(lengths.sum().item()):
             return lengths, None
         bad = ~embedded.isfinite().all(-1)
         clean = embedded.masked_fill(bad[..., None], 0.0)
-        lengths = _distances(clean, last, going)
-        # Finite embeddings may lie further apart than float32 can say. Lengths that it can say stay as they
-        # are to the last bit: what comes later must not change them.
-        return torch.where(lengths.isfinite(), lengths, _distances(clean.double(), last, going)), bad
+        lengths = _distances(clean, last, started)
+        # The distance of finite embeddings can overflow float32. Lengths that do not overflow are kept bit
+        # for bit: later steps must not change them.
+        return torch.where(lengths.isfinite(), lengths, _distances(clean.double(), last, started)), bad
 
-    def _cached(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
-        """Displacements of whole sequences, looked up where that is allowed; the power only where not."""
+    def _cached_displacements(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
+        """Displacements of whole sequences, from the cache where possible; then the second result is not the
+        power, which whole sequences do not need."""
         cache = self.cache
         learning = torch.is_grad_enabled() and embedded.requires_grad
-        if cache is None or learning or embedded.device.type != "cpu" or _recorded(embedded):
+        if cache is None or learning or embedded.device.type != "cpu" or _is_traced(embedded):
             return self.displacements(embedded)
         keys = cache.keys(embedded)
-        known = [cache.get(key) for key in keys]
-        missing = [row for row, found in enumerate(known) if found is None]
+        cached = [cache.get(key) for key in keys]
+        missing = [row for row, found in enumerate(cached) if found is None]
         if missing:
-            some = embedded if len(missing) == len(keys) else embedded[missing]
-            fresh, _ = self.displacements(some)
-            for row, moved in zip(missing, fresh, strict=True):
-                cache.put(keys[row], moved.clone())
-                known[row] = moved
-        found = torch.stack([moved for moved in known if moved is not None])
+            missing_rows = embedded if len(missing) == len(keys) else embedded[missing]
+            computed, _ = self.displacements(missing_rows)
+            for row, displacement in zip(missing, computed, strict=True):
+                cache.put(keys[row], displacement.clone())
+                cached[row] = displacement
+        found = torch.stack([displacement for displacement in cached if displacement is not None])
         return found, found
 
 
-def _recorded(x: Tensor) -> bool:
-    """Whether operations go into a graph, so that none may depend on a value."""
+def _is_traced(x: Tensor) -> bool:
+    """Whether operations are being compiled or captured, so that none may depend on a value."""
     return torch.compiler.is_compiling() or (x.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
-def _distances(embedded: Tensor, last: Tensor | None, going: Tensor | None) -> Tensor:
-    """(B, L) float64: how far each embedding lies from the one before; the first from ``last`` in rows that
-    are ``going``, else 0."""
+def _distances(embedded: Tensor, last: Tensor | None, started: Tensor | None) -> Tensor:
+    """Distance (B, L) float64 of each embedding from the previous one; of the first from ``last`` in rows
+    that are ``started``, else 0."""
     if embedded.dtype in (torch.float16, torch.bfloat16):
         embedded = embedded.float()
-    if last is None or going is None:
+    if last is None or started is None:
         first = embedded.new_zeros(embedded.shape[0], 1)
     else:
         first = torch.linalg.vector_norm(embedded[:, :1] - last[:, None].to(embedded.dtype), dim=-1)
-        first = first * going[:, None]
+        first = first * started[:, None]
     return torch.cat((first, step_lengths(embedded)), 1).double()

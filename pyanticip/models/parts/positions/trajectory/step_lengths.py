@@ -1,4 +1,4 @@
-"""How far neighbouring embeddings lie apart, with gradients that keep no more than the lengths themselves."""
+"""Distances of neighbouring embeddings, with gradients that save only the lengths and the embeddings."""
 
 from typing import Any
 
@@ -9,27 +9,27 @@ from pyanticip.models.parts.positions.trajectory.real_positions import chunk
 
 
 def step_lengths(embedded: Tensor) -> Tensor:
-    """(B, L - 1) Euclidean distances of embeddings (B, L, D) to the one before.
+    """Euclidean distances (B, L - 1) of embeddings (B, L, D) to the previous one.
 
-    The gradient of a step without length is 0. The way back takes the differences again: to keep them would
-    take as much memory as the embeddings, which are there anyway.
+    The gradient of a step of length 0 is 0. The backward pass computes the differences again: saving them
+    would take as much memory as the embeddings, which exist anyway.
     """
     if torch.is_grad_enabled() and embedded.requires_grad and not torch.compiler.is_compiling():
-        found: Tensor = _Lengths.apply(embedded)  # type: ignore[no-untyped-call]
-        return found
+        grad_embedded: Tensor = _Lengths.apply(embedded)  # type: ignore[no-untyped-call]
+        return grad_embedded
     return _lengths(embedded)
 
 
 def _lengths(embedded: Tensor) -> Tensor:
-    """Some steps at a time, so that their differences stay in the processor's cache."""
+    """Computed in chunks of steps, whose differences stay in the CPU's cache."""
     parts = [torch.linalg.vector_norm(piece[:, 1:] - piece[:, :-1], dim=-1) for piece in _pieces(embedded)]
     return torch.cat(parts, 1) if parts else embedded.new_zeros(embedded.shape[0], 0)
 
 
 def _pieces(embedded: Tensor, parts: int = 1) -> list[Tensor]:
-    """Steps of a piece and the one before; ``parts`` times smaller than usual."""
+    """Chunks of steps, each with the step before it; smaller by the factor ``parts``."""
     size = chunk(embedded, parts * embedded.shape[0] * embedded.shape[2])
-    return [embedded[:, at : at + size + 1] for at in range(0, embedded.shape[1] - 1, size)]
+    return [embedded[:, start : start + size + 1] for start in range(0, embedded.shape[1] - 1, size)]
 
 
 class _Lengths(torch.autograd.Function):
@@ -44,18 +44,18 @@ class _Lengths(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         embedded, lengths = ctx.saved_tensors
-        still = lengths == 0.0
-        # Without a division by zero, whose derivative is none.
-        share = (grad / lengths.masked_fill(still, 1.0)).masked_fill(still, 0.0)[..., None]
+        is_zero = lengths == 0.0
+        # Avoids a division by zero.
+        share = (grad / lengths.masked_fill(is_zero, 1.0)).masked_fill(is_zero, 0.0)[..., None]
         if torch.is_grad_enabled():
             pull = share * (embedded[:, 1:] - embedded[:, :-1])
-            none = torch.zeros_like(embedded[:, :1])
-            return torch.cat((none, pull), 1) - torch.cat((pull, none), 1)
-        found, at = torch.zeros_like(embedded), 0
+            zero = torch.zeros_like(embedded[:, :1])
+            return torch.cat((zero, pull), 1) - torch.cat((pull, zero), 1)
+        grad_embedded, start = torch.zeros_like(embedded), 0
         for piece in _pieces(embedded, 8):
-            end = at + piece.shape[1] - 1
-            pull = (piece[:, 1:] - piece[:, :-1]).mul_(share[:, at:end])
-            found[:, at + 1 : end + 1] += pull
-            found[:, at:end] -= pull
-            at = end
-        return found
+            end = start + piece.shape[1] - 1
+            pull = (piece[:, 1:] - piece[:, :-1]).mul_(share[:, start:end])
+            grad_embedded[:, start + 1 : end + 1] += pull
+            grad_embedded[:, start:end] -= pull
+            start = end
+        return grad_embedded
