@@ -1,1 +1,1 @@
-"""Stages after training, each from a checkpoint to a checkpoint: the event head, and what reads poses."""
+"""Stages after training, each from a checkpoint to a checkpoint: the event head and the pose head."""

@@ -1,4 +1,4 @@
-"""Checkpoints that are taught something more: which can be, and where the outcome goes."""
+"""Shared by the stages after training: checks of checkpoint and data, notes, comparison of results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,25 +21,27 @@ from training.teacher.kinematic_targets import TEACHER_VERSION
 
 
 def check_new(out: Path) -> None:
-    """Refuse a folder that holds something.
+    """Check that a folder does not exist or is empty.
 
     Raises:
-        OptionError: it does, or is none.
+        OptionError: it is not empty, or is a file.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise OptionError(f"{out}: is there already; give a new folder for the checkpoint")
 
 
-def teachable(checkpoint: Path | None, cannot: str, **changes: Any) -> tuple[Manifest, MotionTransformer]:
-    """A checkpoint that can be taught what changes its configuration so.
+def load_base_model(
+    checkpoint: Path | None, cannot: str, **changes: Any
+) -> tuple[Manifest, MotionTransformer]:
+    """Load a checkpoint, and check that these changes of its configuration are possible.
 
     Args:
-        checkpoint: the packaged one where it is None.
-        cannot: what it then cannot do, for the message.
-        **changes: of the configuration.
+        checkpoint: its folder; None for the packaged one.
+        cannot: text for the error message, if they are not.
+        **changes: changes of the configuration.
 
     Raises:
-        CheckpointError: no motion model, or one that another teacher has taught its parameters.
+        CheckpointError: not a motion model, or one trained with another version of the teacher.
         OptionError: a model that cannot have these changes.
     """
     manifest, model = read_manifest(checkpoint), load_motion_model(checkpoint).eval()
@@ -56,37 +58,37 @@ def teachable(checkpoint: Path | None, cannot: str, **changes: Any) -> tuple[Man
 
 
 def check_strangers(manifest: Manifest, base: MotionSet, without: Sequence[str]) -> list[str]:
-    """Refuse to judge a checkpoint on whom it learned from.
+    """Refuse to evaluate a checkpoint on subjects it was trained on.
 
     Args:
-        manifest: of the checkpoint.
-        base: the set it is to be taught by.
-        without: training subjects to judge on instead of the validation side.
+        manifest: the checkpoint's manifest.
+        base: the set to train with.
+        without: training subjects to evaluate on instead of the validation side.
 
     Returns:
-        A warning of who is judged and, as far as it says, was not held out of its training.
+        Warnings about evaluated subjects that, according to the checkpoint, were not held out.
 
     Raises:
-        OptionError: it learned from one who is judged; a checkpoint that does not say whom it learned from
-            is believed.
+        OptionError: it was trained on an evaluated subject. A checkpoint that does not list its training
+            subjects is accepted.
     """
-    judged = {*without} or {*base.subjects("validation")}
-    if known := sorted(judged & training_subjects(manifest.training)):
+    evaluated = {*without} or {*base.subjects("validation")}
+    if seen := sorted(evaluated & training_subjects(manifest.training)):
         raise OptionError(
-            f"checkpoint {manifest.folder}: learned from {', '.join(known)}, whom this judges; expected "
+            f"checkpoint {manifest.folder}: learned from {', '.join(seen)}, whom this judges; expected "
             "a validation side that it has not seen (train data build --split-file), or others in --without"
         )
-    return not_strangers(manifest.training, judged)
+    return not_strangers(manifest.training, evaluated)
 
 
 def kinds_of(base: MotionSet, examples: Sequence[Example]) -> list[str]:
-    """What each of some clips of a set shows."""
+    """The kind of movement of each of some clips of a set."""
     words = {clip.name: clip.words for clip in base.clips}
     return [kind_of(words[example.name]) for example in examples]
 
 
-def noted(data: TrainingData, copies: int, without: Sequence[str]) -> dict[str, Any]:
-    """What to note in a checkpoint of what it was taught by."""
+def data_notes(data: TrainingData, copies: int, without: Sequence[str]) -> dict[str, Any]:
+    """Notes on the training data, to save in the checkpoint."""
     return {
         "data": data.digest,
         "copies": copies,
@@ -96,14 +98,16 @@ def noted(data: TrainingData, copies: int, without: Sequence[str]) -> dict[str, 
     }
 
 
-def training_of(manifest: Manifest, stage: str, report: Mapping[str, Any]) -> dict[str, Any]:
-    """What a checkpoint says of its training once ``stage`` taught it: who did is held out no more."""
-    found = {**manifest.training, "teacher_version": TEACHER_VERSION, stage: report}
-    if isinstance(kept := found.get("held_out"), Mapping):
-        taught = {*report["learned_from"]}
-        sides = {side: who for side, who in kept.items() if isinstance(who, list)}
-        found["held_out"] = {side: [one for one in who if one not in taught] for side, who in sides.items()}
-    return found
+def training_notes(manifest: Manifest, stage: str, report: Mapping[str, Any]) -> dict[str, Any]:
+    """The checkpoint's training notes with those of ``stage``, whose subjects are no longer held out."""
+    notes = {**manifest.training, "teacher_version": TEACHER_VERSION, stage: report}
+    if isinstance(held_out := notes.get("held_out"), Mapping):
+        used = {*report["learned_from"]}
+        sides = {side: subjects for side, subjects in held_out.items() if isinstance(subjects, list)}
+        notes["held_out"] = {
+            side: [subject for subject in subjects if subject not in used] for side, subjects in sides.items()
+        }
+    return notes
 
 
 def warn(console: Console, lines: Sequence[str]) -> None:
@@ -112,24 +116,24 @@ def warn(console: Console, lines: Sequence[str]) -> None:
         console.print(f"warning: {line}", markup=False, highlight=False, soft_wrap=True)
 
 
-def before_and_after(
+def evaluate_both(
     before: MotionTransformer, after: MotionTransformer, judge: Callable[[MotionTransformer], Any], say: Say
 ) -> dict[str, Any]:
-    """How two models are judged, as ``before`` and ``judged``."""
-    found = {}
+    """Evaluate two models; returns the results as ``before`` and ``evaluated``."""
+    results = {}
     for number, (name, model) in enumerate({"before": before, "judged": after}.items()):
         say("judging", number, 2)
-        found[name] = judge(model)
+        results[name] = judge(model)
     say("judging", 2, 2)
-    return found
+    return results
 
 
 def table_of(title: str, names: Sequence[str], leads_ms: Sequence[int]) -> Table:
-    """A table without rows: columns of names, then figures before and after at so many ms ahead."""
-    found = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
+    """An empty table: columns of names, then of figures before and after at each lead."""
+    table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     for name in names:
-        found.add_column(name, no_wrap=True)
+        table.add_column(name, no_wrap=True)
     for when in ("before", "after"):
         for number, ms in enumerate(leads_ms):
-            found.add_column(f"{'' if number else when}\n{ms} ms", justify="right", no_wrap=True)
-    return found
+            table.add_column(f"{'' if number else when}\n{ms} ms", justify="right", no_wrap=True)
+    return table

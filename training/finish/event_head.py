@@ -1,9 +1,9 @@
-"""An event head that hears strokes: learned on a trunk as it is, then put into the model.
+"""An event head that uses strokes: trained on a fixed trunk, then put into the model.
 
-The trunk's hidden layer is too blurred to tell when a fall of 0.3 octaves is reached, so the hazards of
-onsets also read the causal curve of the ends' speed and whether a stroke is under way
+The trunk's hidden layer is too coarse to tell when a fall of 0.3 octaves is reached, so the hazards of onsets
+also depend on the causal speed curve of the ends and on whether a stroke is under way
 (:class:`pyanticip.models.motion.strokes.Strokes`), through one hidden layer, so that a threshold can be
-learned. The rule that waits for it is :class:`pyanticip.controls.LastMoment`.
+learned. :class:`pyanticip.controls.LastMoment` is the rule that announces such onsets.
 """
 
 import math
@@ -27,19 +27,19 @@ from training.tasks.motion.scores import CHUNK
 
 NARROW: Final = 16
 UNITS: Final = 64
-DROPPED: Final = 0.2
+DROPOUT: Final = 0.2
 STEPS: Final = 1200
-FRAMES: Final = 1024
-RATE_OF_LEARNING: Final = 2e-3
+BATCH_FRAMES: Final = 1024
+LEARNING_RATE: Final = 2e-3
 WEIGHT_DECAY: Final = 1e-2
-WARM: Final = 100
-START: Final = 0.03
+WARM_UP_STEPS: Final = 100
+INITIAL_HAZARD: Final = 0.03
 """Hazard per bin before training."""
 
 
 def inputs_of(model: MotionTransformer, example: Example) -> Tensor:
-    """What the head reads in every frame of a clip, (T, C + H) half precision: strokes and the measures of
-    the last frames, then the control head's hidden layer.
+    """Inputs of the head for every frame of a clip, (T, C + H) in half precision: strokes and the measures of
+    the last frames, then the control head's hidden units.
 
     Args:
         model: in evaluation mode, with kinematics; it runs over the clip as a stream.
@@ -53,16 +53,16 @@ def inputs_of(model: MotionTransformer, example: Example) -> Tensor:
             units.append(F.gelu(model.control.first(out.hidden))[0])
         carried = model.observe(torch.from_numpy(np.array(example.features)))[:, -model.direct :]
         strokes = Strokes().double()
-        strokes.gains.copy_(torch.tensor(GAINS, dtype=torch.float64))  # to the last digit
-        followed, _ = strokes(carried[None, :, :-MEASURES].double())
-    return torch.cat((followed[0].half(), recent_of(model, example).half(), torch.cat(units).half()), 1)
+        strokes.gains.copy_(torch.tensor(GAINS, dtype=torch.float64))  # exact in double precision
+        stroke_rows, _ = strokes(carried[None, :, :-MEASURES].double())
+    return torch.cat((stroke_rows[0].half(), recent_of(model, example).half(), torch.cat(units).half()), 1)
 
 
 def recent_of(model: MotionTransformer, example: Example) -> Tensor:
-    """What the control head reads of the last frames, (T, numbers), in every frame of a clip.
+    """The control head's features of the last frames, (T, features), for every frame of a clip.
 
     Raises:
-        OptionError: a model without kinematics, whose head reads nothing.
+        OptionError: a model without kinematics, which has no such features.
     """
     with torch.no_grad():
         recent = model.embed(torch.from_numpy(np.array(example.features))[None]).recent
@@ -72,10 +72,9 @@ def recent_of(model: MotionTransformer, example: Example) -> Tensor:
 
 
 class Head(nn.Module):
-    """Hazard logits (N, 25) of what is close at hand (N, C) and of hidden units (N, H), standardised.
+    """Hazard logits (N, 25) from features (N, C) and hidden units (N, H), both standardised.
 
-    :class:`pyanticip.models.motion.strokes.BeatHead` with dropout while it learns, and a start at the base
-    rate.
+    A :class:`pyanticip.models.motion.strokes.BeatHead` with dropout in training, initialised to a base rate.
     """
 
     def __init__(self, close: int, units: int) -> None:
@@ -86,49 +85,49 @@ class Head(nn.Module):
         self.last = nn.Linear(UNITS, EVENT_BINS)
         self.skip = nn.Linear(close + units, EVENT_BINS, bias=False)
         nn.init.zeros_(self.skip.weight)
-        nn.init.constant_(self.last.bias, math.log(START / (1.0 - START)))
+        nn.init.constant_(self.last.bias, math.log(INITIAL_HAZARD / (1.0 - INITIAL_HAZARD)))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Of both side by side, (N, C + H)."""
-        close, units = inputs[:, : self.close], F.dropout(inputs[:, self.close :], DROPPED, self.training)
+        """Hazard logits from both, concatenated to (N, C + H)."""
+        close, units = inputs[:, : self.close], F.dropout(inputs[:, self.close :], DROPOUT, self.training)
         inner = F.gelu(self.first(torch.cat((close, self.narrow(units)), 1)))
-        logits: Tensor = self.last(F.dropout(inner, DROPPED, self.training))
+        logits: Tensor = self.last(F.dropout(inner, DROPOUT, self.training))
         linear: Tensor = self.skip(torch.cat((close, units), 1))
         return logits + linear
 
 
 @dataclass(frozen=True)
 class Frames:
-    """What a head learns from, N frames of some clips."""
+    """Training data of a head, N frames of some clips."""
 
     inputs: Tensor
-    """(N, C + H) half precision, of :func:`inputs_of`."""
+    """(N, C + H) half precision, from :func:`inputs_of`."""
     bins: Tensor
-    """(N,) of the next event."""
+    """(N,) bin of the next event."""
     known: Tensor
-    """(N,) how many bins ahead lie inside the clip."""
+    """(N,) number of bins ahead that lie inside the clip."""
     weight: Tensor
-    """(N,) how much a frame counts."""
+    """(N,) weight of a frame in the draws."""
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A head that has learned, and what standardises its inputs (C + H,)."""
+    """A trained head, and mean and standard deviation (C + H,) of its inputs."""
 
     head: Head
     mean: Tensor
     std: Tensor
 
     def logits(self, inputs: Tensor) -> Tensor:
-        """Of hazards (N, 25), of inputs (N, C + H)."""
+        """Hazard logits (N, 25) of inputs (N, C + H)."""
         with torch.no_grad():
             logits: Tensor = self.head((inputs.float() - self.mean) / self.std)
         return logits
 
 
-def pace(step: int, steps: int) -> float:
-    """Share of the rate of learning at a step: it rises over the first, then falls as half a cosine does."""
-    return min((step + 1) / WARM, 1.0) * 0.5 * (1.0 + math.cos(math.pi * step / steps))
+def learning_rate_factor(step: int, steps: int) -> float:
+    """Factor of the learning rate at a step: a linear warm-up times half a cosine down to 0."""
+    return min((step + 1) / WARM_UP_STEPS, 1.0) * 0.5 * (1.0 + math.cos(math.pi * step / steps))
 
 
 def learn(
@@ -139,13 +138,13 @@ def learn(
     seed: int = 0,
     on_step: Callable[[int], None] | None = None,
 ) -> Learned:
-    """Learn hazards of onsets by their negative log-likelihood.
+    """Train hazards of onsets by their negative log-likelihood.
 
     Args:
         frames: of training subjects.
-        units: how many of their inputs, the last ones, are hidden units.
+        units: how many of the inputs, the last ones, are hidden units.
         steps: of AdamW, each on 1,024 frames.
-        seed: weights, and which frames.
+        seed: random seed of weights and of the frames drawn.
         on_step: called with the number of steps done.
     """
     sample = frames.inputs[:: max(len(frames.inputs) // 100_000, 1)].float()
@@ -153,13 +152,13 @@ def learn(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         head = Head(frames.inputs.shape[1] - units, units)
-        optimizer = torch.optim.AdamW(head.parameters(), lr=RATE_OF_LEARNING, weight_decay=WEIGHT_DECAY)
-        chances = torch.cumsum(frames.weight.double(), 0)
+        optimizer = torch.optim.AdamW(head.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+        cumulative = torch.cumsum(frames.weight.double(), 0)
         for step in range(steps):
             for group in optimizer.param_groups:
-                group["lr"] = RATE_OF_LEARNING * pace(step, steps) + 1e-6
-            where = torch.rand(FRAMES, dtype=torch.float64) * chances[-1]
-            rows = torch.searchsorted(chances, where).clamp(max=len(chances) - 1)
+                group["lr"] = LEARNING_RATE * learning_rate_factor(step, steps) + 1e-6
+            draws = torch.rand(BATCH_FRAMES, dtype=torch.float64) * cumulative[-1]
+            rows = torch.searchsorted(cumulative, draws).clamp(max=len(cumulative) - 1)
             logits = head((frames.inputs[rows].float() - mean) / std)
             loss = event_nll(logits[:, None], frames.bins[rows, None], frames.known[rows, None]).mean()
             optimizer.zero_grad()
@@ -171,14 +170,13 @@ def learn(
 
 
 def with_strokes(model: MotionTransformer, learned: Learned) -> MotionTransformer:
-    """A copy of a model whose hazards of onsets are those of a head that has learned.
+    """A copy of a model whose hazards of onsets come from a trained head.
 
-    What standardises the head's inputs goes into its weights, and the hazards of onsets that the model had
-    make room: its last layer says nothing of them any more. Parameters, phrases, scalars and the gate stay
-    what they were, bit for bit.
+    The standardisation of the head's inputs is folded into its weights, and the model's own weights for the
+    hazards of onsets are set to 0. Parameters, phrases, scalars and the gate stay the same, bit for bit.
 
     Raises:
-        OptionError: a model that cannot follow strokes, or a head of other sizes.
+        OptionError: a model that cannot have strokes, or a head of other sizes.
     """
     copy = MotionTransformer(model.cfg.replace(strokes=True))
     copy.load_state_dict(model.state_dict(), strict=False)
@@ -187,7 +185,7 @@ def with_strokes(model: MotionTransformer, learned: Learned) -> MotionTransforme
     close, start = head.close, len(PARAMETERS) * len(HORIZONS_MS)
     if learned.mean.shape != (close + control.first.out_features,) or close < STROKES:
         raise OptionError(f"a head of {len(learned.mean)} numbers does not fit the model's control head")
-    # Of z = (x - mean) / std the layers become those of x.
+    # Layers of z = (x - mean) / std become layers of x.
     mean, scale = learned.mean.double(), 1.0 / learned.std.double()
     narrow, first, skip = (layer.weight.double() for layer in (head.narrow, head.first, head.skip))
     narrow = narrow * scale[close:]

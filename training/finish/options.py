@@ -1,4 +1,4 @@
-"""What the commands that finish a model can be told."""
+"""Options of the commands that run stages after training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CACHE = "Folder of sets that are built on the way."
 
 
 class HeadOptions(Options):
-    """How an event head learns to hear strokes."""
+    """Training options of an event head."""
 
     copies: int = option("Variations of each clip.", 3, ge=0)
     faster: int = option("Sped-up copies of each clip.", 1, ge=0)
@@ -20,7 +20,7 @@ class HeadOptions(Options):
 
 
 class PosesHeadOptions(Options):
-    """How a perceptron learns to read parameters off poses."""
+    """Training options of a pose head."""
 
     copies: int = option("Variations of each clip.", 24, ge=0)
     steps: int = option("Training steps.", 12_000, ge=1)
@@ -28,7 +28,7 @@ class PosesHeadOptions(Options):
 
 
 class FinishOptions(CheckpointOption, JsonOption):
-    """Of what teaches a checkpoint something more."""
+    """Options shared by ``train beats`` and ``train poses``."""
 
     data: Path = option("A set, or a folder of takes.")
     out: Path = option("Folder of the new checkpoint.", written=True)
@@ -36,7 +36,7 @@ class FinishOptions(CheckpointOption, JsonOption):
     cache: Path | None = option(CACHE, None)
 
     def subjects(self) -> tuple[str, ...]:
-        """Those of ``without``, each once."""
+        """The subjects of ``without``, without duplicates."""
         return tuple(dict.fromkeys(name.strip() for name in self.without.split(",") if name.strip()))
 
     def check(self) -> None:
@@ -46,15 +46,15 @@ class FinishOptions(CheckpointOption, JsonOption):
 
 
 class BeatsOptions(HeadOptions, FinishOptions):
-    """Of ``train beats``."""
+    """Options of ``train beats``."""
 
 
 class PosesOptions(PosesHeadOptions, FinishOptions):
-    """Of ``train poses``."""
+    """Options of ``train poses``."""
 
 
 class PackagedOptions(JsonOption):
-    """Of ``train packaged``."""
+    """Options of ``train packaged``."""
 
     data: Path = option("The takes (a folder with cmu/ and more/), or a set.", variable="PYANTICIP_DATA")
     out: Path = option(

@@ -1,7 +1,8 @@
-"""What ``pyanticip train poses`` does: a perceptron beside the trunk learns to read parameters off poses.
+"""``pyanticip train poses``: trains a pose head, an MLP beside the trunk that reads parameters off poses.
 
-It learns alone, on single frames drawn from all clips and copies, so that it errs apart from the trunk, which
-stays as it is; the model then says the mean of both (:mod:`pyanticip.models.motion.pose_window`).
+It is trained separately, on single frames drawn from all clips and copies, so that its errors differ from
+those of the trunk, which does not change; the model then returns the mean of both
+(:mod:`pyanticip.models.motion.pose_window`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,24 +33,25 @@ from training.tasks.motion.scores import measure, run_model
 COPIES: Final = 24
 STEPS: Final = 12_000
 BATCH: Final = 256
-LEAST: Final = 1e-3
-"""Least deviation of an input: what hardly moves must not be blown up."""
+MIN_STD: Final = 1e-3
+"""Minimum standard deviation of an input, so that one that hardly varies is not amplified."""
 RECIPE: Final = "poor_suits"
-"""How copies are made."""
-BEGUN: Final = 0.1
-"""How often a stream is taken to have begun within the window."""
-ROOTLESS: Final = 0.1
-"""How often nothing is said of where the hips go, as by many suits."""
-JUDGED: Final = (100, 200, 400)
+"""Recipe of the varied copies."""
+STREAM_START_SHARE: Final = 0.1
+"""Share of windows in which the stream starts within the window."""
+NO_ROOT_SHARE: Final = 0.1
+"""Share of windows without the motion of the hips, which many suits do not send."""
+EVALUATED_MS: Final = (100, 200, 400)
+"""Horizons of the evaluation, in ms."""
 
 
 class Frames:
-    """Clips to draw frames from; people count by the root of their frames.
+    """Draws frames from clips; a subject's total weight is the root of its number of frames.
 
     Args:
-        model: whose front-end sees the poses.
+        model: whose front-end computes the poses.
         examples: the clips.
-        seed: of every draw.
+        seed: random seed of the draws.
     """
 
     def __init__(self, model: MotionTransformer, examples: Sequence[Example], seed: int) -> None:
@@ -61,28 +63,28 @@ class Frames:
         self._draw = np.random.default_rng(seed)
 
     def batch(self, size: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Frames with those before them (size, FRAMES, 67), scalars (size, 1, 7), their feature rows
-        (size, 1, 279), and what the teacher says (size, 8, 5)."""
+        """Draw windows of frames (size, FRAMES, 67), and of their last frames scalars (size, 1, 7), feature
+        rows (size, 1, 279) and the teacher's parameters (size, 8, 5)."""
         clips = self._draw.choice(len(self._clips), size, p=self._share)
         now = TARGET_EDGE + (self._draw.random(size) * self._room[clips]).astype(np.int64)
         rows = np.zeros((size, FRAMES, self._model.cfg.columns), np.float32)
-        wanted = np.empty((size, len(HORIZONS), 8), np.float32)
-        for row, target, clip, at in zip(rows, wanted, clips.tolist(), now.tolist(), strict=True):
-            seen = self._clips[clip].features[max(at + 1 - FRAMES, 0) : at + 1]
-            row[-len(seen) :] = seen
+        targets_array = np.empty((size, len(HORIZONS), 8), np.float32)
+        for row, target, clip, at in zip(rows, targets_array, clips.tolist(), now.tolist(), strict=True):
+            sample = self._clips[clip].features[max(at + 1 - FRAMES, 0) : at + 1]
+            row[-len(sample) :] = sample
             target[:] = self._clips[clip].params[at + np.array(HORIZONS)]
         features = torch.from_numpy(rows)
         first = self._model.cfg.columns
         with torch.no_grad():
             places = self._model.normalised(features)[..., first : first + PLACES]
-        cut = self._draw.random(size) < BEGUN
-        before = np.where(cut, np.minimum(now, self._draw.integers(0, FRAMES, size)), now)
-        # Frames before a stream began are as its state has them.
-        there = torch.from_numpy(np.arange(FRAMES) >= FRAMES - 1 - before[:, None])[..., None].float()
-        joined = torch.cat((places * there, there), -1)
+        starts_inside = self._draw.random(size) < STREAM_START_SHARE
+        before = np.where(starts_inside, np.minimum(now, self._draw.integers(0, FRAMES, size)), now)
+        # Frames before the stream began are 0, as in an initial state.
+        is_real = torch.from_numpy(np.arange(FRAMES) >= FRAMES - 1 - before[:, None])[..., None].float()
+        joined = torch.cat((places * is_real, is_real), -1)
         last = features[:, -1:].clone()
-        targets = torch.from_numpy(wanted).transpose(1, 2)
-        last[self._draw.random(size) < ROOTLESS, :, FEATURES_V1 - ROOT : FEATURES_V1] = 0.0
+        targets = torch.from_numpy(targets_array).transpose(1, 2)
+        last[self._draw.random(size) < NO_ROOT_SHARE, :, FEATURES_V1 - ROOT : FEATURES_V1] = 0.0
         return joined, last[..., slice(*SCALAR_COLUMNS)], last, targets
 
 
@@ -99,104 +101,106 @@ def train_pose_head(
     cache: Path | None = None,
     quiet: bool = True,
 ) -> dict[str, Any]:
-    """Teach a perceptron beside a checkpoint's trunk, and write the checkpoint anew with it.
+    """Train a pose head beside a checkpoint's trunk, and write a new checkpoint with it.
 
     Args:
-        data: a set, or a folder of takes, which is built into one first as ``train motion`` does.
-        out: folder of the new checkpoint; it is there whole or, after an error or Ctrl-C, not at all.
-        base: that set, where it is open already and its warnings were told.
-        checkpoint: the packaged one where it is None. A perceptron that it has is learned anew.
-        without: training subjects to judge on instead of the validation side; nothing is learned from them.
+        data: a set, or a folder of takes, which is first built into one as ``train motion`` does.
+        out: folder of the new checkpoint, written only on success.
+        base: that set, if it is already open and its warnings were printed.
+        checkpoint: the checkpoint to start from; None for the packaged one. Its pose head is replaced.
+        without: training subjects to evaluate on instead of the validation side; not trained on.
         copies: varied copies of each training clip.
         steps: updates, each on 256 frames.
-        seed: of weights, copies and draws.
-        cache: folder of what is built on the way; the user's cache folder by default.
-        quiet: no progress.
+        seed: random seed of weights, copies and draws.
+        cache: folder of intermediate files; the user's cache folder by default.
+        quiet: whether to show no progress.
 
     Returns:
-        What is noted in the checkpoint, and what there is to warn of.
+        The notes in the checkpoint, and warnings.
 
     Raises:
-        OptionError: a folder that holds something, data that nothing can be learned from, a model that cannot
-            have such a perceptron or that learned from who is judged.
-        FormatError: no motion there, or a set of another version or teacher.
-        CheckpointError: no motion model, or one of another teacher.
+        OptionError: a folder that is not empty, unusable data, a model that cannot have a pose head, or one
+            that was trained on evaluated subjects.
+        FormatError: data without motion, or a set of another version or teacher.
+        CheckpointError: not a motion model, or one of another version of the teacher.
     """
     common.check_new(out)
-    torch.set_num_threads(1)  # the same figures everywhere
-    manifest, model = common.teachable(checkpoint, "no poses can be read beside it", pose_window=FRAMES)
+    torch.set_num_threads(1)  # the same result on every machine
+    manifest, model = common.load_base_model(checkpoint, "no poses can be read beside it", pose_window=FRAMES)
     console = Console(stderr=True, quiet=quiet)
-    given = {"path": data, "copies": copies, "copies_seed": seed, "recipe": RECIPE}
-    options = MotionTrainOptions().but(data={**given, "cache": "" if cache is None else cache})
-    told = base.warnings if base else ()
+    data_options = {"path": data, "copies": copies, "copies_seed": seed, "recipe": RECIPE}
+    options = MotionTrainOptions().but(data={**data_options, "cache": "" if cache is None else cache})
+    printed = base.warnings if base else ()
     base = base or base_set(options, console)
-    unsure = common.check_strangers(manifest, base, without)
+    stranger_warnings = common.check_strangers(manifest, base, without)
     training = training_data(options, console, base=base, without=without)
     kinds = common.kinds_of(base, training.validation)
-    warnings = [*training.warnings, *unsure]
-    common.warn(console, [line for line in warnings if line not in told])
+    warnings = [*training.warnings, *stranger_warnings]
+    common.warn(console, [line for line in warnings if line not in printed])
     with bars(console) as progress:
-        changed = with_poses(model, learn(model, training, steps, seed, progress))
-        figures = common.before_and_after(
-            model, changed, lambda one: judged(one, training.validation, kinds), progress
+        new_model = with_poses(model, learn(model, training, steps, seed, progress))
+        figures = common.evaluate_both(
+            model, new_model, lambda one: evaluate(one, training.validation, kinds), progress
         )
-        report = {**common.noted(training, copies, without), "steps": steps, "seed": seed, **figures}
-        save_checkpoint(out, changed, training=common.training_of(manifest, "poses", report))
+        report = {**common.data_notes(training, copies, without), "steps": steps, "seed": seed, **figures}
+        save_checkpoint(out, new_model, training=common.training_notes(manifest, "poses", report))
     return {"checkpoint": str(out), **report, "warnings": warnings}
 
 
 def learn(
     model: MotionTransformer, training: TrainingData, steps: int, seed: int, progress: Say
 ) -> PoseWindow:
-    """A perceptron that has learned from the training side."""
+    """Train a pose head on the training side."""
     frames = Frames(model, training.train, seed)
     weights = torch.from_numpy(error_weights(change_scale(training.bare))).float()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         window = PoseWindow(FRAMES)
-        seen = torch.cat([window.inputs(*frames.batch(512)[:3])[:, 0] for _ in range(8)])
-        window.mean.copy_(seen.mean(0))
-        window.std.copy_(seen.std(0).clamp_min(LEAST))
+        sample = torch.cat([window.inputs(*frames.batch(512)[:3])[:, 0] for _ in range(8)])
+        window.mean.copy_(sample.mean(0))
+        window.std.copy_(sample.std(0).clamp_min(MIN_STD))
 
         def loss() -> Tensor:
-            *inputs, wanted = frames.batch(BATCH)
-            wrong: Tensor = (window(*inputs)[:, 0] - wanted).abs()
-            return (wrong * weights).mean()
+            *inputs, targets = frames.batch(BATCH)
+            errors: Tensor = (window(*inputs)[:, 0] - targets).abs()
+            return (errors * weights).mean()
 
         train_averaged(window.train(), loss, steps, lambda done: progress("learning", done, steps))
     return window
 
 
 def with_poses(model: MotionTransformer, window: PoseWindow) -> MotionTransformer:
-    """A copy of a model that has such a perceptron beside its trunk, and all else as it was."""
+    """A copy of a model with this pose head, otherwise unchanged."""
     copy = MotionTransformer(model.cfg.replace(pose_window=window.frames))
-    kept = {name: value for name, value in model.state_dict().items() if not name.startswith("poses.")}
-    copy.load_state_dict(kept, strict=False)
+    other_weights = {
+        name: value for name, value in model.state_dict().items() if not name.startswith("poses.")
+    }
+    copy.load_state_dict(other_weights, strict=False)
     assert copy.poses is not None
     copy.poses.load_state_dict(window.state_dict())
     return copy.eval()
 
 
-def judged(
+def evaluate(
     model: MotionTransformer, examples: Sequence[Example], kinds: Sequence[str]
 ) -> dict[str, list[float]]:
-    """Mean absolute error of the parameters, added up, by kind of movement, :data:`JUDGED` ms ahead."""
-    columns = [HORIZONS_MS.index(ms) for ms in JUDGED]
-    found: dict[str, list[float]] = {}
+    """Mean absolute error summed over the parameters, by kind of movement, at :data:`EVALUATED_MS`."""
+    columns = [HORIZONS_MS.index(ms) for ms in EVALUATED_MS]
+    results: dict[str, list[float]] = {}
     for kind in KINDS:
         clips = [example for example, one in zip(examples, kinds, strict=True) if one == kind]
         errors = measure(clips, lambda example: run_model(model, example).params)
         if len(errors.sums):
-            wrong: NDArray[np.float64] = errors.mean().sum(axis=0)[columns]
-            found[kind] = [round(float(value), 4) for value in wrong]
-    return found
+            means: NDArray[np.float64] = errors.mean().sum(axis=0)[columns]
+            results[kind] = [round(float(value), 4) for value in means]
+    return results
 
 
 def table(report: Mapping[str, Any]) -> Table:
     """Errors by kind of movement, before and after, at each horizon."""
     title = "Error of the eight parameters (0..1), added up"
-    found = common.table_of(title, ("people judged",), JUDGED)
+    rows = common.table_of(title, ("people judged",), EVALUATED_MS)
     for kind, after in report["judged"].items():
         cells = [*report["before"][kind], *after]
-        found.add_row("all" if len(report["judged"]) == 1 else kind, *(f"{value:.3f}" for value in cells))
-    return found
+        rows.add_row("all" if len(report["judged"]) == 1 else kind, *(f"{value:.3f}" for value in cells))
+    return rows

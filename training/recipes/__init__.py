@@ -1,1 +1,1 @@
-"""From takes to a checkpoint: the stages that made a model, in a TOML file, and what makes it anew."""
+"""Recipes: the stages from takes to a checkpoint, in a TOML file, and the command that runs them."""

@@ -1,9 +1,8 @@
-"""What ``pyanticip train packaged`` does: takes become a checkpoint, stage by stage.
+"""``pyanticip train packaged``: trains a checkpoint from takes, stage by stage.
 
-Every stage has a folder of its own in ``OUT``, with its checkpoint. ``OUT/recipe.json`` says which are
-finished, each with a hash of all that decides about it (its options, the data, and the stages it begins
-with) and that of its weights. So what was interrupted goes on with the stage it had come to, a run with its
-last state.
+Every stage has its own folder in ``OUT``, with its checkpoint. ``OUT/recipe.json`` lists the finished stages,
+each with a hash of everything that determines it (its options, the data, and the stages it starts from) and
+the hash of its weights. An interrupted command resumes at the stage it had reached, a run at its last state.
 """
 
 import hashlib
@@ -25,7 +24,7 @@ from training.data.sets.vary import VARY_VERSION
 from training.finish.beats import train_event_head
 from training.finish.common import warn
 from training.finish.poses import train_pose_head
-from training.recipes.stages import GIVEN, PACKAGED, AnyStage, Beats, Train, read_stages
+from training.recipes.stages import PACKAGED, STAGE_OPTIONS, AnyStage, Beats, Train, read_stages
 from training.run.files import CONFIG, alone, write_text
 from training.run.task import check_same
 from training.tasks.motion.data import base_set, recipe_of, training_data
@@ -39,33 +38,33 @@ FORMAT: Final = "pyanticip-recipe"
 def make(
     data: Path, out: Path, *, recipe: Path | None = None, cache: Path | None = None, quiet: bool = True
 ) -> dict[str, Any]:
-    """Make the checkpoint of a recipe, or go on making it.
+    """Run a recipe, or resume it.
 
     Args:
         data: a set, or a folder of takes.
-        out: folder of the stages, new, or of an interrupted making with the same recipe and data.
+        out: folder of the stages: a new one, or that of an interrupted run with the same recipe and data.
         recipe: TOML file of stages; that of the packaged model by default.
         cache: folder of sets and varied copies; the user's cache folder by default.
-        quiet: no progress and no lines.
+        quiet: whether to show no progress and no messages.
 
     Returns:
-        The last stage's checkpoint, and of every stage its name, key, the hash of its weights, seconds, and
-        whether it was ``made`` now or ``kept``. ``finished`` is False after Ctrl-C or SIGTERM (the
-        command ends with 130), when a run was saved.
+        The last stage's checkpoint, and for each stage its name, key, hash of the weights, seconds, and
+        whether it was ``made`` now or ``kept``. ``finished`` is False after Ctrl-C or SIGTERM, when progress
+        was saved (the command then exits with 130).
 
     Raises:
-        OptionError: a recipe that says something unknown, data it does not fit, a folder that holds
-            something else, or stages made with other options or data.
+        OptionError: an invalid recipe, data it does not fit, a folder with other content, or stages made
+            with other options or data.
         FormatError: no motion in ``data``.
-        CheckpointError: a stage that did not end in a checkpoint that plays, or whose checkpoint is damaged
-            or another than it was.
+        CheckpointError: a stage that ended without a checkpoint, or whose checkpoint is damaged or has
+            changed.
     """
     stages, record = read_stages(recipe or PACKAGED), _read(out)
     console = Console(stderr=True, quiet=quiet)
     takes = base_set(MotionTrainOptions().but(data={"path": data, "cache": cache or ""}), console)
     keys, made = dict[str, str](), record["stages"]
     finished = {name for name in made if (out / name / CHECKPOINT).is_dir()}
-    for stage in stages:  # all that can be wrong is said now, and not after an hour
+    for stage in stages:  # check everything before the first stage runs
         keys[stage.name] = _key(stage, takes.digest, keys)
         if stage.name in finished:
             _check(out / stage.name, made[stage.name], keys[stage.name])
@@ -77,10 +76,10 @@ def make(
         for number, stage in enumerate(stages, start=1):
             checkpoint = out / stage.name / CHECKPOINT
             kept = stage.name in finished
-            what = "kept" if kept else stage.kind
-            console.print(f"stage {number} of {len(stages)}, {stage.name}: {what}", highlight=False)
+            action = "kept" if kept else stage.kind
+            console.print(f"stage {number} of {len(stages)}, {stage.name}: {action}", highlight=False)
             if not kept:
-                began = time.monotonic()
+                started = time.monotonic()
                 try:
                     if not _make(stage, out, data, takes, cache, console):
                         return report
@@ -91,7 +90,7 @@ def make(
                         f"{checkpoint.parent}: came to its end without a checkpoint; "
                         "delete it to make it anew"
                     )
-                seconds = round(time.monotonic() - began, 1)
+                seconds = round(time.monotonic() - started, 1)
                 weights = read_manifest(checkpoint).sha256[WEIGHTS]
                 made[stage.name] = {"key": keys[stage.name], "seconds": seconds, "weights": weights}
                 write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
@@ -101,7 +100,7 @@ def make(
 
 
 def _read(out: Path) -> dict[str, Any]:
-    """What is finished in a folder, nothing in a new one."""
+    """Read the record of finished stages in a folder; empty for a new one."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return {"format": FORMAT, "stages": {}}
     file = out / RECORD
@@ -109,7 +108,7 @@ def _read(out: Path) -> dict[str, Any]:
         raise OptionError(f"{out}: holds something else; give a new folder, or one that has a {RECORD}")
     try:
         record = read_json(file, OptionError)
-        if record["format"] == FORMAT and all(one["key"] for one in record["stages"].values()):
+        if record["format"] == FORMAT and all(stage["key"] for stage in record["stages"].values()):
             return dict(record)
     except (LookupError, TypeError, AttributeError):
         pass
@@ -117,7 +116,7 @@ def _read(out: Path) -> dict[str, Any]:
 
 
 def _check(folder: Path, made: Mapping[str, Any], key: str) -> None:
-    """Whether a finished stage is what it would be made to be, and still what was made.
+    """Check that a finished stage matches its key, and that its checkpoint is unchanged.
 
     Raises:
         OptionError, CheckpointError: see :func:`make`.
@@ -127,26 +126,28 @@ def _check(folder: Path, made: Mapping[str, Any], key: str) -> None:
             f"{folder}: was made with other options, data or earlier stages; "
             "delete it to make it anew, or give another folder with --out"
         )
-    anew = f"delete {folder} to make it anew"
+    advice = f"delete {folder} to make it anew"
     try:
         manifest = read_manifest(folder / CHECKPOINT)
         manifest.read(WEIGHTS)
     except CheckpointError as error:
-        raise CheckpointError(f"{error}; {anew}") from None
+        raise CheckpointError(f"{error}; {advice}") from None
     if made.get("weights") not in (None, manifest.sha256[WEIGHTS]):
-        raise CheckpointError(f"checkpoint {folder / CHECKPOINT}: has other weights than were made; {anew}")
+        raise CheckpointError(f"checkpoint {folder / CHECKPOINT}: has other weights than were made; {advice}")
 
 
 def _key(stage: AnyStage, data: str, keys: Mapping[str, str]) -> str:
-    """A hash of all that decides what a stage makes: its options, the data's digest, the stages before, and
-    how copies are made."""
+    """A hash of everything that determines a stage's result: its options, the data's digest, the stages
+    before it, and the version of the varied copies."""
     content = stage.model_dump(exclude={"name", "start", "ensemble"})
     needs: dict[str, Any] = {"from": keys[stage.start] if stage.start else ""}
     if isinstance(stage, Train):
         options = stage.run_options()
         copies = recipe_of(options.data.recipe).record()
-        decides = {n: v for n, v in options.flat().items() if n not in (*options.EXECUTION, *GIVEN)}
-        content["options"] = {**decides, "data.recipe": copies}
+        deciding_options = {
+            n: v for n, v in options.flat().items() if n not in (*options.EXECUTION, *STAGE_OPTIONS)
+        }
+        content["options"] = {**deciding_options, "data.recipe": copies}
         needs["ensemble"] = [keys[name] for name in stage.ensemble]
     text = json.dumps([content, data, needs, VARY_VERSION], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -160,32 +161,39 @@ def _make(
     cache: Path | None,
     console: Console,
 ) -> bool:
-    """Make a stage, or go on with it; whether it came to its end."""
-    folder, begun = out / stage.name, out / stage.start / CHECKPOINT
+    """Run a stage or resume it; returns whether it finished."""
+    folder, start_checkpoint = out / stage.name, out / stage.start / CHECKPOINT
     if isinstance(stage, Train):
         ensemble = [out / name / CHECKPOINT for name in stage.ensemble]
-        options = stage.run_options(data, cache or "", begun if stage.start else "", ensemble)
+        options = stage.run_options(data, cache or "", start_checkpoint if stage.start else "", ensemble)
         if resume := (folder / CONFIG).is_file():
             check_same(MotionTask, folder, options)
             check_weights(options, folder)
         learned_from = training_data(options, console, base=takes)
         return bool(fit(options, folder, data=learned_from, resume=resume, quiet=console.quiet)["finished"])
-    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before it could say it was done
+    shutil.rmtree(
+        folder, ignore_errors=True
+    )  # left by a process that was killed before the stage was recorded
     train_head = train_event_head if isinstance(stage, Beats) else train_pose_head
-    target, options_of_head = folder / CHECKPOINT, stage.options.model_dump()
-    given: dict[str, Any] = {"base": takes, "checkpoint": begun, "cache": cache, "quiet": console.quiet}
-    train_head(data, target, **given, **options_of_head)
+    target, head_options = folder / CHECKPOINT, stage.options.model_dump()
+    common_options: dict[str, Any] = {
+        "base": takes,
+        "checkpoint": start_checkpoint,
+        "cache": cache,
+        "quiet": console.quiet,
+    }
+    train_head(data, target, **common_options, **head_options)
     return True
 
 
 def lines(report: Mapping[str, Any]) -> list[str]:
-    """What to tell about it."""
+    """Lines to print about a report."""
     if not report["finished"]:
         return ["interrupted; what is finished or saved is kept, and the same command goes on with it"]
-    spent = ", ".join(f"{one['name']} {one['seconds']:.0f} s" for one in report["stages"])
+    durations = ", ".join(f"{stage['name']} {stage['seconds']:.0f} s" for stage in report["stages"])
     where = report["checkpoint"]
     return [
-        spent,
+        durations,
         f"wrote {where}; play it with:",
         f"  pyanticip live --source auto://0.0.0.0 --checkpoint {quote(where)}",
     ]

@@ -1,4 +1,4 @@
-"""What a recipe says: the stages of a model, read from TOML and checked before anything is made."""
+"""The stages of a recipe, read from TOML and checked before anything runs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,8 +17,8 @@ from training.tasks.motion.options import MotionTrainOptions
 PACKAGED: Final = Path(__file__).with_name("packaged.toml")
 """The recipe of the packaged model."""
 
-GIVEN: Final = ("data.path", "data.cache", "run.init", "run.ensemble")
-"""Options of a run that follow from its stage."""
+STAGE_OPTIONS: Final = ("data.path", "data.cache", "run.init", "run.ensemble")
+"""Options of a run that are set by its stage, not by the recipe."""
 
 
 class Stage(Options):
@@ -27,9 +27,9 @@ class Stage(Options):
     model_config = ConfigDict(validate_by_name=False)
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
-    """And the folder that it is kept in."""
+    """Name of the stage and of its folder."""
     start: str = Field(alias="from", min_length=1)
-    """The stage whose checkpoint it begins with."""
+    """The stage whose checkpoint it starts from."""
 
 
 class Train(Stage):
@@ -37,11 +37,11 @@ class Train(Stage):
 
     kind: Literal["train"]
     start: str = Field(default="", alias="from")
-    """The stage that it refines; none: random weights."""
+    """The stage that it refines; empty for random initial weights."""
     ensemble: Texts = ()
-    """The stages whose mean forecast it learns beside the labels."""
+    """The stages whose mean forecast it learns besides the labels."""
     options: dict[str, Any] = {}
-    """Tables as in a file of its options."""
+    """Tables of options, as in an options file of ``train motion``."""
 
     def run_options(
         self,
@@ -50,9 +50,9 @@ class Train(Stage):
         init: Path | str = "",
         ensemble: Sequence[Path | str] = (),
     ) -> MotionTrainOptions:
-        """Of the run, with what follows from where the stage is made."""
+        """The run's options, including those set by the stage."""
         tables = MotionTrainOptions.by_table(self.options)
-        for table, _, name in (given.partition(".") for given in GIVEN):
+        for table, _, name in (given.partition(".") for given in STAGE_OPTIONS):
             if name in tables.get(table, {}):
                 raise OptionError(f"option {table}.{name} follows from the stage: leave it out")
         run = {"init": init or self.start, "ensemble": ensemble or self.ensemble}
@@ -61,14 +61,14 @@ class Train(Stage):
 
 
 class Beats(Stage):
-    """An event head that learns to hear strokes: :func:`training.finish.beats.train_event_head`."""
+    """Training of the event head: :func:`training.finish.beats.train_event_head`."""
 
     kind: Literal["beats"]
     options: HeadOptions = HeadOptions()
 
 
 class Poses(Stage):
-    """A perceptron that learns to read poses: :func:`training.finish.poses.train_pose_head`."""
+    """Training of the pose head: :func:`training.finish.poses.train_pose_head`."""
 
     kind: Literal["poses"]
     options: PosesHeadOptions = PosesHeadOptions()
@@ -79,10 +79,10 @@ KINDS: Final[Mapping[str, type[AnyStage]]] = {"train": Train, "beats": Beats, "p
 
 
 def read_stages(path: Path = PACKAGED) -> list[AnyStage]:
-    """The stages of a recipe: a TOML file of tables ``[[stage]]``, of which ``packaged.toml`` is an example.
+    """Read the stages of a recipe: a TOML file of tables ``[[stage]]``, such as ``packaged.toml``.
 
     Raises:
-        OptionError: no such file, or one that says something unknown; file and stage are named.
+        OptionError: an unreadable file or an invalid stage; the message names file and stage.
     """
     tables = read_toml(path, OptionError)
     found = tables.get("stage")

@@ -1,1 +1,1 @@
-"""What every training run needs, whatever it trains: options, tasks, processes, the recorder, the loop."""
+"""The trainer shared by all tasks: options, the task interface, processes, the recorder, the loop."""

@@ -1,4 +1,4 @@
-"""Averaged weights: they follow those that are trained, and are judged and kept in their place."""
+"""A recorder that validates and saves an exponential average of the weights."""
 
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ from training.run.recorder import Recorder
 
 
 class AveragingRecorder(Recorder):
-    """See :class:`~training.run.recorder.Recorder`; what it keeps is the exponential average of the weights.
+    """A :class:`~training.run.recorder.Recorder` that saves the exponential average of the weights.
 
     Args:
-        folder: where to write.
-        options: of the run.
-        start: update the run goes on from.
-        module: what is trained.
+        folder: the run's folder.
+        options: the run's options.
+        start: update at which the run starts or resumes.
+        module: the module in training.
     """
 
     def __init__(self, folder: Path, options: TrainOptions, start: int, module: TrainModule) -> None:
@@ -27,7 +27,7 @@ class AveragingRecorder(Recorder):
         self.average = {name: value.detach().clone() for name, value in module.model.named_parameters()}
 
     def state_dict(self) -> dict[str, Any]:
-        """As the recorder's, and the averaged weights."""
+        """The recorder's state and the averaged weights."""
         return {**super().state_dict(), "average": {name: v.cpu() for name, v in self.average.items()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -37,7 +37,7 @@ class AveragingRecorder(Recorder):
 
     @torch.no_grad()
     def updated(self, module: Any, done: int, batch: Any) -> None:
-        """Let the average follow."""
+        """Update the average."""
         schedule = self.options.schedule
         assert isinstance(schedule, AveragedScheduleOptions)
         last = {name: value.detach() for name, value in module.model.named_parameters()}
@@ -52,5 +52,5 @@ class AveragingRecorder(Recorder):
         return {name: self.average.get(name, value).detach().cpu() for name, value in state.items()}
 
     def keep(self, module: Any) -> None:
-        """Replace the best weights of the run by the averaged ones of now."""
+        """Replace the run's best weights by the current average."""
         save_weights(self.folder / BEST, self.averaged(module))

@@ -1,4 +1,4 @@
-"""A short training in one go: AdamW down a cosine, the weights averaged as they fall."""
+"""A short training loop without checkpoints: AdamW with a cosine schedule and averaged weights."""
 
 import math
 from collections.abc import Callable
@@ -10,18 +10,18 @@ from torch import Tensor, nn
 from pyanticip.errors import OptionError
 
 PEAK: Final = 1e-3
-"""Highest learning rate; it rises for a thirtieth of the steps and falls as a cosine."""
+"""Peak learning rate; it rises over the first thirtieth of the steps, while it falls by a cosine."""
 DECAY: Final = 0.02
-"""Of the matrices."""
+"""Weight decay of matrices."""
 AVERAGE: Final = 0.998
-"""Of the weights, from step to step."""
+"""Decay of the averaged weights per step; less in the first steps."""
 
 
 def check_loss(loss: Tensor, step: int) -> None:
-    """Go on only while there is something to learn from; ``loss`` is that of update ``step``, from 1.
+    """Check that the loss of update ``step`` (from 1) is finite.
 
     Raises:
-        OptionError: it is not finite.
+        OptionError: it is not.
     """
     if not math.isfinite(value := float(loss.detach())):
         raise OptionError(
@@ -35,13 +35,13 @@ def train_averaged(
     steps: int,
     say: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Train a model, which then has the averaged weights and is in evaluation mode.
+    """Train a model; it ends with the averaged weights, in evaluation mode.
 
     Args:
         model: trained in place.
-        loss: of the next batch, a scalar.
-        steps: updates.
-        say: told the number of updates done.
+        loss: returns the loss of the next batch, a scalar.
+        steps: number of updates.
+        say: called with the number of updates done.
 
     Raises:
         OptionError: see :func:`check_loss`.
@@ -55,15 +55,15 @@ def train_averaged(
         done = (step + 1) / steps
         for group in optimiser.param_groups:
             group["lr"] = PEAK * min(1.0, 30.0 * done) * (0.01 + 0.495 * (1.0 + math.cos(math.pi * done)))
-        wrong = loss()
-        check_loss(wrong, step + 1)
+        batch_loss = loss()
+        check_loss(batch_loss, step + 1)
         optimiser.zero_grad()
-        wrong.backward()  # type: ignore[no-untyped-call]
+        batch_loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
-        kept = min(AVERAGE, (step + 1) / (step + 11))
+        decay = min(AVERAGE, (step + 1) / (step + 11))
         for name, value in model.state_dict().items():
-            mean[name].lerp_(value, 1.0 - kept)
+            mean[name].lerp_(value, 1.0 - decay)
         say(step + 1)
     model.load_state_dict(mean)
     model.eval()

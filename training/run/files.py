@@ -1,4 +1,4 @@
-"""The files of a run's folder: written whole or not at all, read with clear errors."""
+"""The files of a run's folder: written atomically, read with clear errors."""
 
 import os
 import time
@@ -25,24 +25,24 @@ TENSORBOARD: Final = "tensorboard"
 BEST: Final = Path("checkpoints") / "best.safetensors"
 """The weights that were best on the validation data so far."""
 LAST: Final = Path("checkpoints") / "last.ckpt"
-"""Everything a killed run goes on from."""
-_LARGEST: Final = 8 << 30
+"""The state from which a run is resumed."""
+_MAX_WEIGHTS_BYTES: Final = 8 << 30
 
 
 def read_description(
     folder: Path | str, command: str, form: str, version: int, *, needs: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """``config.json`` of a run.
+    """Read ``config.json`` of a run.
 
     Args:
-        folder: of the run.
-        command: that makes such runs, for the messages.
-        form: what the file must give as its ``format``.
-        version: and as its ``version``.
-        needs: further keys that it must have.
+        folder: the run's folder.
+        command: the command that makes such runs, for error messages.
+        form: the expected ``format``.
+        version: the expected ``version``.
+        needs: further required keys.
 
     Raises:
-        CheckpointError: no run, one of another command, or one made by another version.
+        CheckpointError: not a run, or one of another command or version.
     """
     path = Path(folder) / CONFIG
     if not path.exists():
@@ -60,15 +60,15 @@ def read_description(
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file that is there whole or as it was before, even if the machine stops."""
+    """Write a text file atomically and durably."""
     write_atomic(path, text.encode(), durable=True)
 
 
 def check_new(folder: Path) -> None:
-    """Refuse a folder that a run cannot begin in.
+    """Check that a folder can hold a new run: it does not exist, or is empty.
 
     Raises:
-        OptionError: something is there already.
+        OptionError: it is not empty, or is a file.
     """
     if folder.is_dir() and any(folder.iterdir()):
         if (folder / CONFIG).is_file():
@@ -80,10 +80,10 @@ def check_new(folder: Path) -> None:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A draft of a run's folder; it becomes ``folder`` when all is well, else it vanishes.
+    """A temporary folder that becomes ``folder`` on success and is removed on failure.
 
     Raises:
-        OptionError: something is there already.
+        OptionError: see :func:`check_new`.
     """
     check_new(folder)
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -97,17 +97,17 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def alone(folder: Path, *, first: bool = True, patience: float = 10.0) -> Iterator[None]:
-    """Only one command at a time goes on with a run; the lock goes with the process that holds it.
+    """Lock a run's folder, so that only one command at a time trains it; the lock ends with the process.
 
     Args:
-        folder: of the run.
-        first: whether this process is the first of its command: the others take no lock.
-        patience: seconds; what a killed command leaves behind may take a moment to end.
+        folder: the run's folder.
+        first: whether this is the first process of its command; the others take no lock.
+        patience: seconds to wait for the lock: child processes of a killed command may take a moment to end.
 
     Raises:
-        OptionError: another command is at work.
+        OptionError: another command holds the lock.
     """
-    handle = _locked(folder, patience) if first else None
+    handle = _lock(folder, patience) if first else None
     try:
         yield
     finally:
@@ -115,14 +115,14 @@ def alone(folder: Path, *, first: bool = True, patience: float = 10.0) -> Iterat
             os.close(handle)
 
 
-def _locked(folder: Path, patience: float) -> int | None:
-    """A handle that holds the lock, None where there are no locks."""
+def _lock(folder: Path, patience: float) -> int | None:
+    """Take the lock; returns the handle that holds it, None on systems without folder locks."""
     if not LOCKS_FOLDERS:
         return None
     handle = os.open(folder, os.O_RDONLY)
-    until = time.monotonic() + patience
+    deadline = time.monotonic() + patience
     while try_lock(handle) is False:
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             os.close(handle)
             raise OptionError(f"{folder}: another process is training this run")
         time.sleep(0.1)
@@ -130,22 +130,22 @@ def _locked(folder: Path, patience: float) -> int | None:
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Replace a file of weights, at once."""
+    """Replace a file of weights atomically."""
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     write_atomic(path, safetensors.torch.save(plain), durable=True)
 
 
 def read_weights(path: Path) -> bytes:
-    """The content of a file of weights.
+    """Read a file of weights.
 
     Raises:
-        CheckpointError: it cannot be read, or is larger than any model's.
+        CheckpointError: it cannot be read, or is larger than 8 GiB.
     """
-    return read_file(path, _LARGEST, CheckpointError, "a file of weights")
+    return read_file(path, _MAX_WEIGHTS_BYTES, CheckpointError, "a file of weights")
 
 
 def load_best(folder: Path) -> dict[str, Tensor]:
-    """The weights that were best on the validation data so far, by the names of today.
+    """Read the weights that were best on the validation data so far, by their current names.
 
     Raises:
         CheckpointError: there are none, or the file is damaged.
@@ -156,14 +156,14 @@ def load_best(folder: Path) -> dict[str, Tensor]:
         )
     data = read_weights(folder / BEST)
     try:
-        kept = safetensors.torch.load(data)
-        return {renamed(name): tensor for name, tensor in kept.items()}
+        weights = safetensors.torch.load(data)
+        return {renamed(name): tensor for name, tensor in weights.items()}
     except safetensors.SafetensorError as error:
         raise CheckpointError(f"{folder / BEST}: cannot be read: {one_line(error)}") from None
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """What the run was last saved with.
+    """Read the state that the run last saved.
 
     Raises:
         CheckpointError: nothing was saved yet, or the file is damaged.
@@ -177,7 +177,7 @@ def read_state(folder: Path) -> dict[str, Any]:
         int(state["global_step"])
     except CheckpointError:
         raise
-    except Exception:  # torch raises many kinds for damaged files, of several sentences each
-        wanted = "copy the run again, or begin anew in another folder"
-        raise CheckpointError(f"{path}: not a saved state, or one that was cut short: {wanted}") from None
+    except Exception:  # torch raises many kinds of errors for damaged files, with long messages
+        advice = "copy the run again, or begin anew in another folder"
+        raise CheckpointError(f"{path}: not a saved state, or one that was cut short: {advice}") from None
     return state

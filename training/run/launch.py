@@ -1,4 +1,4 @@
-"""Processes and signals: what a run needs from the system it runs on."""
+"""Processes, devices and signals."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from pyanticip.errors import DeviceError, OptionError
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those that ``torchrun`` started, or alone."""
+    """This process among those started by ``torchrun``; by default a single process."""
 
     rank: int = 0
     world: int = 1
@@ -26,18 +26,18 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+        """Whether this is the process that writes files and prints."""
         return self.rank == 0
 
     def wait(self) -> None:
-        """Until all processes have come here."""
+        """Wait until all processes have called this."""
         if self.world > 1:
             dist.barrier()
 
 
 @contextmanager
 def processes(device: str) -> Iterator[Processes]:
-    """Join the other processes of ``torchrun``; alone without it."""
+    """Join the process group of ``torchrun``; without it this process is alone."""
     if not dist.is_available() or not dist.is_torchelastic_launched() or int(os.environ["WORLD_SIZE"]) == 1:
         yield Processes()
         return
@@ -51,15 +51,15 @@ def processes(device: str) -> Iterator[Processes]:
 
 
 def resolve_device(device: str, precision: str) -> str:
-    """``"cpu"`` or ``"cuda"``.
+    """Choose ``"cpu"`` or ``"cuda"``.
 
     Args:
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         precision: ``"32"``, ``"bf16"`` or ``"16"``.
 
     Raises:
-        DeviceError: CUDA is asked for and not there.
-        OptionError: half precision without CUDA.
+        DeviceError: CUDA is requested but not available.
+        OptionError: precision ``"16"`` without CUDA.
     """
     cuda = torch.cuda.is_available()
     if device == "cuda" and not cuda:
@@ -71,10 +71,11 @@ def resolve_device(device: str, precision: str) -> str:
 
 
 class Interrupt:
-    """Whether the user, or the system, asked to stop: Ctrl-C or SIGTERM.
+    """A request to stop, by Ctrl-C or SIGTERM.
 
     Args:
-        insist: whether a second Ctrl-C stops at once. Under ``torchrun`` it comes twice anyway.
+        insist: whether a second signal raises KeyboardInterrupt. Not under ``torchrun``, where Ctrl-C arrives
+            twice anyway.
     """
 
     def __init__(self, insist: bool) -> None:
@@ -82,7 +83,7 @@ class Interrupt:
         self._insist = insist
 
     def __call__(self) -> bool:
-        """Whether to stop."""
+        """Whether a stop was requested."""
         return self.requested
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -92,7 +93,8 @@ class Interrupt:
 
     @contextmanager
     def armed(self) -> Iterator["Interrupt"]:
-        """Watch within, and give the signals back; only the main thread can, and gets them."""
+        """Handle the signals inside the context, and restore the previous handlers; no-op outside the main
+        thread."""
         if threading.current_thread() is not threading.main_thread():
             yield self
             return

@@ -1,4 +1,4 @@
-"""The loop around a module and its recorder, alone or among the processes of ``torchrun``."""
+"""The training loop, in one process or in those of ``torchrun``."""
 
 import io
 import time
@@ -31,21 +31,22 @@ def drive(
     quiet: bool,
     idle_weights: bool = False,
 ) -> None:
-    """Train a module to its last step, or until it is told to stop.
+    """Train a module to its last step, or until a stop is requested.
 
     Args:
-        module: what is trained.
-        batches: what it is trained on, from update ``record.start`` on: the parts of every update in turn,
-            each with ``step`` and ``part``.
-        record: writes down what the run does, in its folder; has its options.
-        here: this process among all.
+        module: the module in training.
+        batches: from update ``record.start`` on, the parts of every update in turn, each with ``step`` and
+            ``part``.
+        record: the recorder, which has the run's folder and options.
+        here: this process's rank among all.
         device: ``"cpu"`` or ``"cuda"``.
-        state: what to go on from, see :func:`~training.run.files.read_state`; the recorder has its own.
-        quiet: no progress bar.
-        idle_weights: whether some weights never get a gradient, which DDP must be told.
+        state: state to resume from, see :func:`~training.run.files.read_state`; the recorder's own state is
+            loaded by the caller.
+        quiet: whether to show no progress bar.
+        idle_weights: whether some weights never get a gradient, which DDP needs to know.
 
     Raises:
-        CheckpointError: the state is not one of this model.
+        CheckpointError: the state does not fit this model.
     """
     (record.folder / LAST).parent.mkdir(exist_ok=True)
     updates = Updates(module, here, device, idle_weights)
@@ -81,12 +82,12 @@ def drive(
 
 
 class Updates:
-    """Updates of a module's weights, part by part: AdamW at the rates of its groups, in mixed precision and
-    among several processes where its options and ``torchrun`` say so.
+    """Updates a module's weights with AdamW: with learning rates per group, gradient accumulation, mixed
+    precision and several processes.
 
     Args:
-        module: trained in place; it is moved to the device.
-        here: this process among all.
+        module: trained in place, and moved to the device.
+        here: this process's rank among all.
         device: ``"cpu"`` or ``"cuda"``.
         idle_weights: see :func:`drive`.
     """
@@ -96,30 +97,30 @@ class Updates:
         module.rank = here.rank
         self.module, self.accumulate = module.to(device), run.accumulate
         self.done = 0
-        """Updates so far, those before the run went on included."""
+        """Updates so far, including those before the run was resumed."""
         groups = module.groups()
         self.rates = [group.pop("rate", schedule.learning_rate) for group in groups]
         self.optimiser = torch.optim.AdamW(groups, betas=schedule.betas)
         self.scaler = torch.amp.GradScaler(device, enabled=run.precision == "16")
-        self.shared = here.world > 1
+        self.distributed = here.world > 1
         self.forward: Any = module
-        if self.shared:
+        if self.distributed:
             self.forward = DistributedDataParallel(module, find_unused_parameters=idle_weights)
 
     def part(self, batch: Any) -> Tensor:
-        """Learn from one part, and after the last of an update, move the weights.
+        """Accumulate the gradient of one part, and after an update's last part, update the weights.
 
         Returns:
-            The pieces of the loss, see :meth:`TrainModule.training_step`.
+            The components of the loss, see :meth:`TrainModule.training_step`.
         """
         if batch.part == 0:
             self.optimiser.zero_grad()
         last = batch.part + 1 == self.accumulate
-        # Gradients are shared once, with the last part.
-        with nullcontext() if last or not self.shared else self.forward.no_sync():
+        # Gradients are synchronised once, with the last part.
+        with nullcontext() if last or not self.distributed else self.forward.no_sync():
             with self.module.autocast():
-                found = self.forward(moved(batch, self.module.device))
-            self.scaler.scale(found["loss"] / self.accumulate).backward()
+                output = self.forward(moved(batch, self.module.device))
+            self.scaler.scale(output["loss"] / self.accumulate).backward()
         if last:
             for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
                 group["lr"] = rate(batch.step)
@@ -128,11 +129,11 @@ class Updates:
             self.scaler.step(self.optimiser)
             self.scaler.update()
             self.done = batch.step + 1
-        parts: Tensor = found["parts"]
+        parts: Tensor = output["parts"]
         return parts
 
     def state(self) -> dict[str, Any]:
-        """Everything later updates depend on."""
+        """Everything that later updates depend on."""
         return {
             "global_step": self.done,
             "state_dict": self.module.state_dict(),
@@ -150,18 +151,18 @@ class Updates:
 
 @contextmanager
 def _bar(steps: int, start: int, quiet: bool) -> Iterator[OnUpdate]:
-    """A progress bar on stderr; yields what is to be called after every update."""
+    """A progress bar on stderr; yields the callback to call after every update."""
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True, quiet=quiet)
     with Progress(*columns, TextColumn("loss {task.fields[loss]}"), console=console, disable=quiet) as bar:
         task = bar.add_task("training", total=steps, completed=start, loss="")
-        shown = 0.0
+        last_shown = 0.0
 
         def update(done: int, loss: Tensor, note: Callable[[], str]) -> None:
-            nonlocal shown
-            # Looking at the loss waits for a GPU: not more often than an eye can follow.
-            if not quiet and (time.monotonic() - shown > 0.2 or done == steps):
-                shown = time.monotonic()
+            nonlocal last_shown
+            # Reading the loss waits for the GPU, so it is done at most every 0.2 s.
+            if not quiet and (time.monotonic() - last_shown > 0.2 or done == steps):
+                last_shown = time.monotonic()
                 bar.update(task, completed=done, loss=f"{float(loss):.4f} {note()}")
 
         yield update

@@ -1,5 +1,5 @@
-"""Options of a run: declared once, by table, each with its range and meaning; given in code, in a TOML file
-or as ``name=value``; refused in one line that names table, option and value."""
+"""Options of a run: declared in tables, each with its range and meaning; set in code, in a TOML file or as
+``name=value``; errors are one line that names table, option and value."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,20 +14,20 @@ from pyanticip.untrusted import read_toml
 from training.run.settings import merge, setting
 
 
-def pair(what: str, fine: Callable[[Any], bool], *, ascending: bool = False) -> BeforeValidator:
-    """Two numbers, as a tuple or as TOML's array.
+def pair(what: str, is_valid: Callable[[Any], bool], *, ascending: bool = False) -> BeforeValidator:
+    """Validator of two numbers, as a tuple or a TOML array.
 
     Args:
-        what: is expected, for the message.
-        fine: whether one of them is.
-        ascending: whether the second may not be below the first.
+        what: description of the expected value, for the error message.
+        is_valid: checks one of the numbers.
+        ascending: whether the second must not be below the first.
     """
 
     def check(given: Any) -> tuple[Any, Any]:
         if isinstance(given, (list, tuple)) and len(given) == 2:
             first, second = given
             numbers = all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in given)
-            if numbers and fine(first) and fine(second) and not (ascending and second < first):
+            if numbers and is_valid(first) and is_valid(second) and not (ascending and second < first):
                 return first, second
         raise ValueError(f"expected {what}")
 
@@ -38,21 +38,21 @@ Betas = Annotated[tuple[float, float], pair("two numbers from 0 to below 1", lam
 """Decays of an optimiser's averages, of the gradient and of its square."""
 
 Text = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
-"""A text, or the path of a file or folder."""
+"""A text, or a path, which becomes its text."""
 
 
-def _several(given: Any) -> Any:
+def _as_texts(given: Any) -> Any:
     if isinstance(given, (list, tuple)) and all(isinstance(one, (str, Path)) for one in given):
         return tuple(map(str, given))
     raise ValueError("expected an array of texts")
 
 
-Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
-"""Several, as a tuple or as TOML's array."""
+Texts = Annotated[tuple[str, ...], BeforeValidator(_as_texts)]
+"""Several texts or paths, as a tuple or a TOML array."""
 
 
 class Options(BaseModel):
-    """A table of options. The text below each field says what it means, also on the command line."""
+    """A table of options. The docstring of each field is also its help text on the command line."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
@@ -60,7 +60,7 @@ class Options(BaseModel):
 
 
 class ScheduleOptions(Options):
-    """How the weights move."""
+    """Optimiser and learning-rate schedule."""
 
     steps: int = Field(default=1000, ge=1)
     """Training steps (updates of the weights)."""
@@ -80,11 +80,11 @@ class ScheduleOptions(Options):
     """Random seed."""
 
     FINAL: ClassVar[float] = 0.1
-    """The rate at the last step as a share of the highest, where ``final_lr`` is not given."""
+    """Default learning rate at the last step, relative to ``peak_lr``."""
 
     @property
     def final_share(self) -> float:
-        """The rate at the last step as a share of the highest."""
+        """Learning rate at the last step, relative to ``peak_lr``."""
         return self.FINAL if self.final_lr is None else self.final_lr / (self.peak_lr or 1.0)
 
     @model_validator(mode="after")
@@ -97,12 +97,12 @@ class ScheduleOptions(Options):
         return self
 
     def learning_rate(self, step: int) -> float:
-        """Of update ``step`` (from 0): linear warm-up, then a cosine down to the last step.
+        """Learning rate of update ``step`` (from 0): linear warm-up, then a cosine down to the last step.
 
-        The warm-up always ends within the run and the cosine at its last step, whatever its length.
+        The warm-up is limited to the length of the run.
         """
-        asked = round(0.1 * self.steps) if self.warm_up_steps is None else self.warm_up_steps
-        rise = min(max(1, asked), self.steps)
+        warm_up = round(0.1 * self.steps) if self.warm_up_steps is None else self.warm_up_steps
+        rise = min(max(1, warm_up), self.steps)
         if step < rise:
             return self.peak_lr * ((step + 1) / rise)
         done = min((step + 1 - rise) / max(self.steps - rise, 1), 1.0)
@@ -111,19 +111,19 @@ class ScheduleOptions(Options):
 
 
 class AveragedScheduleOptions(ScheduleOptions):
-    """How the weights move, and their average with them."""
+    """Optimiser, learning-rate schedule, and averaging of the weights."""
 
     ema: float = Field(default=0.998, ge=0, lt=1)
     """Decay of the averaged weights, which are the ones that are judged and exported."""
 
     def average_decay(self, done: int) -> float:
-        """The share of the average that stays in update ``done`` (from 1): less in the first ones, so that a
-        young average forgets its start quickly."""
+        """Decay of the averaged weights in update ``done`` (from 1): smaller in the first updates, so that
+        the average forgets the initial weights quickly."""
         return min(self.ema, (1.0 + done) / (10.0 + done))
 
 
 class RunOptions(Options):
-    """How a run is computed, and what it writes when."""
+    """How a run is computed, and when it writes what."""
 
     precision: Literal["32", "bf16", "16"] = "32"
     """``"32"``, or mixed with ``"bf16"`` or ``"16"`` (CUDA only)."""
@@ -144,13 +144,13 @@ class RunOptions(Options):
 
 
 class TrainOptions(Options):
-    """One training run: the model, and tables of options.
+    """Options of a training run: fields of the model's configuration, and tables of options.
 
-    Everywhere an option may be given in its table or by its bare name, which no other table has:
+    An option can always be given in its table or by its bare name, which is unique among the tables:
     ``schedule={"steps": 50}`` or ``steps=50``; ``data="file"`` stands for ``data.path``.
 
     Raises:
-        OptionError: an unknown name (with the nearest known one), or a value out of its range or of the wrong
+        OptionError: an unknown name (with the nearest known one), or a value out of range or of the wrong
             type; the message names table, option and value.
     """
 
@@ -160,15 +160,15 @@ class TrainOptions(Options):
     run: RunOptions = RunOptions()
 
     EXECUTION: ClassVar[tuple[str, ...]] = ("run.device", "run.threads", "run.accumulate", "run.tensorboard")
-    """Options that say how a run is computed, not what: the only ones that may change when it is resumed."""
+    """Options that do not affect the result: the only ones that may change when a run is resumed."""
     FLAGS: ClassVar[Mapping[str, str]] = {"lr": "schedule.peak_lr"}
-    """Options that the command line calls otherwise."""
+    """Options with another name on the command line."""
 
     def __init__(self, **given: Any) -> None:
         try:
             super().__init__(**self.by_table(given))
         except ValidationError as error:
-            raise OptionError(self._complaint(error)) from None
+            raise OptionError(self._error_line(error)) from None
 
     @classmethod
     def tables(cls) -> dict[str, type[Options]]:
@@ -178,10 +178,10 @@ class TrainOptions(Options):
 
     @classmethod
     def place(cls, name: str) -> str:
-        """Where a bare name belongs: ``table.name``, or the name alone.
+        """The full name of a bare name: ``table.name``, or the name itself if it is in no table.
 
         Raises:
-            OptionError: no table has it.
+            OptionError: an unknown name.
         """
         if name in cls.model_fields:
             return name
@@ -189,17 +189,16 @@ class TrainOptions(Options):
         owner = next((table for table, kind in tables.items() if name in kind.model_fields), None)
         if owner is None:
             known = [*cls.model_fields, *(n for kind in tables.values() for n in kind.model_fields)]
-            near = cls.FLAGS.get(name, "").rpartition(".")[2] or name
-            raise OptionError(f"unknown option {name!r}{suggestion(near, known)}")
+            guess = cls.FLAGS.get(name, "").rpartition(".")[2] or name
+            raise OptionError(f"unknown option {name!r}{suggestion(guess, known)}")
         return f"{owner}.{name}"
 
     @classmethod
     def by_table(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Options with every one in its table.
+        """Sort options into their tables.
 
         Raises:
             OptionError: an unknown name, or one that is given twice.
-
         """
         found: dict[str, Any] = {}
         tables = cls.tables()
@@ -207,59 +206,61 @@ class TrainOptions(Options):
             short = name == "data" and isinstance(value, (str, Path))
             table, _, option = cls.place("path" if short else name).rpartition(".")
             if not table and name in tables and isinstance(value, Mapping) and name in found:
-                twice = set(value) & set(found[name])
+                duplicates = set(value) & set(found[name])
                 found[name] = {**found[name], **value}
             elif not table:
-                twice = {option} & set(found)
+                duplicates = {option} & set(found)
                 found[option] = dict(value) if isinstance(value, Mapping) else value
             else:
-                into = found.setdefault(table, {})
-                twice = {option} & set(into)
-                into[option] = value
-            for each in twice:
-                raise OptionError(f"option {each} is given twice")
+                target = found.setdefault(table, {})
+                duplicates = {option} & set(target)
+                target[option] = value
+            for name in duplicates:
+                raise OptionError(f"option {name} is given twice")
         return found
 
     @classmethod
     def assignments(cls, given: Sequence[str], flags: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Tables from ``table.name=value`` or ``name=value``, and of options by name.
+        """Build tables from settings ``table.name=value`` or ``name=value``, and from flags.
 
         Args:
-            given: as on the command line.
-            flags: values by name, dotted or bare; None stands for one that is not given.
+            given: settings, as on the command line.
+            flags: values by name, dotted or bare; None values are ignored.
 
         Raises:
             OptionError: no ``=``, an unknown name, or the same one twice.
         """
         fields: dict[str, Any] = {}
-        named = [setting(each) for each in given]
-        long = {cls.FLAGS.get(name, name): value for name, value in (flags or {}).items()}
-        flagged = [(*name.rpartition(".")[::2], value) for name, value in long.items() if value is not None]
-        for table, name, value in (*named, *flagged):
+        from_settings = [setting(name) for name in given]
+        full_names = {cls.FLAGS.get(name, name): value for name, value in (flags or {}).items()}
+        from_flags = [
+            (*name.rpartition(".")[::2], value) for name, value in full_names.items() if value is not None
+        ]
+        for table, name, value in (*from_settings, *from_flags):
             if table and table not in ("model", *cls.tables()):
                 raise OptionError(f"unknown table {table!r}{suggestion(table, ['model', *cls.tables()])}")
-            for placed, content in cls.by_table({table: {name: value}} if table else {name: value}).items():
+            for key, content in cls.by_table({table: {name: value}} if table else {name: value}).items():
                 if not isinstance(content, Mapping):
-                    content, into = {placed: content}, fields
+                    content, target = {key: content}, fields
                 else:
-                    into = fields.setdefault(placed, {})
-                for option in set(content) & set(into):
-                    where = f"{placed}.{option}" if placed != option else option
+                    target = fields.setdefault(key, {})
+                for option in set(content) & set(target):
+                    where = f"{key}.{option}" if key != option else option
                     raise OptionError(
-                        f"option {where} is given twice: {into[option]!r} and {content[option]!r}"
+                        f"option {where} is given twice: {target[option]!r} and {content[option]!r}"
                     )
-                into.update(content)
+                target.update(content)
         return fields
 
     @classmethod
     def gather(
         cls, config: Path | str | None, *over: Mapping[str, Any], under: Mapping[str, Any] = {}
     ) -> Self:
-        """Options of a TOML file and of what is given beside it, which wins; ``under`` lies below both.
+        """Combine options, in rising priority: ``under``, a TOML file, ``over``.
 
         Raises:
-            OptionError: a file that cannot be used, an unknown name, a value out of range; what is wrong in
-                the file is said with its name.
+            OptionError: an unreadable file, an unknown name, or a value out of range; for an error in the
+                file the message names it.
         """
         file = {} if config is None else read_toml(config, OptionError)
         try:
@@ -268,37 +269,41 @@ class TrainOptions(Options):
         except OptionError as error:
             try:
                 cls(**file)
-            except OptionError as alone:
-                if str(alone) == str(error):
+            except OptionError as file_error:
+                if str(file_error) == str(error):
                     raise OptionError(f"{config}: {error}") from None
             raise
 
     @classmethod
     def unless_given(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What else is different from the defaults when these tables are given."""
+        """Defaults that depend on the given tables."""
         return {}
 
     def to_dict(self) -> dict[str, Any]:
-        """All tables as plain values that JSON can hold."""
+        """All tables as JSON values."""
         return self.model_dump(mode="json")
 
     def flat(self) -> dict[str, Any]:
-        """The same by ``table.name``."""
+        """All options by ``table.name``, as JSON values."""
         return _flat(self.to_dict())
 
     def but(self, **changes: Any) -> Self:
-        """The same options but for these: ``but(schedule={"steps": 300}, model={"ff": 64}, seed=1)``."""
+        """A copy with changes, such as ``but(schedule={"steps": 300}, model={"ff": 64}, seed=1)``."""
         return type(self)(**merge(self.to_dict(), self.by_table(changes)))
 
     def differences(self, other: Self) -> dict[str, tuple[Any, Any]]:
-        """Options that differ and decide what is computed: table.name, own value, other's value."""
-        mine, theirs = self.flat(), other.flat()
-        names = [name for name in {**mine, **theirs} if name not in self.EXECUTION]
-        return {n: (mine.get(n), theirs.get(n)) for n in names if mine.get(n) != theirs.get(n)}
+        """Options that affect the result and differ: table.name to own value and other's value."""
+        own_values, other_values = self.flat(), other.flat()
+        names = [name for name in {**own_values, **other_values} if name not in self.EXECUTION]
+        return {
+            n: (own_values.get(n), other_values.get(n))
+            for n in names
+            if own_values.get(n) != other_values.get(n)
+        }
 
     @classmethod
-    def _complaint(cls, error: ValidationError) -> str:
-        """The first of what is wrong, in one line."""
+    def _error_line(cls, error: ValidationError) -> str:
+        """The first validation error, in one line."""
         first = error.errors(include_url=False)[0]
         where = [str(part) for part in first["loc"]]
         fields: Mapping[str, FieldInfo] = cls.model_fields
@@ -326,7 +331,7 @@ def _flat(tables: Mapping[str, Any], table: str = "") -> dict[str, Any]:
 
 
 def _expected(kind: Any, bounds: Sequence[Any]) -> str:
-    """What a field of this type and with these bounds takes, in words."""
+    """The accepted values of a field, by its type and bounds, in words."""
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(str(word) for word in get_args(kind))
     if get_origin(kind) is not None and type(None) in get_args(kind):

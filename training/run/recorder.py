@@ -1,4 +1,4 @@
-"""What a run writes while it goes: metrics, validations, the best weights, the state to go on from."""
+"""Writes a run's metrics, validations, best weights and the state to resume from."""
 
 import csv
 import io
@@ -22,8 +22,8 @@ from training.run.options import TrainOptions
 
 
 def read_metrics(folder: Path | str) -> list[dict[str, float]]:
-    """The rows of a run's ``metrics.csv``; cells that are empty are left out, and a last row without its end,
-    which a full disk or a power cut leaves.
+    """Read the rows of a run's ``metrics.csv``, without empty cells and without an incomplete last row, which
+    a full disk or a power cut can leave.
 
     Raises:
         CheckpointError: the file is damaged.
@@ -43,43 +43,46 @@ def read_metrics(folder: Path | str) -> list[dict[str, float]]:
 
 
 OnUpdate = Callable[[int, Tensor, Callable[[], str]], None]
-"""Called after every update with how many are done, the loss, and what gives a note to show beside it."""
+"""Called after every update with the number of updates done, the loss, and a function that returns a note to
+show next to it."""
 
 
 class Recorder(ABC):
-    """Writes down what a run does, at the end of every update, in this order: row, validation, best, state.
+    """Records a run. After each update it writes what is due, in this order: metrics row with validation,
+    best weights, state.
 
-    Every process calls it, the first one writes. Its own state is part of what is saved, so that a run which
-    goes on writes the rows it would have written. A batch has ``step`` and ``part``; the module's step
-    returns ``parts``, the pieces of the loss named by ``trained``; its ``grad_norm`` is the last update's.
+    Every process calls it, the first one writes. Its own state is saved with the run's, so that a resumed run
+    writes the rows of an uninterrupted one. A batch has ``step`` and ``part``; the module's step returns
+    ``parts``, the components of the loss named by ``trained``; its ``grad_norm`` is the last update's.
 
     Args:
-        folder: where to write.
-        options: of the run: how long it is, and what is due when.
-        start: update the run goes on from; rows of later ones, written before it was killed, are dropped.
+        folder: the run's folder.
+        options: the run's options, which determine its length and what is due when.
+        start: update at which the run starts or resumes; rows of later updates, written before the run was
+            killed, are dropped.
     """
 
     columns: tuple[str, ...]
-    """Of ``metrics.csv``. Rows are means over the steps since the row before."""
+    """Columns of ``metrics.csv``. Rows are means over the steps since the previous row."""
     trained: tuple[str, ...]
-    """Names of the pieces of the loss."""
+    """Names of the loss's components."""
     shown: ClassVar[str]
-    """The piece that a progress bar shows."""
+    """The component shown by the progress bar."""
     judged_by: ClassVar[str]
-    """The figure of a validation that is smallest where the weights are best; where a validation has no
-    figures at all, the last are."""
+    """The validation figure that is minimal for the best weights; if a validation has no figures at all, the
+    last weights count as best."""
 
     state_key = "Record"
-    """What its state is saved under."""
+    """Key of its state in the saved state."""
 
     def __init__(self, folder: Path, options: TrainOptions, start: int) -> None:
         self.folder, self.options, self.start = folder, options, start
         self.stop: Callable[[], bool] = lambda: False
-        """Asked after every update whether to save and stop."""
+        """Called after every update; returns whether to save and stop."""
         self.on_update: OnUpdate = lambda done, loss, note: None
         """See :data:`OnUpdate`."""
         self.save: Callable[[], None] = lambda: None
-        """Replaces the state that a killed run goes on from; every process calls it."""
+        """Saves the state to resume from; every process calls it."""
         self.world = int(torch.distributed.get_world_size()) if is_initialized() else 1
         self.rank = int(torch.distributed.get_rank()) if is_initialized() else 0
         self.first = self.rank == 0
@@ -89,29 +92,30 @@ class Recorder(ABC):
         self.count = 0
         self.seconds = 0.0
         self.busy = 0.0
-        """Seconds in updates, waiting for their batches included, since training began or went on."""
+        """Wall time in seconds spent on updates, including waiting for batches, since training started or
+        resumed."""
         self.busy_cpu = 0.0
-        """The same in seconds of processor time of this process, all its threads together."""
+        """The same in CPU seconds of this process, over all its threads."""
         self.best, self.best_step = math.inf, 0
         self.valid: dict[str, float] = {}
         self.ended = False
-        """Whether no further update is wanted."""
+        """Whether training should end after this update."""
         self.stopped = False
-        """Whether somebody asked for that, before the last one."""
-        self._since = self._left = time.monotonic()
-        self._left_cpu = time.process_time()
+        """Whether it ends because a stop was requested."""
+        self._counted_until = self._last_end = time.monotonic()
+        self._last_end_cpu = time.process_time()
         self._writer: Any = None
 
     def updated(self, module: Any, done: int, batch: Any) -> None:
-        """Called after every update, before anything is due, with its last part."""
+        """Called after every update with its last part, before anything is written."""
         return None
 
     def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
-        """What else stands in a row of means: the learning rate of the last update."""
+        """Further columns of a row of means: the learning rate of the last update."""
         return {"lr": self.options.schedule.learning_rate(done - 1)}
 
     def note(self) -> str:
-        """What a progress bar shows beside the loss."""
+        """Text that the progress bar shows next to the loss."""
         return ""
 
     @abstractmethod
@@ -119,11 +123,11 @@ class Recorder(ABC):
         """The figures of a validation; every process calls it."""
 
     def keep(self, module: Any) -> None:
-        """Replace the best weights of the run; the first process calls it."""
+        """Replace the run's best weights; called in the first process."""
         save_weights(self.folder / BEST, module.model.state_dict())
 
     def enough(self) -> bool:
-        """Whether to end the run before its last step, as done; asked after every validation."""
+        """Whether to end the run early, as finished; called after every validation."""
         return False
 
     def state_dict(self) -> dict[str, Any]:
@@ -141,35 +145,36 @@ class Recorder(ABC):
         """See :meth:`state_dict`."""
         self.sums, self.count = state_dict["sums"], state_dict["count"]
         if self.sums is not None and len(self.sums) != len(self.trained) + 1:
-            self.sums, self.count = None, 0  # of an older version, with other pieces: the row begins here
+            self.sums, self.count = None, 0  # an older version with other components: the row starts here
         self.seconds = state_dict["seconds"]
         self.best, self.best_step = state_dict["best"], state_dict["best_step"]
         self.valid = dict(state_dict["valid"])
 
     def begin(self) -> None:
-        """Before the first update: drop what a killed run wrote after its last state. The events are written
-        anew from the rows: TensorBoard would order two files of one second by chance."""
+        """Called before the first update: drops rows that a killed run wrote after its last state. The events
+        are rewritten from the rows, as TensorBoard orders two files of the same second arbitrarily."""
         if self.first:
-            kept = [row for row in read_metrics(self.folder) if row["step"] <= self.start]
-            self._rewrite(kept)
+            kept_rows = [row for row in read_metrics(self.folder) if row["step"] <= self.start]
+            self._rewrite(kept_rows)
             shutil.rmtree(self.folder / TENSORBOARD, ignore_errors=True)
             if self.options.run.tensorboard:
                 from torch.utils.tensorboard import SummaryWriter
 
                 self._writer = SummaryWriter(str(self.folder / TENSORBOARD))
-            for row in kept:
-                self._events(row)
-        self._since = self._left = time.monotonic()
-        self._left_cpu = time.process_time()
+            for row in kept_rows:
+                self._write_events(row)
+        self._counted_until = self._last_end = time.monotonic()
+        self._last_end_cpu = time.process_time()
 
     def part_done(self, module: Any, parts: Tensor, batch: Any) -> None:
-        """Count one part, with its pieces of the loss; after the last of an update, do what is due."""
-        self.busy += time.monotonic() - self._left
-        self.busy_cpu += time.process_time() - self._left_cpu
-        self._after(module, parts, batch)
-        self._left, self._left_cpu = time.monotonic(), time.process_time()
+        """Record one part with its loss components ``parts``; after an update's last part, write what is
+        due."""
+        self.busy += time.monotonic() - self._last_end
+        self.busy_cpu += time.process_time() - self._last_end_cpu
+        self._finish_part(module, parts, batch)
+        self._last_end, self._last_end_cpu = time.monotonic(), time.process_time()
 
-    def _after(self, module: Any, parts: Tensor, batch: Any) -> None:
+    def _finish_part(self, module: Any, parts: Tensor, batch: Any) -> None:
         zero = torch.zeros(len(self.trained) + 1, device=parts.device)
         self.sums = zero if self.sums is None else self.sums.to(parts.device)
         self.sums[:-1] += parts / self.options.run.accumulate
@@ -182,7 +187,7 @@ class Recorder(ABC):
         self.updated(module, done, batch)
         self.on_update(done, parts[self.trained.index(self.shown)], self.note)
         last = done == self.options.schedule.steps
-        stop = self._agree(self.stop())
+        stop = self._any_process(self.stop())
         validate = last or done % self.options.run.validate_every == 0
         save = validate or stop or done % self.options.run.save_every == 0
         row: dict[str, float] = {}
@@ -192,7 +197,7 @@ class Recorder(ABC):
             self.valid = self.validate(module, done)
             if self.valid and self.judged_by not in self.valid:
                 raise OptionError(f"a validation gives {', '.join(self.valid)}, expected {self.judged_by}")
-            _check(self.judged_by, self.valid.get(self.judged_by, 0.0), done)
+            _check_finite(self.judged_by, self.valid.get(self.judged_by, 0.0), done)
             row |= self.valid
         if row:
             self._write({"step": done, **row, "seconds": self._elapsed()})
@@ -202,7 +207,7 @@ class Recorder(ABC):
             if self.first:
                 self.keep(module)
         if save:
-            self._share()
+            self._average_sums()
             self.save()
         enough = validate and self.enough()
         self.stopped = stop and not last and not enough
@@ -216,31 +221,32 @@ class Recorder(ABC):
 
     def _elapsed(self) -> float:
         now = time.monotonic()
-        self.seconds, self._since = self.seconds + now - self._since, now
+        self.seconds, self._counted_until = self.seconds + now - self._counted_until, now
         return self.seconds
 
-    def _agree(self, asked: bool) -> bool:
-        """Whether any process wants to stop: they all stop at the same update."""
+    def _any_process(self, stop_requested: bool) -> bool:
+        """Whether any process has a stop request; all stop at the same update."""
         if self.world == 1:
-            return asked
+            return stop_requested
         assert self.sums is not None
-        wish = torch.tensor(float(asked), device=self.sums.device)
-        all_reduce(wish, ReduceOp.MAX)
-        return bool(wish)
+        request = torch.tensor(float(stop_requested), device=self.sums.device)
+        all_reduce(request, ReduceOp.MAX)
+        return bool(request)
 
-    def _share(self) -> None:
-        """Replace this process's sums by the mean over all; adding to that and sharing again stays right."""
+    def _average_sums(self) -> None:
+        """Replace this process's sums by the mean over all processes; adding to it and averaging again is
+        still correct."""
         if self.world > 1 and self.sums is not None:
             all_reduce(self.sums, ReduceOp.SUM)
             self.sums /= self.world
 
     def _means(self, done: int) -> dict[str, float]:
         assert self.sums is not None
-        self._share()
+        self._average_sums()
         means = (self.sums / self.count).tolist()
         self.sums, self.count = None, 0
         row = dict(zip((*self.trained, "grad_norm"), means, strict=True))
-        _check("the loss", row["total"], done)
+        _check_finite("the loss", row["total"], done)
         return {**row, **self.extras(done, row)}
 
     def _write(self, row: dict[str, float]) -> None:
@@ -249,9 +255,9 @@ class Recorder(ABC):
         path = self.folder / METRICS
         with writing(path), path.open("a", newline="", encoding="utf-8") as file:
             csv.writer(file).writerow(_cells(row, self.columns))
-        self._events(row)
+        self._write_events(row)
 
-    def _events(self, row: dict[str, float]) -> None:
+    def _write_events(self, row: dict[str, float]) -> None:
         if self._writer is None:
             return
         for name, value in row.items():
@@ -268,8 +274,8 @@ class Recorder(ABC):
         write_text(self.folder / METRICS, text.getvalue())
 
 
-def _check(what: str, figure: float, done: int) -> None:
-    """Go on only while there is something to learn from. Raises an OptionError."""
+def _check_finite(what: str, figure: float, done: int) -> None:
+    """Raise an OptionError if a figure is not finite."""
     if not math.isfinite(figure):
         raise OptionError(
             f"{what} became {figure} at step {done} or shortly before; try a lower learning rate or "
@@ -278,5 +284,5 @@ def _check(what: str, figure: float, done: int) -> None:
 
 
 def _cells(row: dict[str, float], columns: Sequence[str]) -> list[str]:
-    """The columns of a row, with all digits of single precision."""
+    """The cells of a row, with all digits of single precision."""
     return [f"{row[name]:.9g}" if name in row else "" for name in columns]

@@ -1,4 +1,4 @@
-"""Options of a run as they are given: in a TOML file, as ``name=value``, with hints for wrong names."""
+"""Helpers for options: seeds, ``name=value`` settings, merging of tables."""
 
 import tomllib
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from pyanticip.errors import OptionError
 
 
 def derived_seed(seed: int, *path: int) -> int:
-    """A seed of 63 bits for one purpose, step or process; another path gives unrelated numbers."""
+    """Derive a 63-bit seed for one purpose, step or process; different paths give independent numbers."""
     high, low = np.random.SeedSequence([seed, *path]).generate_state(2, np.uint32)
     return (int(high) << 31) ^ int(low)
 
 
 def seed_list(text: str) -> list[int]:
-    """Seeds from text such as ``0-4`` or ``0,2,7``, each once.
+    """Parse seeds from text such as ``0-4`` or ``0,2,7``; duplicates are dropped.
 
     Raises:
-        OptionError: not such text.
+        OptionError: malformed text.
 
     >>> seed_list("0-2,7")
     [0, 1, 2, 7]
@@ -36,8 +36,8 @@ def seed_list(text: str) -> list[int]:
 
 
 def setting(given: str) -> tuple[str, str, Any]:
-    """``table.name=value`` as (table, name, value), table empty where there is none; the value as in TOML, or
-    a plain word.
+    """Parse ``table.name=value`` into (table, name, value); the table may be empty. The value is TOML, or
+    else plain text.
 
     Raises:
         OptionError: no ``=``.
@@ -57,7 +57,7 @@ def setting(given: str) -> tuple[str, str, Any]:
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables of options, later ones winning; tables within them are merged name by name.
+    """Merge tables of options; later ones win, and nested tables are merged name by name.
 
     >>> merge({"steps": 1, "model": {"ff": 8}}, {"model": {"heads": 2}})
     {'steps': 1, 'model': {'ff': 8, 'heads': 2}}

@@ -1,4 +1,4 @@
-"""What is trained: the seam between the one trainer and its tasks, and the folder of a run that both know."""
+"""The interface between the trainer and its tasks, and reading of a run's folder."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -23,14 +23,14 @@ D = TypeVar("D")
 
 
 def check_slow_pathway(config: ModelConfig, window: int) -> None:
-    """Refuse a slow pathway that training would never run: it would play as it began.
+    """Refuse a slow pathway that training windows are too short to run: it would stay untrained.
 
     Args:
-        config: of the model.
+        config: the model's configuration.
         window: steps of the longest window.
 
     Raises:
-        OptionError: no pool ends within it.
+        OptionError: no pool ends within the window.
     """
     if config.slow_layers and config.slow_stride > window:
         raise OptionError(
@@ -41,56 +41,56 @@ def check_slow_pathway(config: ModelConfig, window: int) -> None:
 
 @dataclass
 class Run(Generic[Opt, D]):
-    """A run that is prepared."""
+    """A prepared run."""
 
     folder: Path
     options: Opt
     data: D
     config: Mapping[str, Any]
-    """What ``config.json`` says."""
+    """The content of ``config.json``."""
     here: Processes
-    """This process among all."""
+    """This process's rank among all."""
     device: str
     """``"cpu"`` or ``"cuda"``."""
     quiet: bool = True
-    """No progress bars."""
+    """Whether to show no progress bars."""
 
 
 class Task(ABC, Generic[Opt, D]):
-    """Something to train a model on: options, data, model and loss, judge. One of it serves one run.
+    """A training task: options, data, model and loss, evaluation. An instance serves one run.
 
-    Add one by a line in :data:`training.tasks.TASKS`, or by an entry point of the group
-    ``pyanticip.tasks`` of another package.
+    Tasks are listed in :data:`training.tasks.TASKS`; other packages add theirs by an entry point of the group
+    ``pyanticip.tasks``.
     """
 
     command: ClassVar[str]
     """The command that trains it, such as ``"train motion"``."""
     form: ClassVar[str]
-    """The ``format`` of its runs."""
+    """The ``format`` in ``config.json`` of its runs."""
     version: ClassVar[int]
-    """Of that format."""
+    """Version of that format."""
     options: type[Opt]
     """The class of its options."""
 
     def check(self, options: Opt, world: int) -> None:
-        """Refuse what ``world`` processes cannot compute, before anything is made.
+        """Check that ``world`` processes can run these options; called before anything is created.
 
         Raises:
             OptionError: options that do not fit.
         """
 
     def check_given(self, options: Opt, folder: Path) -> None:
-        """Refuse to go on with the run in ``folder`` where what it needs from the start is not there.
+        """Check, before resuming the run in ``folder``, that the files it needs still exist.
 
         Raises:
-            OptionError: it has moved.
+            OptionError: one is missing.
         """
 
     def begin(self, options: Opt, draft: Path, console: Console) -> dict[str, Any]:
-        """Make what stands in the folder of a new run from the start; the first process alone.
+        """Create the initial files of a new run's folder; called in the first process only.
 
         Returns:
-            What stands in ``config.json`` beside the options.
+            Keys to add to ``config.json`` besides the options.
         """
         return {}
 
@@ -98,61 +98,60 @@ class Task(ABC, Generic[Opt, D]):
     def open(
         self, options: Opt, folder: Path, config: Mapping[str, Any], here: Processes, console: Console
     ) -> D:
-        """The data of a run, in every process.
+        """Open the data of a run; called in every process.
 
         Raises:
-            OptionError: other data than the run was begun with.
+            OptionError: the data differ from those the run began with.
         """
 
     @abstractmethod
     def module(self, run: Run[Opt, D], *, fresh: bool) -> TrainModule:
-        """Model and loss; ``fresh``: no update was done yet."""
+        """Model and loss; ``fresh``: whether the run starts from the beginning."""
 
     @abstractmethod
     def batches(self, run: Run[Opt, D], start: int) -> Iterable[Any]:
-        """What the model is trained on from update ``start`` on: the parts of every update in turn, each with
-        its ``step`` (from 0) and its number within the update, ``part``.
+        """Training batches from update ``start`` on: the parts of every update in turn, each with its
+        ``step`` (from 0) and its number within the update, ``part``.
 
-        A batch follows from seed and step, not from states that could get lost: a run that is resumed sees
-        the same.
+        A batch must depend only on seed and step, so that a resumed run sees the same batches.
         """
 
     @abstractmethod
     def recorder(self, run: Run[Opt, D], module: TrainModule, batches: Any, start: int) -> Recorder:
-        """What judges the model on its way, and writes down how it goes."""
+        """The recorder, which validates the model and writes metrics during training."""
 
     def idle_weights(self, run: Run[Opt, D], module: TrainModule) -> bool:
-        """Whether some weights never get a gradient from these options, which DDP must be told."""
+        """Whether some weights never get a gradient with these options, which DDP needs to know."""
         return False
 
     def report(self, run: Run[Opt, D], record: Recorder, start: int, wall: float) -> dict[str, Any]:
-        """What else stands in the report; ``wall`` seconds after the updates from ``start`` on began."""
+        """Keys to add to the report; ``wall`` are the seconds since the updates from ``start`` on began."""
         return {}
 
     def finish(self, run: Run[Opt, D], report: Mapping[str, Any]) -> dict[str, Any]:
-        """Judge and export the best weights; the first process alone.
+        """Evaluate and export the best weights; called in the first process only.
 
         Returns:
-            What else stands in the report; ``finished`` is False where that was interrupted.
+            Keys to add to the report; ``finished`` is False if this was interrupted.
         """
         return {}
 
     def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
-        """What is told about a run that is done."""
+        """Lines to print about a finished run."""
         return [f"wrote {out}"]
 
 
 def read_config(task: type[Task[Any, Any]], folder: Path | str) -> dict[str, Any]:
-    """``config.json`` of a run.
+    """Read ``config.json`` of a run.
 
     Raises:
-        CheckpointError: no run of this task, or one made by another version.
+        CheckpointError: not a run of this task, or one of another version.
     """
     return read_description(folder, task.command, task.form, task.version, needs=("options",))
 
 
 def read_options(task: type[Task[Opt, Any]], folder: Path | str) -> Opt:
-    """The options a run was begun with.
+    """Read the options a run began with.
 
     Raises:
         CheckpointError: no run of this task in this folder.
@@ -164,20 +163,20 @@ def read_options(task: type[Task[Opt, Any]], folder: Path | str) -> Opt:
 
 
 def check_same(task: type[Task[Opt, Any]], folder: Path, options: Opt) -> None:
-    """Refuse to go on with other options than the run's.
+    """Refuse to resume a run with different options.
 
     Raises:
-        OptionError: an option that decides what is computed is different.
+        OptionError: an option that affects the result differs.
     """
-    for name, (given, had) in options.differences(read_options(task, folder)).items():
+    for name, (given, current) in options.differences(read_options(task, folder)).items():
         flag = "".join(f" (--{short})" for short, key in options.FLAGS.items() if key == name)
-        begun, now = ("the default" if value is None else repr(value) for value in (had, given))
+        begun, now = ("the default" if value is None else repr(value) for value in (current, given))
         raise OptionError(f"option {name}{flag}: the run in {folder} was begun with {begun}, given {now}")
 
 
 def check_there(folder: Path, path: str, name: str = "data.path", flag: str = "--data") -> None:
-    """Refuse to go on where what the run in ``folder`` was given by the option ``name`` is not to be found at
-    ``path``, often a relative one of another working folder; ``flag`` says it anew.
+    """Refuse to resume the run in ``folder`` if the ``path`` in its option ``name`` does not exist, which is
+    often relative to another working folder; the error asks for a new path with ``flag``.
 
     Raises:
         OptionError: nothing is there.
@@ -190,32 +189,32 @@ def check_there(folder: Path, path: str, name: str = "data.path", flag: str = "-
 
 
 def read_report(folder: Path) -> dict[str, Any]:
-    """What a run did.
+    """Read the report of a finished run.
 
     Raises:
-        CheckpointError: it has not come to its end, or the file is damaged.
+        CheckpointError: it is not finished, or the file is damaged.
     """
     path = folder / REPORT
     if not path.exists():
         raise CheckpointError(f"{folder}: this run has not come to its end; train it first")
     try:
-        found: dict[str, Any] = read_json(path)
+        report: dict[str, Any] = read_json(path)
     except FormatError as error:
         raise CheckpointError(f"{error}; delete it and resume the run, which writes it anew") from None
-    return found
+    return report
 
 
 def load_weights(model: nn.Module, folder: Path, which: Literal["best", "last"]) -> None:
-    """Give a model the weights of a run, and set it to evaluation.
+    """Load the weights of a run into a model, and set it to evaluation mode.
 
     Args:
-        model: of the run.
-        folder: of the run, finished or not.
-        which: those that were best on the validation data (where weights are averaged: of the averages), or
-            those that were saved last.
+        model: the run's model.
+        folder: the run's folder, finished or not.
+        which: the weights that were best on the validation data, or those saved last; with averaging, of the
+            averaged weights.
 
     Raises:
-        CheckpointError: no such weights yet, or others than the model's.
+        CheckpointError: no such weights yet, or weights that do not fit the model.
     """
     if which not in ("best", "last"):
         raise OptionError(f"which must be 'best' or 'last', got {which!r}")
@@ -224,8 +223,8 @@ def load_weights(model: nn.Module, folder: Path, which: Literal["best", "last"])
     else:
         state = read_state(folder)
         weights = {name.removeprefix("model."): value for name, value in state["state_dict"].items()}
-        for kept in state["callbacks"].values():
-            weights |= kept.get("average", {})
+        for callback in state["callbacks"].values():
+            weights |= callback.get("average", {})
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:

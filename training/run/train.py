@@ -1,4 +1,4 @@
-"""The one trainer: from a task and its options to a trained model in the folder of a run."""
+"""The trainer: from a task and its options to a trained model in a run's folder."""
 
 import json
 import os
@@ -26,28 +26,28 @@ D = TypeVar("D")
 def train(
     task: Task[Opt, D], options: Opt | None, out: Path | str, *, resume: bool = False, quiet: bool = True
 ) -> dict[str, Any]:
-    """Train a model, or go on training it.
+    """Train a model, or resume its training.
 
-    Started by ``torchrun`` it computes with all of its processes: each takes its share of every update.
+    Under ``torchrun`` all processes take part: each computes its share of every update.
 
     Args:
-        task: what is trained.
-        options: of the run; with ``resume`` None takes those it was begun with.
-        out: folder of the run: ``config.json``, ``metrics.csv``, TensorBoard events, ``checkpoints/`` with
-            the best weights and the state to go on from, at the end ``report.json``, and what the task makes.
-        resume: go on with the run in ``out``, which ends with the weights and the metrics it would have had.
-        quiet: no progress bar and no lines.
+        task: the task to train.
+        options: the run's options; None for the defaults, or with ``resume`` for those the run began with.
+        out: the run's folder: ``config.json``, ``metrics.csv``, TensorBoard events, ``checkpoints/`` with the
+            best weights and the state to resume from, at the end ``report.json``, and the task's own files.
+        resume: resume the run in ``out``; the final weights and metrics are those of an uninterrupted run.
+        quiet: whether to show no progress bar and no messages.
 
     Returns:
-        What the run did, as in ``report.json``. After Ctrl-C or SIGTERM ``finished`` is False: the state was
-        saved and the run can be resumed.
+        The content of ``report.json``. After Ctrl-C or SIGTERM ``finished`` is False: the state was saved and
+        the run can be resumed.
 
     Raises:
-        OptionError: options or data that do not fit, a folder that holds something, other options than the
-            run's.
+        OptionError: options or data that do not fit, a folder that is not empty, or on resuming options other
+            than the run's.
         FormatError: data that cannot be read.
-        CheckpointError: nothing to resume, or a checkpoint that cannot be started from.
-        DeviceError: a device that is not there.
+        CheckpointError: nothing to resume, or an initial checkpoint that cannot be used.
+        DeviceError: the device is not available.
     """
     folder, kind = Path(out), type(task)
     if resume:
@@ -65,8 +65,8 @@ def train(
         console = Console(stderr=True, quiet=quiet or not here.first)
         if here.first and not resume:
             with new_folder(folder) as draft:
-                made = task.begin(options, draft, console)
-                config = {"format": task.form, "version": task.version, "options": options.to_dict(), **made}
+                extra = task.begin(options, draft, console)
+                config = {"format": task.form, "version": task.version, "options": options.to_dict(), **extra}
                 write_text(draft / CONFIG, json.dumps(config, indent=1) + "\n")
         here.wait()
         config = read_config(kind, folder)
@@ -77,7 +77,7 @@ def train(
 
 
 def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, Any]:
-    """Train from the last state, or from the start, to the end; then what comes after the last update."""
+    """Train from the last state or from the start, then finish and report."""
     folder, here, steps = run.folder, run.here, run.options.schedule.steps
     state = read_state(folder) if resume else {}
     start = int(state.get("global_step", 0))
@@ -86,10 +86,10 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
     record = task.recorder(run, module, batches, start)
     if resume:
         record.load_state_dict(state["callbacks"][record.state_key])
-    begun = time.monotonic()
-    # A run may have been killed when all was learned and only its end was missing: that a validation tells.
-    judged = start % run.options.run.validate_every == 0
-    if not resume or not (start == steps or (judged and record.enough())):
+    run_options = time.monotonic()
+    # The run may have been killed after its last update or after a validation that ended it.
+    validated = start % run.options.run.validate_every == 0
+    if not resume or not (start == steps or (validated and record.enough())):
         idle = task.idle_weights(run, module)
         drive(
             module,
@@ -115,7 +115,7 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "options": run.options.to_dict(),
-        **task.report(run, record, start, time.monotonic() - begun),
+        **task.report(run, record, start, time.monotonic() - run_options),
     }
     report["stopped_early"] = report["finished"] and report["step"] < steps
     if here.first and report["finished"]:
@@ -140,21 +140,21 @@ def train_as_given(
     """Train with the options of a command line.
 
     Args:
-        task: what is trained.
-        out: folder of the run.
-        given: options by name, dotted or bare; None stands for one that is not given.
+        task: the task to train.
+        out: the run's folder.
+        given: options by name, dotted or bare; None values are ignored.
         config: TOML file of options.
-        settings: ``name=value`` of further options; these and ``given`` win over the file's.
-        under: tables of options that the file's win over.
-        resume: go on with the run in ``out``; its options are its own, and given ones must agree.
-        quiet: no progress bar.
+        settings: further options as ``name=value``; these and ``given`` override the file's.
+        under: tables of options that the file overrides.
+        resume: resume the run in ``out`` with its own options, with which given ones must agree.
+        quiet: whether to show no progress bar.
 
     Returns:
-        The report of the run and the lines to tell about it; none in processes other than the first.
+        The run's report and the lines to print; no lines in processes other than the first.
     """
     over = task.options.assignments(settings, given)
-    begun = read_options(type(task), out).to_dict() if resume else {}
-    options = task.options.gather(config, over, under=merge(begun, under or {}))
+    run_options = read_options(type(task), out).to_dict() if resume else {}
+    options = task.options.gather(config, over, under=merge(run_options, under or {}))
     report = train(task, options, out, resume=resume, quiet=quiet)
     if int(os.environ.get("RANK", "0")):
         return report, []

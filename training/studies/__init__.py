@@ -1,5 +1,5 @@
-"""Research questions, asked by many small runs that are equal but for one thing.
+"""Research studies: comparisons of many small runs that differ in one respect.
 
-``python -m training.studies geometric-bias`` is the one that is left. Nothing of the product imports
-this package, and no wheel holds it.
+``python -m training.studies geometric-bias`` is the only one at present. The product does not import this
+package, and it is not part of the wheel.
 """

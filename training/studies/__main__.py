@@ -1,8 +1,8 @@
-"""``python -m training.studies NAME``: do a study's runs that are missing, and say what all of them say.
+"""``python -m training.studies NAME``: run the missing runs of a study, and print its results.
 
-For a seed all arms learn from the same data in the same order. Runs come seed by seed, so that a study that
-was stopped early has treated all arms alike. A run whose line is in ``runs.jsonl`` is not repeated: the same
-command goes on where the last one stopped.
+For a given seed all arms are trained on the same data in the same order. Runs are done seed by seed, so that
+a study that was stopped early has about equally many of each arm. A run that is in ``runs.jsonl`` is not
+repeated: the same command resumes where the last one stopped.
 """
 
 import argparse
@@ -32,7 +32,7 @@ MEASURES: Final[dict[str, tuple[Callable[[float], float], int]]] = {
     "perplexity": (math.exp, 3),
     "loss": (float, 4),
 }
-"""What runs are judged by, of their mean cross-entropy in nats, and with how many decimals."""
+"""Measures of a run as functions of its mean cross-entropy in nats, and their decimals."""
 
 
 class Run(BaseModel):
@@ -42,7 +42,7 @@ class Run(BaseModel):
     arm: str
     seed: int
     source: str
-    """Of the data."""
+    """Digest of the data."""
     figures: dict[str, float]
     """``full``: mean cross-entropy, nats."""
     parameters: int
@@ -51,10 +51,10 @@ class Run(BaseModel):
 
 
 def read(out: Path) -> list[Run]:
-    """The runs in a folder, by seed; none where there is no ``runs.jsonl``.
+    """Read the runs in a folder, sorted by seed; none without ``runs.jsonl``.
 
     Raises:
-        FormatError: a line that is no run of the study.
+        FormatError: a line that is not a run of the study.
     """
     file, found = out / RUNS, []
     for number, text in enumerate(read_text(file).splitlines() if file.is_file() else (), 1):
@@ -69,21 +69,21 @@ def read(out: Path) -> list[Run]:
 
 
 def perform(trial: Trial, out: Path, seeds: Sequence[int]) -> Iterator[str]:
-    """Do the runs of a case that are missing in a folder; says of each that it is done.
+    """Do the missing runs of a case, and yield a line after each.
 
     Raises:
-        OptionError: runs in ``out`` of other data.
-        FormatError: something else in ``out``.
+        OptionError: runs in ``out`` with other data.
+        FormatError: invalid lines in ``out``.
     """
     out.mkdir(parents=True, exist_ok=True)
-    kept = [run for run in read(out) if run.case == trial.case]
-    if any(run.source != trial.source for run in kept):
+    existing = [run for run in read(out) if run.case == trial.case]
+    if any(run.source != trial.source for run in existing):
         raise OptionError(f"{out / RUNS}: runs learned from other data: use another folder")
-    there = {(run.seed, run.arm) for run in kept}
-    wanted = [(seed, arm) for seed in seeds for arm in ARMS]
-    waiting = [each for each in wanted if each not in there]
+    done_runs = {(run.seed, run.arm) for run in existing}
+    planned = [(seed, arm) for seed in seeds for arm in ARMS]
+    missing = [each for each in planned if each not in done_runs]
     torch.set_num_threads(1)
-    for number, (seed, arm) in enumerate(waiting, len(wanted) - len(waiting) + 1):
+    for number, (seed, arm) in enumerate(missing, len(planned) - len(missing) + 1):
         wall, cpu = time.perf_counter(), time.process_time()
         loss, parameters = trial.run(arm, seed)
         run = Run(
@@ -96,26 +96,27 @@ def perform(trial: Trial, out: Path, seeds: Sequence[int]) -> Iterator[str]:
             cpu_seconds=round(time.process_time() - cpu, 2),
             versions=_versions(),
         )
-        # One write, so that several commands, each with its seeds, may share a folder.
+        # A single write, so that several commands with different seeds can share a folder.
         with (out / RUNS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(run.model_dump()) + "\n")
-        yield f"{number}/{len(wanted)} {trial.case} {arm} seed {seed}: {time.perf_counter() - wall:.1f} s"
+        yield f"{number}/{len(planned)} {trial.case} {arm} seed {seed}: {time.perf_counter() - wall:.1f} s"
 
 
 @functools.lru_cache
 def _versions() -> dict[str, str]:
-    """With the commit of this program, marked where files were changed since; empty outside a checkout."""
-    words = ["git", "describe", "--always", "--dirty", "--abbrev=10"]
+    """Versions of Python, torch and this program: its commit, marked as dirty if files were changed, or empty
+    outside a checkout."""
+    argv = ["git", "describe", "--always", "--dirty", "--abbrev=10"]
     try:
-        done = subprocess.run(words, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
-        commit = done.stdout.strip()
+        result = subprocess.run(argv, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
+        commit = result.stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         commit = ""
     return {"python": platform.python_version(), "torch": torch.__version__, "commit": commit}
 
 
 def tables(runs: Sequence[Run]) -> str:
-    """What runs say, as Markdown: each arm over its seeds, and pairs of arms seed by seed."""
+    """Results as Markdown: each arm over its seeds, and differences of pairs of arms by seed."""
     text = f"{len(runs)} runs.\n"
     for case in CASES:
         arms = {arm: {run.seed: run for run in runs if (run.case, run.arm) == (case, arm)} for arm in ARMS}
@@ -130,8 +131,8 @@ def tables(runs: Sequence[Run]) -> str:
             for arm, found in arms.items()
             if found
         ]
-        gaps = [
-            (f"{one} less {other}", *(_gap(arms[one], arms[other], name) for name in MEASURES))
+        differences = [
+            (f"{one} less {other}", *(_difference(arms[one], arms[other], name) for name in MEASURES))
             for one, other in PAIRS
             if arms[one].keys() & arms[other].keys()
         ]
@@ -139,51 +140,51 @@ def tables(runs: Sequence[Run]) -> str:
             head = ["", "seeds", "parameters", "CPU s", *MEASURES]
             text += f"\n**{case.capitalize()}**, mean ± standard deviation over seeds.\n\n"
             text += f"Perplexity, and loss in nats:\n\n{table(head, rows)}"
-        if gaps:
+        if differences:
             text += "\nDifferences, paired by seed, 95 % interval by Student's t (bold: without zero):\n\n"
-            text += table(["", *MEASURES], gaps)
+            text += table(["", *MEASURES], differences)
     return text
 
 
 def _values(runs: Mapping[int, Run], measure: str) -> dict[int, float]:
-    """A number of every seed's run."""
+    """A measure of each run, by seed."""
     return {seed: MEASURES[measure][0](run.figures["full"]) for seed, run in runs.items()}
 
 
-def _gap(one: Mapping[int, Run], other: Mapping[int, Run], measure: str) -> str:
-    """A number of one arm less that of the other, over their common seeds."""
+def _difference(one: Mapping[int, Run], other: Mapping[int, Run], measure: str) -> str:
+    """The difference of a measure between two arms, over their common seeds."""
     first, second = _values(one, measure), _values(other, measure)
-    gap = paired([first[seed] - second[seed] for seed in first if seed in second])
-    shown, low, high = f"{gap['mean']:+.4f}", gap["low"], gap["high"]
+    difference = paired([first[seed] - second[seed] for seed in first if seed in second])
+    shown, low, high = f"{difference['mean']:+.4f}", difference["low"], difference["high"]
     if low is not None and not round(low, 4) <= 0.0 <= round(high, 4):
         shown = f"**{shown}**"
     return f"{shown} ({interval(low, high)})"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command."""
-    made = argparse.ArgumentParser(prog="python -m training.studies", description=TITLE)
-    made.add_argument("study", choices=["geometric-bias"])
-    made.add_argument(
+    """The command's argument parser."""
+    command_parser = argparse.ArgumentParser(prog="python -m training.studies", description=TITLE)
+    command_parser.add_argument("study", choices=["geometric-bias"])
+    command_parser.add_argument(
         "--out", type=Path, required=True, help=f"folder of {RUNS}; the runs that are in it are kept"
     )
-    made.add_argument("--seeds", default="0-4", help="such as 0-4 or 0,2,7 (default 0-4)")
-    made.add_argument("--train", type=Path, help="a text to learn from; none: synthetic data")
-    made.add_argument("--test", type=Path, help="a text to test on")
-    return made
+    command_parser.add_argument("--seeds", default="0-4", help="such as 0-4 or 0,2,7 (default 0-4)")
+    command_parser.add_argument("--train", type=Path, help="a text to learn from; none: synthetic data")
+    command_parser.add_argument("--test", type=Path, help="a text to test on")
+    return command_parser
 
 
-def main(words: Sequence[str]) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run one command line.
 
     Raises:
         MotionError: bad input.
     """
-    given = parser().parse_args(words or ["--help"])
-    seeds = seed_list(given.seeds)
-    for line in perform(Trial(given.train, given.test, given.out / "cache"), given.out, seeds):
+    args = parser().parse_args(argv or ["--help"])
+    seeds = seed_list(args.seeds)
+    for line in perform(Trial(args.train, args.test, args.out / "cache"), args.out, seeds):
         print(line, file=sys.stderr)
-    print(tables(read(given.out)))
+    print(tables(read(args.out)))
 
 
 if __name__ == "__main__":

@@ -37,10 +37,10 @@ ARMS: Final[dict[str, dict[str, Any]]] = {
     "random-rope": {"model": {"bias": "random", **_ROPE}},
     "geometric-rope": {"model": {"bias": "trajectory", **_ROPE}},
 }
-"""Sinusoidal positions where the name does not say otherwise. ``external``: steered by the scalars of the
+"""Positions are sinusoidal unless the name says otherwise. ``external``: steered by the scalars of the
 embeddings; ``self``: by those that the initial head predicts."""
 PAIRS: Final = (
-    # What the meaning of the scalars adds first, then everything else.
+    # First the contribution of the scalars' information, then everything else.
     ("geometric-external", "random"),
     ("geometric-self", "random"),
     ("none", "random"),
@@ -52,18 +52,18 @@ PAIRS: Final = (
     ("random-rope", "rope"),
     ("geometric-rope", "rope"),
 )
-"""Arms that are compared, the first with the second."""
+"""Pairs of arms to compare: the first minus the second."""
 
 
 class Case(NamedTuple):
-    """What the runs of a case learn from, and are judged on."""
+    """Sizes of a case's training and test data."""
 
     length: int
-    """Of a sequence, in tokens."""
+    """Tokens per sequence."""
     tokens: int
-    """Each run learns from."""
+    """Training tokens per run."""
     rows: int
-    """Sequences that are tested on."""
+    """Test sequences."""
 
 
 CASES: Final = {"text": Case(256, 1_000_000, 256), "synthetic": Case(64, 2_000_000, 1024)}
@@ -71,16 +71,16 @@ SIZES: Final = {"d_model": 64, "ff": 128, "dropout": 0.0}
 BATCH_TOKENS: Final = 1024
 RATE: Final = 6e-3
 EMBEDDING_STD: Final = 0.2
-"""Deviation that token embeddings start with. At the models' own .02 they drown in the sinusoids, which
-have .7: a run this short would then measure little but how soon a variant gets over that."""
+"""Initial standard deviation of token embeddings. At the models' default of .02 they are small next to the
+sinusoids, which have .7: so short a run would mostly measure how soon a variant overcomes that."""
 
 
 class Trial:
-    """What all runs of a case have in common: texts, or synthetic phases over 64 symbols where none is given.
+    """Data shared by all runs of a case: texts, or by default synthetic phases over 64 symbols.
 
     Raises:
-        OptionError: one text alone, or one that is too short.
-        FormatError: one that cannot be read.
+        OptionError: only one text, or a text that is too short.
+        FormatError: a text that cannot be read.
     """
 
     def __init__(self, train: Path | None, test: Path | None, cache: Path) -> None:
@@ -101,13 +101,13 @@ class Trial:
             self.held_out = held_out.take(held_out.spread(rows))
             self.mask = np.ones((len(self.held_out), self.length), dtype=np.bool_)
         else:
-            # The test is the same for every seed, as a file is.
-            drawn = synthetic(self.vocab, self.length + 1, rows, derived_seed(0, VALID_DATA))
-            self.held_out = drawn.ids
-            self.mask = np.isin(drawn.phases[:, 1:], (MOTIF, CONVERGE))
+            # The test data are the same for every seed, as those of a file.
+            sample = synthetic(self.vocab, self.length + 1, rows, derived_seed(0, VALID_DATA))
+            self.held_out = sample.ids
+            self.mask = np.isin(sample.phases[:, 1:], (MOTIF, CONVERGE))
 
     def options(self, arm: str, seed: int) -> LanguageOptions:
-        """How a run trains; feed-forward layers make up for the parameters of a bias that is not there."""
+        """A run's training options; without a bias, wider feed-forward layers make up for its parameters."""
         model = {**SIZES, **ARMS[arm]["model"], "max_seq_len": self.length}
         if model.get("bias") == "none":
             bare = ModelConfig.small(**model)
@@ -127,7 +127,7 @@ class Trial:
         )
 
     def run(self, arm: str, seed: int) -> tuple[float, int]:
-        """Train and test one model: its mean cross-entropy in nats, and how many parameters it has."""
+        """Train and test one model; returns its mean cross-entropy in nats and its number of parameters."""
         options = self.options(arm, seed)
         torch.manual_seed(derived_seed(seed, INITIAL))
         kind: Literal["anticipatory", "baseline"] = ARMS[arm].get("kind", "anticipatory")
@@ -145,14 +145,14 @@ class Trial:
         for batch in Batches(self._windows(seed), options):
             for group in optimiser.param_groups:
                 group["lr"] = schedule.learning_rate(batch.step)
-            out, given = hear(model, batch.ids[:, :-1], options.loss.scalars)
-            total = losses(model, out, batch.ids[:, 1:], given, options).total
+            out, external = run_model(model, batch.ids[:, :-1], options.loss.scalars)
+            total = losses(model, out, batch.ids[:, 1:], external, options).total
             optimiser.zero_grad(set_to_none=True)
             torch.autograd.backward(total)
             nn.utils.clip_grad_norm_([*decayed, *rest], schedule.clip_norm)
             optimiser.step()
-        surprised = surprise(model.eval(), self.held_out, options.loss.scalars)
-        return round(float(surprised[self.mask].mean()), 6), sum(p.numel() for p in model.parameters())
+        cross_entropies = cross_entropy(model.eval(), self.held_out, options.loss.scalars)
+        return round(float(cross_entropies[self.mask].mean()), 6), sum(p.numel() for p in model.parameters())
 
     def _windows(self, seed: int) -> Windows:
         if self.case == "text":
@@ -161,20 +161,20 @@ class Trial:
         return Windows(synthetic(self.vocab, self.length + 1, count, seed).ids, self.length)
 
 
-def hear(model: LanguageModel, ids: Tensor, scalars: str) -> tuple[Any, Tensor | None]:
-    """A model on ids (B, L), steered as its arm says, and the given scalars."""
+def run_model(model: LanguageModel, ids: Tensor, scalars: str) -> tuple[Any, Tensor | None]:
+    """Run a model on ids (B, L) with its arm's steering; returns its output and the external scalars."""
     if not isinstance(model, AnticipatoryTransformer):
         return model(ids), None
-    given = bridge_scalars(model.embed(ids).detach()).float()
-    return (model(ids, mode="initial") if scalars == "self" else model(ids, given)), given
+    external = bridge_scalars(model.embed(ids).detach()).float()
+    return (model(ids, mode="initial") if scalars == "self" else model(ids, external)), external
 
 
 @torch.no_grad()
-def surprise(model: LanguageModel, ids: NDArray[np.int64], scalars: str) -> NDArray[np.float64]:
-    """Cross-entropy (N, L) of the tokens that follow each of sequences (N, L + 1), some at a time."""
+def cross_entropy(model: LanguageModel, ids: NDArray[np.int64], scalars: str) -> NDArray[np.float64]:
+    """Cross-entropy (N, L) of the next tokens in sequences (N, L + 1), computed in chunks of rows."""
     rows, parts = max(1, 4096 // ids.shape[1]), []
-    for at in range(0, len(ids), rows):
-        some = torch.from_numpy(ids[at : at + rows])
-        logits = hear(model, some[:, :-1], scalars)[0].logits.float()
-        parts.append(F.cross_entropy(logits.mT, some[:, 1:], reduction="none"))
+    for start in range(0, len(ids), rows):
+        chunk = torch.from_numpy(ids[start : start + rows])
+        logits = run_model(model, chunk[:, :-1], scalars)[0].logits.float()
+        parts.append(F.cross_entropy(logits.mT, chunk[:, 1:], reduction="none"))
     return torch.cat(parts).double().numpy()

@@ -16,7 +16,16 @@ from training.evaluate.events import score_clip
 from training.evaluate.rules import live
 from training.finish import event_head
 from training.finish.beats import sped_up
-from training.finish.event_head import WARM, Frames, Head, Learned, inputs_of, learn, pace, with_strokes
+from training.finish.event_head import (
+    WARM_UP_STEPS,
+    Frames,
+    Head,
+    Learned,
+    inputs_of,
+    learn,
+    learning_rate_factor,
+    with_strokes,
+)
 from training.tasks.motion.scores import Predictions, run_model
 
 
@@ -33,7 +42,7 @@ def said(hazards, gate):
 
 
 def test_a_head_learns_thresholds_and_is_the_same_for_the_same_seed(monkeypatch):
-    monkeypatch.setattr(event_head, "FRAMES", 256)
+    monkeypatch.setattr(event_head, "BATCH_FRAMES", 256)
     # Ends that all move with one speed, which rises and falls between 0.1 and 1.1 m/s.
     speed = 0.6 + 0.5 * np.sin(2.0 * np.pi * np.arange(1500) / 50.0)
     velocity = torch.zeros(1, 1500, 15)
@@ -51,13 +60,13 @@ def test_a_head_learns_thresholds_and_is_the_same_for_the_same_seed(monkeypatch)
 
 
 def test_learning_warms_up_and_comes_to_rest():
-    paces = np.array([pace(step, 1000) for step in range(1000)])
-    assert (np.diff(paces[:WARM]) > 0.0).all()
-    assert (np.diff(paces[WARM:]) < 0.0).all()
-    assert 0.0 < paces[0] < 0.02
-    assert 0.95 < paces.max() <= 1.0
-    assert paces[500] == pytest.approx(0.5)
-    assert 0.0 <= paces[-1] < 1e-4
+    factors = np.array([learning_rate_factor(step, 1000) for step in range(1000)])
+    assert (np.diff(factors[:WARM_UP_STEPS]) > 0.0).all()
+    assert (np.diff(factors[WARM_UP_STEPS:]) < 0.0).all()
+    assert 0.0 < factors[0] < 0.02
+    assert 0.95 < factors.max() <= 1.0
+    assert factors[500] == pytest.approx(0.5)
+    assert 0.0 <= factors[-1] < 1e-4
 
 
 def test_what_is_read_is_strokes_measures_and_units_of_the_frames_up_to_now(model, example_of):

@@ -108,7 +108,7 @@ def lively(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Later training stages use few frames, in a temporary folder."""
     monkeypatch.setattr("training.tasks.motion.data.cores", lambda: 1)
-    monkeypatch.setattr(event_head, "FRAMES", 64)
+    monkeypatch.setattr(event_head, "BATCH_FRAMES", 64)
     batch = poses.Frames.batch
     monkeypatch.setattr(poses.Frames, "batch", lambda self, size: batch(self, min(size, 32)))
     monkeypatch.chdir(tmp_path)

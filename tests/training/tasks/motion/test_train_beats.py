@@ -82,7 +82,7 @@ def test_a_folder_of_takes_and_a_head_that_heard_before(cli, saved, lively, monk
     # Anna and Ben are the only two, one on each side.
     for who in ("anna", "ben"):
         shutil.copytree(lively.parent / "takes" / who, f"takes/{who}")
-    monkeypatch.setattr(beats, "MOST", 300)
+    monkeypatch.setattr(beats, "MAX_FRAMES", 300)
     code, stdout, stderr = cli("--json", data="takes", faster=2)
     assert code == 0, stderr
     # Every third frame of 240, a copy, and two sped-up copies is used.
@@ -111,7 +111,7 @@ def test_nothing_is_learned_from_who_is_left_out(cli, saved, lively, tmp_path):
 def test_nobody_is_judged_on_who_taught_the_checkpoint(train_head, lively, checkpoint, monkeypatch, tmp_path):
     heard = {"people": ["dora"], "beats": {"learned_from": ["carl", "ben"]}}
     found = replace(read_manifest(checkpoint), training=heard), load_motion_model(checkpoint)
-    monkeypatch.setattr(common, "teachable", lambda *given, **changes: found)
+    monkeypatch.setattr(common, "load_base_model", lambda *given, **changes: found)
     for without, who in (((), "carl"), (("ben", "anna"), "ben")):
         with pytest.raises(OptionError, match=f"learned from {who}, whom this judges; expected a v"):
             train_head(

@@ -13,7 +13,7 @@ from pyanticip.models.checkpoint.manifest import read_manifest
 from training.data.batches import HORIZONS
 from training.data.sets import MotionSet
 from training.finish import poses
-from training.finish.common import teachable
+from training.finish.common import load_base_model
 from training.tasks.motion.scores import measure, run_model
 
 
@@ -88,6 +88,6 @@ def test_frames_are_those_of_the_clips_and_streams_begin_in_some(lively):
 def test_models_without_the_twin_are_refused(cli, tmp_path):
     plain = save_checkpoint(tmp_path / "plain", small_model())
     with pytest.raises(OptionError, match="no poses can be read beside it: pose_window needs a motion model"):
-        teachable(plain, "no poses can be read beside it", pose_window=poses.FRAMES)
+        load_base_model(plain, "no poses can be read beside it", pose_window=poses.FRAMES)
     code, _, stderr = cli(checkpoint=plain)
     assert (code, stderr.count("\n")) == (2, 1)
