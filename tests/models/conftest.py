@@ -16,12 +16,12 @@ SIZES |= {"taps": 12, "control_hidden": 16, "kinematics": True}
 
 
 def tiny_config(**changes):
-    """Small enough that rings wrap within a hundred frames."""
+    """A configuration small enough that rings wrap within a hundred frames."""
     return models.config("motion", **{**SIZES, **changes})
 
 
 def build(dtype=torch.float64, seed=0, **changes):
-    """A model with weights far enough from their start that every part matters."""
+    """A model with weights far enough from their initial values that every part matters."""
     return models.as_kept(models.build("motion", dtype, seed=seed, **{**SIZES, **changes}))
 
 
@@ -44,6 +44,6 @@ def saved_fixture(tmp_path_factory):
 
 @pytest.fixture
 def registered(monkeypatch):
-    """Parts of somebody else's."""
+    """Parts of another package."""
     monkeypatch.setitem(PARTS["positions"], "leaky", new_parts.LEAKY)
     monkeypatch.setitem(PARTS["control_field"], "surprise", new_parts.SURPRISE)

@@ -1,4 +1,4 @@
-"""Many performers in one step: each as if alone, in kernels that a compiler fuses."""
+"""Many performers in one step: the same results as one by one, in kernels that a compiler fuses."""
 
 from copy import deepcopy
 
@@ -15,7 +15,7 @@ from realtime.step.batched import BatchedStep, fused
 
 WHOLE = {"twin": True, "strokes": True, "kinematics": True, "d_model": 48, "taps": 12}
 WHOLE |= {"scaled": True, "pose_window": 20}
-# Of the combinations, the fullest with each kind of positions.
+# The most complete combination with each kind of positions.
 FULLEST = {m["positions"]: m for m in sorted(covering(), key=lambda m: m["control_field"] + m["planning"])}
 MODELS = {name_of(member): member for member in FULLEST.values()} | {"whole": WHOLE}
 MODELS["passes"] = {"planning": True, "plan_inference": "passes", "plan_refine": 2, "slow_stride": 3}
@@ -23,7 +23,7 @@ MODELS["passes"] = {"planning": True, "plan_inference": "passes", "plan_refine":
 
 @pytest.mark.parametrize("name", MODELS)
 def test_each_performer_is_stepped_as_if_alone(name):
-    """Rings wrapped round, some away in a tick, some begun anew; the streams of those away stand still."""
+    """Rings wrap around, some performers skip a step and some restart; streams that skip do not change."""
     rng = np.random.default_rng(0)
     model = build("motion", torch.float32, 0.05, **MODELS[name])
     batch, singles = BatchedStep(model, 3), [BatchedStep(model) for _ in range(3)]
@@ -49,8 +49,8 @@ def test_rows_and_presence_must_be_those_of_the_performers():
 
 
 def test_the_whole_step_is_one_graph_for_a_compiler_and_the_same(monkeypatch):
-    """Traced and rewritten as for a GPU, without a break, for frames that may close a pool: the others do a
-    part of that. What kernels come of it runs elsewhere."""
+    """Traced and lowered as for a GPU, without a graph break, for frames that may close a pool; other frames
+    do a part of that. The kernels themselves are run by other tests."""
     monkeypatch.setattr(torch, "compile", _traced(torch.compile))
     rng = np.random.default_rng(1)
     model = build("motion", torch.float32, 0.05, slow_stride=3, fast_layers=1, **WHOLE)
@@ -94,7 +94,7 @@ def test_a_compiled_step_is_compared_where_pools_have_closed(monkeypatch):
     assert fused(batch, (False, True)) == (batch.advance, "")
 
     def forgetful(due):
-        """Right from a stream's start on, as long as no pool has closed."""
+        """From a stream's start, as long as no pool has closed."""
         said = BatchedStep.advance(batch, due)
         batch._state.trunk.held.zero_()
         return said
@@ -106,7 +106,7 @@ def test_a_compiled_step_is_compared_where_pools_have_closed(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script_method")
 def test_small_products_are_rewritten_for_a_compiler(monkeypatch):
-    """The three kinds that there are, those that are not small left alone; the sums are the products."""
+    """Products of all three kinds become sums, except large ones; the results are the same."""
     aten, gen = torch.ops.aten, torch.Generator().manual_seed(0)
     a, b, c = (
         torch.randn(5, 7, generator=gen),

@@ -1,5 +1,5 @@
-"""What a CUDA graph's capture refuses, found without a GPU: the live step is traced on tensors that only say
-they are on one."""
+"""Finds operations that CUDA graph capture refuses, without a GPU: the live step is traced on fake CUDA
+tensors."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ SYNCHRONISES = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "li
 
 
 class Refused(TorchDispatchMode):
-    """Collects the operations that a capture cannot record: copies from or to the host, answers that the host
+    """Collects the operations that a capture cannot record: copies from or to the host, values that the host
     waits for, shapes that depend on data."""
 
     def __init__(self):
@@ -31,7 +31,7 @@ class Refused(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         tensors = [t for t in tree_leaves((args, kwargs, out)) if isinstance(t, torch.Tensor)]
-        # A number of the host's is a kernel's argument, but not to be copied, neither there nor from there.
+        # A scalar on the host may be a kernel's argument, but must not be copied to or from the device.
         on_host = [t for t in tensors if t.device.type == "cpu"]
         copied = "copy" in str(func) and len(on_host) < len(tensors)
         if any(t.dim() or copied for t in on_host) or any(name in str(func) for name in SYNCHRONISES):
@@ -40,7 +40,7 @@ class Refused(TorchDispatchMode):
         return out
 
 
-# Of the combinations, the fullest with each kind of positions.
+# The most complete combination with each kind of positions.
 FULLEST = {m["positions"]: m for m in sorted(covering(), key=lambda m: m["control_field"] + m["planning"])}
 MODELS = {name_of(member): config("motion", **member) for member in FULLEST.values()}
 MODELS["twin"] = config("motion", kinematics=True, d_model=32, taps=12, twin=True, scaled=True)
@@ -54,9 +54,9 @@ MODELS["default"] = ModelConfig()
     ("name", "performers"), [*((name, 3) for name in MODELS), ("passes", 1), ("packaged", 1)]
 )
 def test_a_graph_can_record_the_step(name, performers, monkeypatch):
-    """Of a frame, and of one that closes a pool."""
+    """For a frame, and for one that closes a pool."""
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    # A kernel's launch is recorded as it is, but wants a driver: the loop of one step takes its place.
+    # A kernel launch can be recorded, but needs a driver: the loop of one step replaces it.
     monkeypatch.setattr(scan, "fused_available", lambda moves, start: False)
     made = MotionTransformer(MODELS[name])
     with FakeTensorMode():

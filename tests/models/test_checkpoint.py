@@ -1,4 +1,4 @@
-"""Checkpoints come back bit for bit, ship their weights once, and refuse in one line what is not theirs."""
+"""Checkpoints load bit for bit, contain their weights once, and foreign files are refused in one line."""
 
 import hashlib
 import json
@@ -289,7 +289,7 @@ def test_a_model_that_its_configuration_cannot_describe_replaces_nothing(tmp_pat
     cfg = CFG.replace(positions="prism", prism_places=8, prism_again=2, fast_layers=2)
     model = build_language_model(cfg, "baseline")
     save_checkpoint(tmp_path / "m", model)
-    model.positions.set_places(24)  # and not those that are made again
+    model.positions.set_places(24)  # not the second scheme
     with pytest.raises(CheckpointError, match=r"cannot save .* again\.table is \(8, 32\), expected \(24"):
         save_checkpoint(tmp_path / "m", model)
     assert load_checkpoint(tmp_path / "m").positions.cfg.places == 8

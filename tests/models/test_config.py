@@ -1,4 +1,4 @@
-"""Configurations: what they refuse; and options of the motion model: what each does, off unless asked for."""
+"""Configurations: what they refuse, and the effect of each option of the motion model, off by default."""
 
 import pytest
 import torch
@@ -49,7 +49,7 @@ def test_unknown_field_gets_a_suggestion():
 
 
 def test_the_defaults_are_what_older_checkpoints_mean(build, tiny_config):
-    """A description written before there were these options gives the same model with the same weights."""
+    """A description older than these options gives the same model with the same weights."""
     cfg = tiny_config()
     older = {
         name: value

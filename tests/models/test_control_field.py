@@ -1,5 +1,5 @@
-"""The control field: to its definition, in parallel and step by step, in Rust and in the kernel; and frames
-as far as it trusts them."""
+"""The control field against its definition, in parallel and step by step, in Rust and in the kernel; and the
+replacement of risky frames."""
 
 import math
 
@@ -45,7 +45,7 @@ def field(width=16, fibre=None, **changes):
 
 
 def stepwise_sums(x, decay, before=None):
-    """What ``decayed_sums`` computes, by its definition."""
+    """The definition of ``decayed_sums``."""
     hold_trusted, sums = x.new_zeros(x.shape[0]) if before is None else before, []
     for step in x.unbind(1):
         hold_trusted = decay * hold_trusted + step
@@ -54,7 +54,7 @@ def stepwise_sums(x, decay, before=None):
 
 
 def by_definition(made, x):
-    """Everything as the paper writes it, step by step, with the curvature over the steps that have been."""
+    """The paper's definition, step by step, with the curvature over past steps."""
     a, n = made.decay, x.shape[1]
     phi = x @ made.fibre.weight.T
     mlp = made.last(F.gelu(made.hidden(torch.cat((x, phi), -1))))[..., 0]
@@ -100,7 +100,7 @@ def test_sums_in_parallel_equal_sums_step_by_step(length, decay, after):
     got = (1 - decay) * decayed_sums(x, decay, before)
     torch.testing.assert_close(got.double(), wanted, atol=1e-6, rtol=1e-6)
     if decay <= 0.9:
-        # With a longer memory it is the sum step by step that rounds.
+        # With a longer memory the step-by-step sum has the larger rounding error.
         wanted = (1 - decay) * stepwise_sums(x, decay, before)
         torch.testing.assert_close(got, wanted, atol=1e-6, rtol=1e-6)
 
@@ -123,7 +123,7 @@ def test_gates_stay_below_one_half_and_early_steps_are_not_favoured():
     made = field(momentum=0.99)
     x = torch.randn(1, 1, 16, dtype=torch.float64).expand(1, 400, 16)
     out, _ = made(x)
-    # A constant risk is held as it is from the first step on; the raw average would begin near no risk.
+    # A constant risk is held unchanged from the first step on; the uncorrected average would start near 0.
     torch.testing.assert_close(out.held, out.risk)
     assert torch.all(out.log_gate.exp() <= 0.5 + 1e-7)
     assert torch.all((out.trust > 0) & (out.trust <= 1))
@@ -142,7 +142,7 @@ def test_the_start_is_the_papers():
     assert torch.all((risk > 0.01) & (risk < 0.03))
     block = Block(ModelConfig(d_model=64, heads=4, control_field=True), 3, Positions())
     assert (block.field.fibre.out_features, block.field.hidden.out_features) == (8, 16)
-    # A model's own start leaves that of the field alone.
+    # The model's initialisation does not overwrite the field's.
     model = AnticipatoryTransformer(config("anticipatory", control_field=True))
     assert all(block.field.last.bias.item() == -4.0 for block in (*model.trunk.fast, *model.trunk.slow))
 
@@ -185,7 +185,7 @@ def test_a_model_shows_its_fields_and_can_be_taught_them(kind):
     parts = (*out.field.fast, *out.field.slow)
     wanted = 1e-3 * sum(f.risk.mean() for f in parts) / 3 + 1e-4 * sum(f.kappa.mean() for f in parts) / 3
     torch.testing.assert_close(out.field.loss(), wanted)
-    # Supervising the risk reaches the field, and through it what lies below.
+    # The risk loss has gradients in the field and in the layers below it.
     out.field.fast[1].risk.sum().backward()
     layers = model.trunk.fast if kind is AnticipatoryTransformer else model.layers
     assert layers[1].field.last.bias.grad.abs() > 0
@@ -194,17 +194,17 @@ def test_a_model_shows_its_fields_and_can_be_taught_them(kind):
 
 
 def centred(phi):
-    """The paper's curvature: over the step before and the step after, which has not happened yet."""
+    """The paper's curvature: over the previous and the next step, which looks ahead."""
     way = (phi[:, 2:] - phi[:, :-2]).norm(dim=-1) / 2
     return F.pad(way, (1, 1))
 
 
 def test_why_the_papers_curvature_is_refused(monkeypatch):
-    """Uniform noise over 16 symbols: nothing can beat ln 16. With the paper's curvature, built here and
-    nowhere else, a model does, for it sees the fibre of the token it is to foretell; the causal one does
-    not."""
+    """On uniform noise over 16 symbols the loss cannot be below ln 16. With the paper's curvature, which is
+    only implemented here, it is, as the model sees the fibre of the token it predicts; with the causal one it
+    is not."""
     found = {}
-    # In the plain form, whose parts are functions of their own.
+    # In the reference implementation, whose parts are separate functions.
     monkeypatch.setattr("pyanticip.models.parts.field.control_field.reduce_field", reduce_field_reference)
     for name in ("causal", "leaking"):
         if name == "leaking":
@@ -216,7 +216,7 @@ def test_why_the_papers_curvature_is_refused(monkeypatch):
         )  # fmt: skip
         model = BaselineTransformer(cfg, matched=False)
         with torch.no_grad():
-            # Large embeddings to begin with: what there is to learn is then learned sooner.
+            # Large initial embeddings, with which the model learns sooner.
             model.token.weight.mul_(20.0)
 
         def loss(rows=32, model=model):
@@ -276,7 +276,7 @@ def test_steps_that_do_not_move_have_a_gradient():
 
 
 def test_a_field_that_is_sure_can_still_be_taught():
-    """Near a frame taken for good whatever happens, the likelihood is that of logistic regression."""
+    """Also for extreme risks, the likelihood is that of logistic regression."""
     sure = torch.tensor([-4.0, -13.0, -20.0, -60.0], requires_grad=True)
     surprise(F.softplus(sure), torch.ones(4)).sum().backward()
     torch.testing.assert_close(sure.grad, sure.detach().sigmoid() - 1.0)
@@ -383,7 +383,7 @@ def test_tensors_that_do_not_reach_their_end_are_refused():
 
 
 def test_nothing_at_all_does_not_go_to_the_kernel():
-    """Which ends the process by a division by zero."""
+    """Where the kernel would end the process by a division by zero."""
     for rows, steps in ((0, 4), (2, 0)):
         assert not can_gate(torch.zeros(rows, 2, steps, 16), torch.zeros(rows, steps))
     assert can_gate(torch.zeros(2, 2, 1, 16), torch.zeros(2, 1)) == HAS_KERNELS

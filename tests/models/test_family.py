@@ -1,7 +1,7 @@
-"""All parts of the family in one model: whatever is put together streams, never looks ahead, and is kept.
+"""All parts of the family combined: every model streams, never looks ahead, and survives saving.
 
-Here a set of combinations in which every two choices meet (the kind of model is one), and each option of a
-part in one model. All combinations: ``python -m pytest tests/models/test_family.py --full-product``.
+Tested are combinations that cover every pair of choices (the kind of model is one of them), and each option
+of a part in one model. All combinations: ``python -m pytest tests/models/test_family.py --full-product``.
 """
 
 import math
@@ -38,7 +38,7 @@ NEW = [
     {"positions": {"kind": "leaky", "leak": 0.7}, "slow_stride": 3},
     {"control_field": {"kind": "surprise", "sharpness": 2.0}, "slow_stride": 3},
 ]
-"""Parts of somebody else's (``test_new_part.py``)."""
+"""Parts of another package (``test_new_part.py``)."""
 
 OPTIONS = {
     "motion": [
@@ -85,7 +85,7 @@ OPTIONS = {
         *NEW,
     ],
 }
-"""What a part can be beside the choices that the combinations are made of; ``mode`` is the forward's."""
+"""Options of parts that the combinations do not cover; ``mode`` is an argument of ``forward``."""
 
 
 def pytest_generate_tests(metafunc):
@@ -115,7 +115,7 @@ def test_every_two_choices_meet_and_none_is_missing():
 
 @torch.no_grad()
 def test_a_stream_says_what_the_sequence_says(kind, changes, mode):
-    """In chunks and single steps, across wrap-around and with one row reset; snapshots as well."""
+    """In chunks and single steps, across wrap-around, with one row reset, and from snapshots."""
     model, x = build(kind, **changes), inputs(kind, 2, LENGTH)
     scalars = given(model, x, mode)
 
@@ -156,7 +156,7 @@ def assert_near(one, other, name, tolerance=1e-10):
 
 @torch.no_grad()
 def test_a_stream_in_single_precision_says_it_too(kind, played, mode):
-    """Which is what plays: the motion models."""
+    """For the models that run live, the motion models."""
     model, x = build(kind, torch.float32, 0.05, **played), inputs(kind, 2, 24, torch.float32)
     whole, state, parts = said(run(model, x, mode=mode)), model.initial_state(2), []
     for chunk in x.split((9, 1, 14), 1):
@@ -167,7 +167,7 @@ def test_a_stream_in_single_precision_says_it_too(kind, played, mode):
 
 
 def test_nothing_looks_ahead_and_all_of_it_learns(kind, changes, mode):
-    """Gradients by later inputs are zero, and other inputs later change nothing; a row asks one step."""
+    """Gradients of later inputs are zero, and other later inputs change nothing; each row tests one step."""
     model, steps = build(kind, **changes), (0, 4, 9, 12)
     x = inputs(kind, len(steps), 14)
     caught = [x.requires_grad_()] if kind == "motion" else []
@@ -179,11 +179,11 @@ def test_nothing_looks_ahead_and_all_of_it_learns(kind, changes, mode):
         hook.remove()
     told = [value for value in found.values() if value.requires_grad]
     total = sum(value[row, t].sum() for value in told for row, t in enumerate(steps))
-    # The simulator has a loss of its own.
+    # The simulator has a separate loss.
     learns = {name: each for name, each in model.named_parameters() if "simulator" not in name}
     gradient, *others = torch.autograd.grad(total, [caught[0], *learns.values()])
     for name, other in zip(learns, others, strict=True):
-        # A first pool's gate has no other to be weighed against.
+        # The first pool has no other to be weighed against.
         assert other.any() or name.startswith("trunk.slow.0.field."), name
     for row, t in enumerate(steps):
         assert torch.count_nonzero(gradient[row, t + 1 :]) == 0
@@ -195,7 +195,7 @@ def test_nothing_looks_ahead_and_all_of_it_learns(kind, changes, mode):
         later = other[row, t + 1 :]
         later[:] = torch.randn_like(later) if kind == "motion" else (later + 1) % VOCAB
     with torch.no_grad():
-        # In calls of their own, as a plan may be made anew from all there is.
+        # In separate calls, as a plan may depend on the whole input.
         before, after = (
             said(run(model, rows, mode=mode, scalars=given(model, rows, mode))) for rows in (x, other)
         )
@@ -206,7 +206,7 @@ def test_nothing_looks_ahead_and_all_of_it_learns(kind, changes, mode):
 
 
 def test_it_is_kept_and_comes_back(kind, kept, mode, tmp_path):
-    """Configuration and weights say all."""
+    """A model is determined by configuration and weights."""
     model = build(kind, torch.float32, 0.03, **kept)
     x = inputs(kind, 1, 10, torch.float32)
     other = load_checkpoint(save_checkpoint(tmp_path / "kept", model))
@@ -227,7 +227,7 @@ LEARNERS = [
     ("baseline", {**PRISM, "prism_copy": True}),
     *(("baseline", {"planning": True, "plan_inference": way}) for way in ("passes", "recurrent")),
 ]
-"""One of each way in which something could leak."""
+"""One model for each way in which the future could leak."""
 MORE_LEARNERS = [
     ("anticipatory", dict(zip(FACTORS, ("trajectory", "random", True, False, 1), strict=True))),
     *(("anticipatory", {"mode": mode}) for mode in ("external", "initial")),
@@ -236,8 +236,8 @@ MORE_LEARNERS = [
 
 
 def test_noise_stays_noise(kind, learner, mode):
-    """Trained on independent uniform symbols, none beats their entropy on others; that it learns to tell the
-    symbol it has just seen, from the same batches, shows that a leak would be found."""
+    """Trained on independent uniform symbols, no model's loss on new ones is below their entropy. That it
+    learns to predict the current symbol from the same batches shows that a leak would be found."""
     symbols = 2 if kind == "motion" else VOCAB
     length = 4 if mode == "refined_prev" else 12
     code = torch.randn(231, generator=torch.Generator().manual_seed(5))

@@ -1,4 +1,4 @@
-"""Fused attention: stretches and strips give the reference at any edge, and lower precision errs little."""
+"""Fused attention: stretches and strips equal the reference at all edges; lower precision is close."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def case(length, rates, dtype=torch.float64, rows=2, width=4, seed=0, slopes=Fal
 
 
 def made(make, qkv, steering, past, extras, leaves, **options):
-    """Mixed values and the gradients of a sum of them, weighed."""
+    """Mixed values, and the gradients of a weighted sum of them."""
     length = qkv[0].shape[1]
     layout = make(length, past, steering, device=qkv[0].device, dtype=qkv[0].dtype, **options)
     mixed, _ = layout.attend(*qkv, None, extras)
@@ -143,7 +143,7 @@ def test_how_many_stretches():
     assert count(24_000, 0.01, -0.001) == 4
     assert count(100, 0.01, dtype=torch.float16) == 0
     assert count_stretches(Steering(), 10**9, torch.float32) == 1
-    # What beta adds to the exponents of keys must fit in as well.
+    # The exponents of keys plus beta must stay in range too.
     rate = torch.tensor([0.01])
     betas = [torch.tensor([beta]) for beta in (-50.0, 20.0, 21.0)]
     assert [count_stretches(Steering(rate, rate, beta), 100, rate.dtype) for beta in betas] == [1, 1, 0]
@@ -155,7 +155,7 @@ def test_a_rate_below_zero_keeps_the_middle_of_the_sequence():
 
 @torch.no_grad()
 def test_gradients_of_hidden_keys_are_no_numbers_without_end():
-    """A key far beyond its own stretch would have a factor out of range."""
+    """A key far beyond the end of a stretch would have a factor out of range."""
     qkv, steering, _, _ = case(400, [16 * 60 / 400 * 0.999], torch.float32)
     with torch.enable_grad():
         layout = make_fused(400, 399, steering, device=qkv[0].device, dtype=torch.float32)

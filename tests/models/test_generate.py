@@ -1,4 +1,4 @@
-"""Generation with the commitment gate: who waits, what waiting feeds, and what is reported about it."""
+"""Generation with the commitment gate: which rows wait, their latent steps, and the statistics."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_waiting_feeds_the_hidden_state():
 def test_rows_are_independent(scalars):
     made = model()
     with torch.no_grad():
-        made.token.weight.mul_(5.0)  # tokens, not positions, shall decide
+        made.token.weight.mul_(5.0)  # so that tokens matter more than positions
         made.trunk.commitment.local.weight.copy_(torch.randn(1, 16))
         made.trunk.commitment.combine.weight.copy_(torch.tensor([[3.0, 0.0]]))
         made.trunk.commitment.combine.bias.fill_(-2.0)

@@ -1,6 +1,5 @@
-"""How many kernels a frame is on a GPU, counted without one: the step is traced on tensors that only say they
-are on one, and lowered for the device of the table below; what is launched is called in the code that comes
-of it."""
+"""Counts the kernels of a frame on a GPU, without one: the step is traced on fake CUDA tensors and lowered
+for the device of the table below; the generated code calls what is launched."""
 
 import logging
 import re
@@ -32,13 +31,13 @@ H200 = SimpleNamespace(
     shared_memory_per_multiprocessor=233472,
     L2_cache_size=50 << 20,
 )
-# What looks at a device or runs something on it.
+# Functions that query a device or run something on it.
 SETTINGS = {"force_disable_caches": True, "joint_graph_constant_folding": False, "shape_padding": False}
 MOST = 99
 
 
 class Generated(Exception):
-    """The code, in place of what would come of running it."""
+    """Returns the generated code instead of running it."""
 
 
 @pytest.fixture
@@ -66,9 +65,9 @@ def lowered(monkeypatch, tmp_path):
     target = SimpleNamespace(get_current_target=lambda: GPUTarget("cuda", 90, 32))
     monkeypatch.setattr(driver, "_active", target)
     monkeypatch.setattr(GraphLowering, "compile_to_module", generated)
-    # Where a compiler fails it leaves its files.
+    # A compiler that fails leaves its files.
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    # Asked once in a process; whoever compiled before was told that there is no device.
+    # Cached per process: an earlier compilation may have found no device.
     has_triton.cache_clear()
 
     def code_of(graph, inputs):
@@ -84,7 +83,7 @@ def lowered(monkeypatch, tmp_path):
 
 
 def traced(batch):
-    """A step that closes a pool, and its inputs: all tensors that it reads."""
+    """A step that closes a pool, and all tensors that it reads."""
     places = [
         (held, name)
         for module in batch.model.modules()
@@ -109,7 +108,7 @@ def traced(batch):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="what is asked of a device stays in memory")
 @pytest.mark.filterwarnings("ignore")
 def test_a_frame_that_closes_a_pool_is_tens_of_kernels(lowered, monkeypatch, caplog):
-    """Other frames are a part of that."""
+    """Other frames run a subset of these kernels."""
     caplog.set_level(logging.WARNING, "torch.__trace")
     model = load_motion_model()
     with FakeTensorMode(allow_non_fake_inputs=True):

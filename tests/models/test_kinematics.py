@@ -1,4 +1,4 @@
-"""The model's forward kinematics against the clip's own, and what follows from seeing gravity only."""
+"""The model's forward kinematics against the clip's, and invariance to the heading."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ SCALE = 0.3
 
 
 def dance(frames: int = 200, seed: int = 0) -> pa.Clip:
-    """Slowly enough that a difference is a velocity."""
+    """Motion slow enough that differences approximate velocities."""
     root = np.zeros((frames, 3), np.float32)
     quats = swings(frames, 22, seed, rate=100.0).astype(np.float32)
     return pa.Clip(quats, root, 50.0, canonical.canonical_skeleton())

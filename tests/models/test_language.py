@@ -1,4 +1,4 @@
-"""The token models: sizes from the formula, and one function, fused or not, offline or streaming."""
+"""The token models: sizes by the formula, and equal outputs, fused or not, offline or streaming."""
 
 from contextlib import nullcontext
 

@@ -1,4 +1,4 @@
-"""What the page on the family says of options is so: its inline configurations make models that step."""
+"""The page on the model family: its table of options is correct, and its inline configurations step."""
 
 import ast
 import re
@@ -22,7 +22,7 @@ NEEDS = {
 
 
 def configurations():
-    """Every ``ModelConfig(...)`` in running text, and every option that a row of a table begins with."""
+    """Every ``ModelConfig(...)`` in the text, and every option at the start of a table row."""
     text = re.sub(r"^```.*?^```", "", PAGE, flags=re.MULTILINE | re.DOTALL)
     found = re.findall(r"`ModelConfig\((.*?)\)`", text)
     return found + re.findall(r"^\| `(\w+=[^`]+)` \|", text, flags=re.MULTILINE) + ["field_input=True"]

@@ -1,5 +1,5 @@
-"""The Rust core's step against the torch model in doubles: any model of the shipped kind, over streams with
-resets and gaps, from the first frame on."""
+"""The Rust core's step against the torch model in double precision: models of the packaged kind, over streams
+with resets and gaps, from the first frame on."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ PACES = st.sampled_from([0.0, 0.01, 0.3, 3.0])
 
 
 def movement(seed, frames, pace):
-    """Feature rows whose rotations turn as fast as ``pace`` says."""
+    """Feature rows whose rotations turn at the speed ``pace``."""
     rng = np.random.default_rng(seed)
     walk = np.cumsum(pace * rng.standard_normal((frames, 22, 3, 3)), 0) + rng.standard_normal((22, 3, 3))
     rows = rows_of(rng, walk)
@@ -31,7 +31,7 @@ def movement(seed, frames, pace):
 
 @st.composite
 def options(draw):
-    """A configuration of the kind that the core steps."""
+    """A configuration that the core supports."""
     heads, part = draw(st.sampled_from([1, 2, 4, 7])), draw(st.sampled_from([4, 6, 16, 18]))
     kinematics = draw(st.booleans())
     d_model = heads * part
@@ -90,7 +90,7 @@ def test_what_the_core_says_is_what_the_model_says(build, changes, seed, reset, 
 @PROPERTY
 @given(changes=options(), seed=st.integers(0, 2**32 - 1), most=st.integers(2, 30), pace=PACES)
 def test_rows_at_once_are_rows_one_by_one_to_the_bit(build, changes, seed, most, pace):
-    """Of all but the last one nobody reads what the model says: what it remembers of them is the same."""
+    """Only the last row's output is computed; the state is the same as after single steps."""
     model = build(seed=seed % 1000, noise=0.05, **changes)
     (one, many), rows = (motion_stream(model) for _ in range(2)), movement(seed, 60, pace)
     sizes = np.random.default_rng(seed).integers(1, most + 1, 60).cumsum()
@@ -115,7 +115,7 @@ def test_the_embedded_frames_are_the_models(build, seed, pace):
 
 
 def test_kinematics_are_the_models(build):
-    """A projection that shows the kinematics and nothing else, those of glitches too."""
+    """A projection that passes only the kinematics, including those of glitches."""
     width, rows = 177 + CARRIED, movement(6, 40, 1.0)
     rows[20, :132], rows[30, 132:198] = np.sign(rows[20, :132]) * 1e10, 1e20
     body = BodyKinematics()
@@ -164,7 +164,7 @@ def test_a_basis_of_other_axes_is_refused(build):
 
 
 def test_weights_of_another_size_are_refused_by_the_backend(saved, monkeypatch):
-    monkeypatch.setattr(rust, "_newest", None)  # what was read before is not read again
+    monkeypatch.setattr(rust, "_newest", None)  # clear the cache of the last checkpoint
     monkeypatch.setattr(rust, "visible_columns", lambda config: visible_columns(config)[:-1])
     with pytest.raises(CheckpointError, match=r"model.safetensors does not fit its configuration"):
         open_backend("rust", saved)

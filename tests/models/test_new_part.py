@@ -1,4 +1,4 @@
-"""Parts of somebody else's, a position scheme and a gate: one class and one line of the registry each."""
+"""Parts of another package, a position scheme and a gate: one class and one registry entry each."""
 
 from importlib.metadata import EntryPoint
 
@@ -27,11 +27,11 @@ NEW = {
 @pytest.mark.parametrize("part", NEW)
 @torch.no_grad()
 def test_models_are_made_with_it_and_it_matters(kind, part):
-    """That they stream with it and do not look ahead: ``test_family.py``."""
+    """Streaming and causality of such models are tested in ``test_family.py``."""
     model, still = (models.build(kind, noise=0.0, slow_stride=3, **NEW[part]) for _ in range(2))
     assert ModelConfig.from_dict(model.cfg.to_dict()) == model.cfg
     assert any(isinstance(each, part) for each in model.parts())
-    # Without what was, the last steps say something else.
+    # Without the past, the last steps have other outputs.
     for each in still.modules():
         if isinstance(each, Leaky):
             each.leak = 0.0

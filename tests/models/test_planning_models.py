@@ -1,4 +1,4 @@
-"""Models that plan: plans can be given and steered, and are those of the stream."""
+"""Models with planning: plans can be passed in and steered, and streams have the same plans."""
 
 import pytest
 import torch
@@ -33,8 +33,8 @@ def build(kind, **changes):
 
 @torch.no_grad()
 def test_ever_more_passes_end_in_the_recurrent_plan():
-    """The plan of step n from pass r depends on r steps before it: after as many passes as steps, every plan
-    is what the stream itself said one step earlier."""
+    """The plan of step n in pass r depends on r steps before it: after as many passes as steps, every plan is
+    the stream's own anticipation one step earlier."""
     recurrent = build("baseline", plan_inference="recurrent")
     many = build("baseline", plan_refine=12)
     many.load_state_dict(recurrent.state_dict())
@@ -57,7 +57,7 @@ def test_a_plan_that_is_given_replaces_the_own_one(kind, changes):
     changed = model(x, plan=other)
     assert torch.equal(changed.plan.codes, other.codes)
     assert float((changed.hidden - own.hidden)[:, 1:].abs().max()) > 1e-4
-    # In a stream as well, and the stream goes on with plans of its own.
+    # In a stream too, which continues with its own plans.
     state = model.initial_state(2)
     for t in range(9):
         out, state = model(
@@ -84,7 +84,7 @@ def test_wishes_enter_the_plan(kind, changes):
     for t in range(8):
         step, state = model(x[:, t : t + 1], state=state, boost=boost)
         assert float((step.hidden - out.hidden[:, t : t + 1]).abs().max()) < 1e-10
-    # Rows can have boosts of their own, in whatever shape says so.
+    # Rows can have different boosts, in every accepted shape.
     each = torch.stack((boost, boost.roll(2)))
     out = model(x, boost=each[:, None])
     assert bool((out.plan.codes[:, 1:, 0] == torch.tensor([[3], [5]])).all())
@@ -118,7 +118,7 @@ def test_a_latent_step_has_no_code_for_a_plan():
 @torch.no_grad()
 @pytest.mark.parametrize("inference", ["passes", "recurrent"])
 def test_generation_says_what_the_sequence_would(inference):
-    """Token by token, each step with a plan of its own: the same log-probabilities as the finished text."""
+    """Token by token, with a plan per step: the same log-probabilities as for the whole text."""
     model = build("anticipatory", plan_inference=inference)
     found = generate(model, inputs("anticipatory", 2, 4), tokens=8, gated=False)
     shares = model(found.ids[:, :-1]).logits.log_softmax(-1)[:, 3:]

@@ -1,4 +1,4 @@
-"""Noise stays noise: no simulated plan lets a model say which of independent uniform tokens comes next."""
+"""Simulated plans do not reveal the future: with them a model cannot predict independent uniform tokens."""
 
 import math
 
@@ -38,14 +38,14 @@ def test_the_plan_of_a_step_is_what_was_anticipated_a_step_before():
 
 
 def told(model, ids):
-    """What must not be: plans of the codes that come, and of no others."""
+    """A leaking variant: plans of the codes that occur, and no others."""
     ahead = look_ahead(ids, HORIZON, LENGTH - 1)
     return PlanChoice(F.pad(ahead.codes, (0, 0, 1, 0)), F.pad(ahead.scores, (0, 0, 1, 0)))
 
 
 def trained(kind, plans, steps):
-    """The next-token losses of a trained model on fresh tokens: with plans as in training, and with its
-    own, which are made in two passes."""
+    """The next-token losses of a trained model on new tokens: with plans as in training, and with its own,
+    made in two passes."""
     model = build(kind)
     generator = torch.Generator().manual_seed(1)
 
@@ -66,15 +66,14 @@ def trained(kind, plans, steps):
 
 @pytest.mark.parametrize("kind", ["baseline", "anticipatory"])
 def test_simulated_plans_tell_nothing(kind):
-    """On the loss of training once the simulator is fitted, and on the path of inference."""
+    """For the training loss once the simulator is fitted, and for inference."""
     training, inference = trained(kind, simulated, 60)
     assert training >= FLOOR - 0.01
     assert inference >= FLOOR - 0.01
 
 
 def test_a_plan_of_what_comes_alone_would_be_found_out():
-    """The same model as above: had only the codes that come been drawn, this is what the loss of
-    training would show."""
+    """With the leaking variant the same model's training loss shows the leak."""
     training, inference = trained("baseline", told, 130)
     assert training < FLOOR - 0.5
     assert inference > FLOOR

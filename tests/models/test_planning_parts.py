@@ -102,7 +102,7 @@ def test_selection_takes_what_stands_out():
     assert float(found.weights.sum()) == pytest.approx(1.0)
     wanted = contrast[found.codes[0]].clamp(min=0)
     assert torch.allclose(found.weights[0], wanted / wanted.sum(), atol=1e-6)
-    # Never more than there is evidence for: code 0 is as frequent as it is likely, code 1 less likely.
+    # Only codes with positive contrast: code 0 is as likely as frequent, code 1 less likely.
     everything = p.select(scores.log(), frequency.log(), 7)
     assert set(everything.codes[0][everything.weights[0] > 0].tolist()) == {2, 3, 4, 5, 6}
     nothing = p.select(frequency.log()[None], frequency.log(), 4)
@@ -206,8 +206,8 @@ def test_beta_densities_and_quantiles():
 
 
 def test_plans_are_drawn_as_by_sorting_scores_of_all_codes():
-    """Means of the contrasts by rank, and how often each code is named, against full draws. Codes differ in
-    frequency, within a band of similar ones too; three come, of which one does not count, and one again."""
+    """Mean contrasts by rank, and the frequency of each code in plans, against full draws. Codes differ in
+    frequency, also within a band; three occur, of which one does not count and one is repeated."""
     rng, vocab, slots, draws = np.random.default_rng(0), 640, 5, 20_000
     frequency = rng.dirichlet(np.full(vocab, 3.0)).clip(1e-5)
     log_frequency = np.log(frequency / frequency.sum())
@@ -236,7 +236,7 @@ def test_plans_are_drawn_as_by_sorting_scores_of_all_codes():
 
 
 def fitted(target_to_mean, spread, steps=350):
-    """A simulator after learning to mimic an anticipator whose scores depend on the target like this."""
+    """A simulator fitted to an anticipator whose scores depend on the target in this way."""
     simulator = AnticipationSimulator(scale=HORIZON)
     optimiser = torch.optim.Adam(simulator.parameters(), lr=1e-2)
     vocab = 12
@@ -252,7 +252,7 @@ def fitted(target_to_mean, spread, steps=350):
 
 
 class Leaving(TorchFunctionMode):
-    """Collects how many numbers, whole ones left out, are asked from their device at once."""
+    """Collects the sizes of floating-point tensors that are read from their device."""
 
     def __init__(self):
         super().__init__()
@@ -266,7 +266,7 @@ class Leaving(TorchFunctionMode):
 
 
 def test_an_anticipators_scores_stay_where_they_are_while_it_is_judged():
-    """A copy for each update would make a GPU wait."""
+    """A copy at every update would stall a GPU."""
     said, codes = log_scores(3, 16).requires_grad_(), torch.randint(VOCAB, (3, 16 + HORIZON))
     simulator = AnticipationSimulator(scale=HORIZON)
     with Leaving() as leaving:

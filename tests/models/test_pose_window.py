@@ -1,4 +1,4 @@
-"""The perceptron beside the trunk: what it reads of the last poses, and what the model makes of it."""
+"""The MLP beside the trunk: its inputs from the last poses, and the model's output with it."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def joined(window, places):
 
 
 def paths_of(window, places):
-    """Coefficients (T, 66, 5) of the paths that are told after every frame."""
+    """Coefficients (T, 66, 5) of the paths after every frame."""
     steps = len(places)
     told = window.inputs(joined(window, places), torch.zeros(1, steps, 7), torch.zeros(1, steps, 279))
     return told[0, :, PLACES:-59].unflatten(1, (PLACES, -1)).numpy()
@@ -30,7 +30,7 @@ def test_paths_are_told_relative_to_where_joints_are():
     window = PoseWindow(12)
     still = np.full((30, PLACES), 0.7, np.float32)
     assert np.abs(paths_of(window, still)).max() < 1e-5
-    # Steady paths have the first coefficient alone.
+    # Uniform motion has only the first coefficient.
     pace = np.linspace(-1.0, 1.0, PLACES, dtype=np.float32)
     steady = 0.1 * np.arange(30, dtype=np.float32)[:, None] * pace
     found = paths_of(window, steady)
@@ -86,6 +86,6 @@ def test_weights_of_another_window_are_refused(tmp_path, monkeypatch):
         model = build("motion", torch.float32, **BODY, pose_window=other)
         tensors = {name: value.numpy() for name, value in model.state_dict().items()}
         monkeypatch.setattr(rust.safetensors.numpy, "load", lambda data, tensors=tensors: tensors)
-        monkeypatch.setattr(rust, "_newest", None)  # what was read before is not read again
+        monkeypatch.setattr(rust, "_newest", None)  # clear the cache of the last checkpoint
         with pytest.raises(CheckpointError, match="a perceptron for 9 frames of poses must be there"):
             open_backend("rust", folder)

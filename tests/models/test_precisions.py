@@ -1,4 +1,4 @@
-"""Models run in other precisions than the one they are trained in, and where that is torch's default."""
+"""Models run in other precisions than float32, and where such a precision is torch's default."""
 
 import copy
 
@@ -79,7 +79,7 @@ def test_steps_and_chunks_run_in_mixed_precision(kind, changes):
         for i in range(5, 14):
             out, state = model.step(x[:, i], state)
             outs.append(out)
-    assert [tensor.dtype for tensor in state.tensors() if tensor.ndim > 3] == wanted  # rings keep theirs
+    assert [tensor.dtype for tensor in state.tensors() if tensor.ndim > 3] == wanted  # rings keep their dtype
     hidden = torch.cat([out.hidden for out in outs], 1).float()
     assert float((hidden - exact.hidden).abs().mean()) < 0.05 * float(exact.hidden.abs().mean())
 

@@ -52,7 +52,7 @@ def test_places_are_superposed_sinusoids_of_one_length():
     torch.testing.assert_close(places.queries, wanted)
     for tensor in (places.queries, places.keys):
         torch.testing.assert_close(tensor.flatten(2).norm(dim=-1), torch.full((2, 9), 8**0.5).double())
-    # Where every cursor is at one place, the constant does the same.
+    # With every cursor at a single place, the constant has the same effect.
     fixed = build(prism_cursors=3, prism_norm="fixed")
     sharp = table[[3, 0, 19]][None, None]
     torch.testing.assert_close(fixed._normalise(sharp), made._normalise(sharp), atol=1e-6, rtol=0)
@@ -71,7 +71,7 @@ def test_cursors_start_indifferent_and_at_place_0():
 
 
 def test_copies_go_to_where_the_paired_key_stands():
-    """The key's cursor counts steps; a query that copies from key j lands where that cursor was."""
+    """The key's cursor counts steps; a query that copies from key j jumps to that cursor's place."""
     made = build(prism_copy=True)
     assert made.copying == 1
     x = torch.randn(1, 30, 24, dtype=torch.float64)
@@ -87,7 +87,7 @@ def test_copies_go_to_where_the_paired_key_stands():
     for t in (0, 1, 5, 17):
         reached = torch.nonzero(jumps[0, 0, t]).flatten().tolist()
         assert reached == [min(j + 1, 19) for j in range(t)]
-    # Beyond the last place: all own places, and the newest key at the last one.
+    # More steps than places: each place has its key, the last place the newest.
     assert torch.nonzero(jumps[0, 0, 28]).flatten().tolist() == list(range(1, 20))
 
 
@@ -126,7 +126,7 @@ def test_the_recurrence_is_orthogonal_by_gate(orthogonal):
     assert exact == (orthogonal == "exact")
     penalty = (products - torch.eye(10).double()).square().sum()
     torch.testing.assert_close(gru.penalty(), penalty, atol=1e-12, rtol=1e-9)
-    # Without gradients the matrices are kept, but never stale.
+    # Without gradients the matrices are cached, but never stale.
     with torch.no_grad():
         kept = gru.weights().clone()
         gru.recurrent.add_(0.1 * torch.randn_like(gru.recurrent))
@@ -143,7 +143,7 @@ def test_the_penalty_is_minimised_where_it_is_asked_for(orthogonal):
 
 @pytest.mark.parametrize("how", ["fused", "data", "buffers"])
 def test_recurrences_without_gradients_follow_the_weights(how):
-    """Also where neither address nor version of a weight says that it has changed."""
+    """Also if neither address nor version of a changed weight differs."""
     made, other = build(torch.float32), build(torch.float32, seed=1)
     with torch.no_grad():
         made.recurrent.weights()
@@ -206,7 +206,7 @@ def test_what_makes_no_sense_is_refused(changes, reason):
 
 
 def test_cursors_start_as_they_say_inside_a_model():
-    """The model's own start of linear layers does not reach the gates; heads weigh cursors differently."""
+    """The model's initialisation does not overwrite the gates'; heads weigh cursors differently."""
     torch.manual_seed(0)
     made = BaselineTransformer(models.config("baseline", **PRISM, prism_alpha=10.0))
     bound = 8**-0.5

@@ -1,4 +1,4 @@
-"""The kernels of PRISM positions are the plain loop and torch's recurrent network, with their gradients."""
+"""The kernels of PRISM positions equal the plain loop and torch's recurrent network, gradients included."""
 
 import itertools
 import subprocess
@@ -30,7 +30,7 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 
 def inputs(dtype, rows=3, cursors=4, steps=30, places=17, jumping=2, seed=0):
-    """Weights that add up to one, as the gates give them; histograms and powers to go with them."""
+    """Move weights that sum to one, as from the gates, with histograms and exponents."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape):
@@ -68,7 +68,7 @@ def assert_same(got, wanted, leaves, tolerance):
 def test_the_kernel_is_the_loop(dtype, sharpening, jumping, places):
     moves, start, gamma, jumps = inputs(dtype, places=places, jumping=jumping)
     gamma = gamma if sharpening else None
-    wanted = scan(moves, start, gamma, jumps)  # the loop's, for there are gradients
+    wanted = scan(moves, start, gamma, jumps)  # the loop, as gradients are on
     assert wanted.requires_grad
     with torch.no_grad():
         got = scan(moves, start, gamma, jumps)
@@ -90,8 +90,8 @@ def test_the_kernel_keeps_to_finite_differences():
     dtype=st.sampled_from([torch.float32, torch.float64]),
 )
 def test_mass_is_conserved(seed, places, steps, jumping, sharpness, dtype):
-    """Before sharpening to 1e-6, at both ends too and whatever the gates; after it, histograms add up to
-    one, and are the loop's."""
+    """Before sharpening to 1e-6, at both ends and for all gates; after it histograms sum to one and equal the
+    loop's."""
     generator = torch.Generator().manual_seed(seed)
 
     def shares(*shape):
@@ -135,7 +135,7 @@ def test_a_move_by_hand():
 
 
 def test_certain_gates_count():
-    """Increments count steps, decrements count back, a reset starts over, a jump goes where it says."""
+    """Increments count up, decrements down, a reset returns to the start, a jump moves to its target."""
     names = {"inc": 0, "dec": 1, "keep": 2, "to0": 3, "to1": 4}
     program = ["inc"] * 6 + ["dec"] * 2 + ["keep", "to0", "inc", "to1", "dec", "dec"]
     moves = torch.zeros(1, 1, len(program), 5)
@@ -190,7 +190,7 @@ def test_parallel_cursors_add_up_in_one_order():
 
 
 def with_table(dtype, steps=37, places=33, **sizes):
-    """And encodings of the places."""
+    """Inputs of the scan, and a table of vectors."""
     table = torch.randn(places, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     return *inputs(dtype, steps=steps, places=places, **sizes), table.to(dtype)
 
@@ -210,7 +210,7 @@ def test_places_are_the_loop_s(dtype, sharpening, jumping, places, steps):
 
 
 def test_places_from_certain_starts():
-    """Cursors that have not gone far yet: nearly all of a histogram is empty, and what is there counts."""
+    """Cursors near the start: nearly all of a histogram is empty, and the rest must not be dropped."""
     moves, _, gamma, _, table = with_table(torch.float32, places=200, jumping=0)
     start = torch.zeros(3, 4, 200)
     start[..., 0] = 1
@@ -292,7 +292,7 @@ def test_no_steps_have_no_gradients():
 
 
 def test_places_of_no_width_are_refused():
-    """Nothing of them would be written, neither the last histograms nor gradients."""
+    """With width 0 the kernel would write neither the last histograms nor gradients."""
     moves, start = np.full((1, 1, 3, 5), 0.2), np.full((1, 1, 2), 0.5)
     with pytest.raises(ShapeError, match="width"):
         _core.prism_places(

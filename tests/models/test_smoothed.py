@@ -27,7 +27,7 @@ from pyanticip.vocabulary import PARAMETERS
 
 
 def windows(velocity: torch.Tensor, measures: torch.Tensor | None = None) -> torch.Tensor:
-    """Carried numbers of ends that all move with ``velocity`` (T, 5), along x."""
+    """Kept values of ends that move with ``velocity`` (T, 5) along x."""
     still = torch.zeros(len(velocity), 10)
     rest = torch.zeros(len(velocity), MEASURES) if measures is None else measures
     return torch.cat((velocity, still, rest), 1)
@@ -112,17 +112,17 @@ def test_a_new_head_holds_what_the_measures_say() -> None:
     still, level = torch.zeros(MEASURES, taps), torch.randn(MEASURES)
     nothing, some = torch.zeros(len(STRETCHES), QUANTITIES), torch.randn(len(STRETCHES), QUANTITIES)
     held = said(level[:, None].expand(-1, taps), nothing)
-    # What a measure holds, its parameter holds; a dancer's left is the other side of who listens.
+    # A parameter holds its measure; the dancer's left is the listener's right.
     names = ("pitch", "loudness", "brightness", "density", "space", "pan")
     sides = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, -1.0])
     torch.testing.assert_close(held[[PARAMETERS.index(name) for name in names]], level * sides)
     assert held[PARAMETERS.index("roughness")] == 0.0
-    # A change takes 80 ms to arrive, in equal steps, and what lies before is forgotten.
+    # A change arrives over 80 ms in equal steps, and earlier values have no effect.
     for late in range(taps):
         changed = still.clone()
         changed[:, taps - 1 - late] = level
         torch.testing.assert_close(said(changed, nothing), held / 4 if late < 4 else 0.0 * held)
-    # Rough is jerk over speed, as logarithms, of every stretch alike.
+    # Roughness is jerk over speed, as logarithms, with equal weights of all windows.
     rough = said(still, some)
     assert rough.count_nonzero() == 1
     wanted = (some[:, JERK] - some[:, SPEED]).mean()

@@ -1,4 +1,4 @@
-"""The live backends: equal outputs, state left alone by prewarming, clear refusals."""
+"""The live backends: equal outputs, prewarming without effect on the state, clear errors."""
 
 import io
 import json
@@ -31,7 +31,7 @@ KINDS = ["rust", "torch", pytest.param("cuda-graph", marks=needs_cuda)]
 
 
 def noise(rng, count):
-    """Random rows whose rotations are rotations."""
+    """Random feature rows with valid rotations."""
     return rows_of(rng, rng.standard_normal((count, 22, 3, 3)))
 
 
@@ -86,7 +86,7 @@ def test_several_rows_equal_one_by_one_and_reset_starts_afresh(saved, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_performers_of_one_model_do_not_hear_each_other(saved, kind):
-    """They share its weights, and nothing else."""
+    """Copies share only the weights."""
     rows = np.random.default_rng(4).standard_normal((2, 20, 231)).astype(np.float32)
     one, two, alone = open_backend(kind, saved), open_backend(kind, saved), open_backend(kind, saved)
     for t in range(20):
@@ -182,12 +182,12 @@ def test_the_events_commitment_rule_is_the_models():
     sure = np.tile([[0.9], [0.0]], 25)
     for g in np.random.default_rng(5).uniform(0.3, 0.9, 200):
         emit, waited = decide(torch.tensor([g]), waited, 0.8, 5)
-        assert bool(emit[0]) == bool(rule.step(sure, float(g), 0.0, 1.0))  # no pause lasts so long
+        assert bool(emit[0]) == bool(rule.step(sure, float(g), 0.0, 1.0))  # the pause never exceeds this
 
 
 @pytest.mark.skipif(not (SHIPPED / MANIFEST).is_file(), reason="no checkpoint comes with this tree")
 def test_the_shipped_checkpoint_steps_alike_on_rust_and_torch(tmp_path):
-    """Over resets and gaps, rings wrapped round; with the weights as the core keeps them, to the digit."""
+    """Over resets and gaps, with wrapped rings; with the core's quantised weights, to rounding."""
     rng = np.random.default_rng(7)
     folder = save_checkpoint(tmp_path / "kept", as_kept(load_motion_model(SHIPPED)))
     one, two = open_backend("rust", folder), open_backend("torch", folder)

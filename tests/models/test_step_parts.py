@@ -1,4 +1,4 @@
-"""Models with parts live: torch steps them, frame by frame as it runs whole sequences."""
+"""Models with parts in live use: torch steps them frame by frame, as it runs whole sequences."""
 
 from types import SimpleNamespace
 
@@ -35,7 +35,7 @@ COMBINATIONS = {
 
 
 def small(**changes):
-    """A model not far from its start: what single precision rounds off does not grow."""
+    """A model near its initial weights, in which rounding errors do not grow."""
     sizes = {"d_model": 32, "fast_layers": 1, "window": 12, "pools": 5, "slow_stride": 3, "taps": 12}
     if changes.get("planning"):
         sizes |= {"plan_codes": 30, "plan_tokens": 6}

@@ -1,5 +1,5 @@
-"""What a stream keeps: rows are independent, its memory is finite and stays; a sequence is what chunks of it
-say (``test_family.py``)."""
+"""Streaming state: rows are independent, memory is bounded. That sequences equal their chunks is tested in
+``test_family.py``."""
 
 import dataclasses
 import itertools
@@ -63,7 +63,7 @@ def test_gradients_flow_through_a_carried_state_and_leave_it_alone(build):
 
 @torch.no_grad()
 def test_context_is_finite_and_the_same_offline(build):
-    """What lies further back than every layer together reaches changes nothing; memory does not grow."""
+    """Inputs beyond the reach of all layers together have no effect; memory does not grow."""
     model = build(slow_stride=3, pools=3, window=6, taps=4)
     reach = 3 + max(2 * 3, 2 * 2 * 3 + 2 * 3)
     x = frames(1, 80)
@@ -93,7 +93,7 @@ def test_state_keeps_its_memory_when_stepping(build):
 @pytest.mark.parametrize("strokes", [False, True])
 @torch.no_grad()
 def test_state_updated_in_place_with_known_pools_is_the_same(build, strokes):
-    """What a recorded graph does: the caller says when a pool closes, and the state's own memory is kept."""
+    """As in a captured graph: the caller passes ``due``, and the state is updated in its own memory."""
     model = build(slow_stride=3, strokes=strokes)
     x = frames(1, 30)
     plain, fixed = model.initial_state(1), model.initial_state(1)
@@ -129,6 +129,6 @@ def test_a_state_of_another_configuration_is_refused(kind):
             x = models.inputs(kind, 2, 1, one.state_dict()[next(iter(one.state_dict()))].dtype)
             state = other.initial_state(2)
             if kind == "baseline" and {one.cfg.window, other.cfg.window} == {8, 12}:
-                continue  # it has no window
+                continue  # it has no finite window
             with pytest.raises(ShapeError, match="make it with this model's initial_state"):
                 one(x, state=state)

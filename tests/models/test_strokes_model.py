@@ -18,7 +18,7 @@ from realtime.step.open import open_backend
 
 
 def movement(seed, frames, pace=0.1):
-    """Feature rows of a body that turns, now faster than a stroke and now hardly, in swells of a second."""
+    """Feature rows of a body whose speed rises above that of a stroke and falls again, every second."""
     rng = np.random.default_rng(seed)
     swell = pace * (1.1 + np.sin(np.arange(frames) / rng.uniform(5.0, 12.0)))[:, None, None, None]
     walk = np.cumsum(swell * rng.standard_normal((frames, 22, 3, 3)), 0) + rng.standard_normal((22, 3, 3))
@@ -34,7 +34,7 @@ def folder(build, tmp_path_factory):
 
 
 def test_a_stroke_turns_where_the_teacher_has_an_arrival():
-    """But for the filters' delay: four poles of half a frame."""
+    """Up to the filters' delay: four poles of half a frame."""
     speed = 0.6 + 0.5 * np.sin(2.0 * np.pi * np.arange(600) / 50.0)
     velocity = torch.zeros(1, 600, 15, dtype=torch.float64)
     velocity[..., :5] = torch.from_numpy(speed)[:, None]
@@ -49,7 +49,7 @@ def test_a_stroke_turns_where_the_teacher_has_an_arrival():
     assert (enough[falls - 1] == 1.0).all()
     assert (below[falls - 1] <= FALL).all()
     assert (below * above == 0.0).all()
-    # One frame of delay: the curve is that of the frame before, but for a little; its past is its past.
+    # With one frame of delay the curve is about that of the previous frame; its past matches.
     np.testing.assert_allclose(told[100:, 0], np.log2(speed[99:-1] + FLOOR), atol=0.1)
     np.testing.assert_allclose(told[200:, 1 + LAGS.index(24)] + told[200:, 0], told[176:-24, 0])
 
@@ -79,7 +79,7 @@ def test_older_checkpoints_are_read(folder, saved, tiny_config, tmp_path):
     old = shutil.copytree(saved, tmp_path / "old")
     older = json.loads((old / MANIFEST).read_text())
     assert older["version"] == 6
-    # As version 3 had it: the options of all parts flat, and no strokes.
+    # As in version 3: flat options of all parts, and no strokes.
     del older["config"]["strokes"]
     older["config"] |= {"positions": "none", "control_field": False, "planning": False, "prism_cursors": 8}
     older["config"] |= {"field_half_life": 0.0, "plan_codes": 512, "trajectory_strength": "auto"}
@@ -100,7 +100,7 @@ def test_what_cannot_be_is_one_line(build, folder, monkeypatch):
 
     lacking = {n: t.numpy() for n, t in build(torch.float32).state_dict().items()}
     monkeypatch.setattr(rust.safetensors.numpy, "load", lambda data: lacking)
-    monkeypatch.setattr(rust, "_newest", None)  # what was read before is not read again
+    monkeypatch.setattr(rust, "_newest", None)  # clear the cache of the last checkpoint
     with pytest.raises(CheckpointError, match="does not fit its configuration: a head that hears strokes"):
         open_backend("rust", folder)
 

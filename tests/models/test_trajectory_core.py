@@ -1,4 +1,4 @@
-"""Trajectory positions in the Rust core: what tensors say, gradients in pieces, and the memory they keep."""
+"""Trajectory positions in the Rust core: equal to torch, gradients in chunks, and memory use."""
 
 import pytest
 import torch
@@ -47,7 +47,7 @@ def test_the_core_says_what_tensors_say(rows, length, width, scale, spread, seed
     torch.testing.assert_close(learned.detach(), got, atol=1e-6, rtol=0)
     cached = made(width, length, strength=0.25, scale=scale, cache=9)
     kept, _ = cached(e)
-    # Tensors measure a step in float32, the core in float64.
+    # Torch computes step lengths in float32, the core in float64.
     torch.testing.assert_close(kept, got, atol=1e-6, rtol=0)
     assert torch.equal(cached(e)[0], kept)
     state = positions.embed_state(rows, e)
@@ -72,7 +72,7 @@ def test_embeddings_may_lie_in_memory_as_they_like():
 @pytest.mark.parametrize("length", [64, 1024, 5000])
 @torch.no_grad()
 def test_memory_is_the_encodings_and_a_table(rows, length, scale):
-    """Below twice what a look-up of as many rows takes: table, encodings, hardly anything else."""
+    """At most twice the memory of a table look-up of as many rows: little besides table and encodings."""
     positions = made(32, length, scale=scale)
     e = torch.randn(rows, length, 32)
     peak = peak_bytes(lambda: positions(e), e.device)
@@ -120,7 +120,7 @@ def test_gradients_keep_little_beside_the_encodings():
     both()
     x.grad = None
     assert encodings <= peak_bytes(lambda: positions(x), cpu) < 1.25 * encodings
-    # The encodings, the gradient by the embeddings, and pieces of what lies between.
+    # The encodings, the gradient of the embeddings, and chunks of intermediate values.
     assert peak_bytes(both, cpu) < 2.6 * encodings
 
 

@@ -1,4 +1,4 @@
-"""Trajectory positions by themselves: the definition, its limits, gradients, long streams, the cache."""
+"""Trajectory positions: definition, limits, gradients, long streams, cache."""
 
 import math
 
@@ -25,7 +25,7 @@ def path(rows, length, width, dtype=torch.float64, scale=0.2, seed=0):
 
 
 def by_hand(e, strength, magnitude=2.0, scale="none"):
-    """The definition, number by number."""
+    """The definition, in a loop."""
     moved, total, squares = [0.0], 0.0, 0.0
     for i in range(1, len(e)):
         step = math.sqrt(sum((float(a) - float(b)) ** 2 for a, b in zip(e[i], e[i - 1], strict=True)))
@@ -62,14 +62,14 @@ def test_zero_strength_and_single_steps_are_the_standard_encoding_bit_for_bit(wi
         assert all(torch.equal(row, table) for row in encoded)
         single, _ = make(width, strength=0.25, **options)(e[:, :1])
         assert all(torch.equal(row, table[:1]) for row in single)
-        # A step that is none moves nothing.
+        # A step of length 0 adds no displacement.
         still, _ = make(width, strength=0.25, **options)(e[:, :1].expand(-1, length, -1))
         torch.testing.assert_close(still, table.expand_as(still), atol=1e-7, rtol=0)
 
 
 @pytest.mark.parametrize(("width", "length"), [(16, 32_768), (33, 4096), (512, 1024), (4095, 64), (4096, 64)])
 def test_accuracy_of_angles_at_long_positions(width, length):
-    """Float32 embeddings, against the definition in float64 all the way."""
+    """Float32 embeddings, against the definition in float64."""
     e = path(1, length, width, torch.float32, scale=1.0 / math.sqrt(width))
     encoded, _ = make(width, torch.float32, length=length, strength=0.25)(e)
     steps = torch.linalg.vector_norm(e[0].double().diff(dim=0), dim=-1)
@@ -80,7 +80,7 @@ def test_accuracy_of_angles_at_long_positions(width, length):
 
 
 def test_the_error_of_each_interpolation():
-    """Linear is off by 1 - cos(1/2) at most, cubic by far less; on whole positions both are exact."""
+    """The error is at most 1 - cos(1/2) for linear, far less for cubic; both are exact at whole positions."""
     positions = torch.linspace(0.0, 50.0, 5001, dtype=torch.float64)
     truth = sinusoids(positions, 32)
     errors = {}
@@ -98,7 +98,7 @@ def test_the_error_of_each_interpolation():
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
 def test_the_table_reaches_the_last_position(interpolation):
-    """With steps as long as they can be nothing is clamped: neighbours stay as far apart as all others."""
+    """With maximal steps positions are not clamped: all neighbours have the same distance."""
     length, strength = 100, 0.3
     positions = make(4, torch.float32, length=length, strength=strength, interpolation=interpolation)
     rows = math.ceil(length * (1 + strength)) + 1
@@ -124,7 +124,7 @@ def test_gradients(scale, interpolation, width):
 
 
 def test_gradients_of_the_looked_up_encoding():
-    """Float32 with a table, where the gradient comes from the encodings themselves."""
+    """Float32 with a table, where the gradient is computed from the encodings."""
     looked_up, computed = make(6, torch.float32, length=9), make(6)
     e = path(2, 9, 6)
     weights = path(2, 9, 6, seed=1)
@@ -161,7 +161,7 @@ def test_an_embedding_that_is_not_finite_falls_back(bad, at, length):
         out, state = positions(step, state)
         outs.append(out)
     torch.testing.assert_close(torch.cat(outs, 1), encoded, atol=1e-6, rtol=0)
-    # A reset lifts it.
+    # A reset ends the fallback.
     state.reset(torch.tensor([False, True, False]))
     again, _ = positions(path(3, 12, 8, torch.float32), state)
     torch.testing.assert_close(again[1], whole[1], atol=1e-6, rtol=0)
@@ -197,7 +197,7 @@ def test_the_same_bytes_are_found_again_and_no_others():
     again, _ = positions(e2)
     assert len(positions.cache) == 4
     assert torch.equal(again[[0, 2]], first[[0, 2]])
-    # Lengths of steps are float32 here, float64 in the core that encodes without a cache.
+    # Step lengths are float32 here, and float64 in the core, which encodes without a cache.
     torch.testing.assert_close(again, plain(e2)[0], atol=1e-6, rtol=0)
     torch.testing.assert_close(first, plain(e)[0], atol=1e-6, rtol=0)
 

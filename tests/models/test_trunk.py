@@ -1,4 +1,4 @@
-"""Sizes, start values, each part against its formula, and what the model refuses to be given."""
+"""Sizes, initial values, each part against its formula, and refused inputs."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The event head: what it reads and learns, the model that gets it, and the rule that waits for it."""
+"""The event head: its inputs and training, the model with it, and the rule that uses it."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def model():
 
 
 def said(hazards, gate):
-    """An output of nothing but hazards of onsets (T, 25)."""
+    """A model output with only hazards of onsets (T, 25)."""
     both = np.stack((hazards, np.zeros_like(hazards)), 1)
     nothing = np.zeros((len(hazards), 0), np.float32)
     return Predictions(nothing, both, nothing, gate)
@@ -79,7 +79,7 @@ def test_what_is_read_is_strokes_measures_and_units_of_the_frames_up_to_now(mode
 
 
 def some_head(inputs):
-    """One that says something of everything that it reads."""
+    """A head whose output depends on all its inputs."""
     torch.manual_seed(1)
     head = Head(inputs.shape[1] - 48, 48).eval()
     with torch.no_grad():
@@ -93,7 +93,7 @@ def test_the_model_says_what_the_head_has_learned_and_else_what_it_said(model, e
     inputs = inputs_of(model, clip)
     learned = some_head(inputs)
     got, before = run_model(with_strokes(model, learned), clip), run_model(model, clip)
-    # What the head reads is kept in half precision.
+    # The inputs of the head are stored in half precision.
     wanted = torch.sigmoid(learned.logits(inputs)).numpy()
     np.testing.assert_allclose(got.hazards[:, 0], wanted, atol=5e-3)
     assert not np.allclose(got.hazards[:, 0], before.hazards[:, 0], atol=5e-3)

@@ -1,4 +1,4 @@
-"""What the packaged model must do on people it never saw, by the rule that plays."""
+"""Minimum accuracy of the packaged model on held-out people, with the default rule."""
 
 from dataclasses import replace
 

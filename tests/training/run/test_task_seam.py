@@ -1,4 +1,4 @@
-"""A task of somebody else's: one class and one line, and the trainer does the rest."""
+"""A task of another package: one class and one registry entry are enough for the trainer."""
 
 import signal
 from importlib.metadata import EntryPoint
@@ -22,7 +22,7 @@ from training.run.train import train, train_as_given
 
 
 class Slope(Options):
-    """What is learned: a straight line."""
+    """The model: a straight line."""
 
     slope: float = 2.0
     """Of the line."""
