@@ -200,24 +200,24 @@ class TrainOptions(Options):
         Raises:
             OptionError: an unknown name, or one that is given twice.
         """
-        found: dict[str, Any] = {}
+        sorted_options: dict[str, Any] = {}
         tables = cls.tables()
         for name, value in given.items():
-            short = name == "data" and isinstance(value, (str, Path))
-            table, _, option = cls.place("path" if short else name).rpartition(".")
-            if not table and name in tables and isinstance(value, Mapping) and name in found:
-                duplicates = set(value) & set(found[name])
-                found[name] = {**found[name], **value}
+            is_data_path = name == "data" and isinstance(value, (str, Path))
+            table, _, option = cls.place("path" if is_data_path else name).rpartition(".")
+            if not table and name in tables and isinstance(value, Mapping) and name in sorted_options:
+                duplicates = set(value) & set(sorted_options[name])
+                sorted_options[name] = {**sorted_options[name], **value}
             elif not table:
-                duplicates = {option} & set(found)
-                found[option] = dict(value) if isinstance(value, Mapping) else value
+                duplicates = {option} & set(sorted_options)
+                sorted_options[option] = dict(value) if isinstance(value, Mapping) else value
             else:
-                target = found.setdefault(table, {})
+                target = sorted_options.setdefault(table, {})
                 duplicates = {option} & set(target)
                 target[option] = value
-            for name in duplicates:
-                raise OptionError(f"option {name} is given twice")
-        return found
+            for duplicate in duplicates:
+                raise OptionError(f"option {duplicate} is given twice")
+        return sorted_options
 
     @classmethod
     def assignments(cls, given: Sequence[str], flags: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class TrainOptions(Options):
             OptionError: no ``=``, an unknown name, or the same one twice.
         """
         fields: dict[str, Any] = {}
-        from_settings = [setting(name) for name in given]
+        from_settings = [setting(text) for text in given]
         full_names = {cls.FLAGS.get(name, name): value for name, value in (flags or {}).items()}
         from_flags = [
             (*name.rpartition(".")[::2], value) for name, value in full_names.items() if value is not None

@@ -86,7 +86,7 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
     record = task.recorder(run, module, batches, start)
     if resume:
         record.load_state_dict(state["callbacks"][record.state_key])
-    run_options = time.monotonic()
+    started = time.monotonic()
     # The run may have been killed after its last update or after a validation that ended it.
     validated = start % run.options.run.validate_every == 0
     if not resume or not (start == steps or (validated and record.enough())):
@@ -115,7 +115,7 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "options": run.options.to_dict(),
-        **task.report(run, record, start, time.monotonic() - run_options),
+        **task.report(run, record, start, time.monotonic() - started),
     }
     report["stopped_early"] = report["finished"] and report["step"] < steps
     if here.first and report["finished"]:

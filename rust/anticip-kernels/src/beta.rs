@@ -1,11 +1,11 @@
-//! Draws from Beta distributions, as logarithms: of small parameters the draws themselves would be 0.
+//! Draws from Beta distributions, as logarithms: with small parameters the draws themselves would underflow to 0.
 
 use crate::plan::Random;
 
-/// Scores are kept this far from 0 and from 1.
-const LEAST: f64 = 1e-6;
+/// Minimum distance of scores from 0 and 1.
+const MIN_SCORE: f64 = 1e-6;
 
-/// A Beta distribution, ready to be drawn from.
+/// A Beta distribution, prepared for drawing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beta {
     alpha: Gamma,
@@ -13,7 +13,7 @@ pub(crate) struct Beta {
 }
 
 impl Beta {
-    /// Of positive parameters.
+    /// A distribution with these parameters, which must be positive.
     pub(crate) fn new(alpha: f64, beta: f64) -> Self {
         Self {
             alpha: Gamma::new(alpha),
@@ -25,9 +25,9 @@ impl Beta {
     pub(crate) fn log_draw(&self, random: &mut Random) -> f64 {
         let (first, second) = normals(random);
         let odds = self.beta.log_draw(random, second) - self.alpha.log_draw(random, first);
-        // -ln(1 + e^odds), which e^odds alone would be too large for
-        let drawn = -(odds.max(0.0) + (-odds.abs()).exp().ln_1p());
-        drawn.clamp(LEAST.ln(), (-LEAST).ln_1p())
+        // -ln(1 + e^odds), without overflow of e^odds
+        let log_score = -(odds.max(0.0) + (-odds.abs()).exp().ln_1p());
+        log_score.clamp(MIN_SCORE.ln(), (-MIN_SCORE).ln_1p())
     }
 }
 
@@ -37,27 +37,27 @@ struct Gamma {
     d: f64,
     c: f64,
     log_d: f64,
-    /// Power of a uniform number that a draw is multiplied with.
+    /// Exponent of the uniform number that a draw is multiplied by, for shapes below 1.
     power: Option<f64>,
 }
 
 impl Gamma {
     fn new(shape: f64) -> Self {
-        let below = shape < 1.0;
-        let d = if below { shape + 1.0 } else { shape } - 1.0 / 3.0;
+        let is_small = shape < 1.0;
+        let d = if is_small { shape + 1.0 } else { shape } - 1.0 / 3.0;
         Self {
             d,
             c: (9.0 * d).sqrt().recip(),
             log_d: d.ln(),
-            power: below.then(|| shape.recip()),
+            power: is_small.then(|| shape.recip()),
         }
     }
 
-    /// The logarithm of a draw that begins with a normal number.
+    /// The logarithm of a draw; `normal` is the first normal number to try.
     fn log_draw(&self, random: &mut Random, mut normal: f64) -> f64 {
         let log_cube = loop {
             let root = 1.0 + self.c * normal;
-            // What is no number goes through.
+            // NaN passes.
             if root <= 0.0 {
                 normal = normals(random).0;
                 continue;
@@ -71,8 +71,8 @@ impl Gamma {
             }
             normal = normals(random).0;
         };
-        let shrunk = self.power.map_or(0.0, |power| power * random.unit().ln());
-        self.log_d + log_cube + shrunk
+        let log_factor = self.power.map_or(0.0, |power| power * random.unit().ln());
+        self.log_d + log_cube + log_factor
     }
 }
 
@@ -90,7 +90,7 @@ fn normals(random: &mut Random) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Beta, LEAST};
+    use super::{Beta, MIN_SCORE};
     use crate::plan::Random;
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn draws_of_extreme_parameters_are_kept_off_both_ends() {
         let mut random = Random::new(3, 0);
-        let (low, high) = (LEAST.ln(), (-LEAST).ln_1p());
+        let (low, high) = (MIN_SCORE.ln(), (-MIN_SCORE).ln_1p());
         for _ in 0..1000 {
             assert!((low..=high).contains(&Beta::new(1e-3, 1e6).log_draw(&mut random)));
             assert!((low..=high).contains(&Beta::new(1e6, 1e-3).log_draw(&mut random)));

@@ -1,20 +1,20 @@
-//! The one error type of this crate.
+//! The error type of this crate.
 
 use thiserror::Error;
 
-/// Heads of an attention.
+/// Maximum number of attention heads.
 pub(crate) const MAX_HEADS: usize = 4096;
 
 /// Buffers that do not fit together.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KernelError {
-    /// A buffer whose length is not what the sizes say.
+    /// A buffer whose length does not match the sizes.
     #[error("{name}: expected {expected} values, given {given}")]
     Length {
         /// The buffer.
         name: &'static str,
-        /// The length the sizes ask for.
+        /// The length required by the sizes.
         expected: usize,
         /// The length of the buffer.
         given: usize,
@@ -22,49 +22,49 @@ pub enum KernelError {
     /// Fewer places than a cursor needs to move.
     #[error("places: expected at least 2, given {given}")]
     Places {
-        /// The places asked for.
+        /// The number of places.
         given: usize,
     },
-    /// More heads than any model has: strides of zero would make them of nothing.
+    /// Too many heads. With strides of zero, buffers do not limit their number.
     #[error("heads: expected at most {most}, given {given}", most = MAX_HEADS)]
     Heads {
-        /// The heads asked for.
+        /// The number of heads.
         given: usize,
     },
-    /// Positions that a table of sinusoids does not reach.
+    /// Positions outside the table of sinusoids.
     #[error("positions: expected within the {rows} rows of the table, given one outside")]
     Positions {
         /// Rows of the table.
         rows: usize,
     },
-    /// Vectors of no width.
+    /// Vectors of width 0.
     #[error("width: expected at least 1, given 0")]
     Width,
-    /// Codes beyond those that there are.
+    /// Codes out of range.
     #[error("codes: expected below {codes}, given one outside")]
     Codes {
-        /// How many there are.
+        /// The number of codes.
         codes: usize,
     },
-    /// Plans of no codes, or of more than there are.
+    /// Plans without slots, or with more slots than codes.
     #[error("slots: expected 1 to {most}, given {given}")]
     Slots {
-        /// How many codes there are.
+        /// The number of codes.
         most: usize,
-        /// The slots asked for.
+        /// The number of slots.
         given: usize,
     },
-    /// More cursors that jump than there are cursors.
+    /// More jumping cursors than cursors.
     #[error("jumping: expected at most {cursors} cursors, given {given}")]
     Jumping {
-        /// All cursors.
+        /// The number of cursors.
         cursors: usize,
-        /// Those that were said to jump.
+        /// The number of jumping cursors.
         given: usize,
     },
 }
 
-/// Whether a buffer is as long as the sizes say.
+/// Checks the length of a buffer.
 pub(crate) fn check<T>(name: &'static str, given: &[T], expected: usize) -> Result<(), KernelError> {
     if given.len() == expected {
         return Ok(());

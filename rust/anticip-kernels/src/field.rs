@@ -1,7 +1,7 @@
-//! The control field of a block (Napolitano 2026): everything but the products with its steps.
+//! The control field of a block (Napolitano 2026), except for the matrix product with its steps.
 //!
-//! A step's fibre `phi` and hidden layer `z` are one matrix product, which others do better. From there on it
-//! is some thirty numbers a step and a dozen functions of them, here in one pass over the memory:
+//! A step's fibre `phi` and hidden layer `z` come from one matrix product, which the caller computes. The rest is
+//! about thirty numbers per step and a dozen functions of them, computed here in one pass over the memory:
 //!
 //! ```text
 //! risk = softplus(last gelu(z + bias) + end)     held_t = (a sum_(t-1) + (1 - a) risk_t) / (1 - a^(t + 1))
@@ -14,11 +14,11 @@ use pulp::{Arch, NullaryFnOnce};
 use crate::error::{KernelError, check};
 use crate::real::{Real, dot, sum};
 
-/// What is added to a gate before its logarithm.
+/// Added to a gate before its logarithm.
 const FLOOR: f64 = 1e-8;
 
-/// Results of [`Field::forward`] for each step, in this order: log gate, scale, held, risk, kappa, and the risk
-/// before its softplus, which the gradient needs.
+/// Number of results of [`Field::forward`] per step, in this order: log gate, scale, held, risk, kappa, and the risk
+/// before its softplus, which the backward pass needs.
 pub const OUTPUTS: usize = 6;
 
 /// Sizes and parameters of a field.
@@ -28,11 +28,11 @@ pub struct Field<'a, T> {
     pub rows: usize,
     /// Steps L.
     pub steps: usize,
-    /// Numbers of a fibre W.
+    /// Width W of a fibre.
     pub fibres: usize,
-    /// What is left of the average after a step, above 0 and below 1.
+    /// Decay of the average per step, above 0 and below 1.
     pub decay: f64,
-    /// How much curvature scales down.
+    /// Scale of the curvature in the feed-forward gate.
     pub bend: f64,
     /// (N,) of the hidden layer.
     pub bias: &'a [T],
@@ -40,17 +40,17 @@ pub struct Field<'a, T> {
     pub last: &'a [T],
     /// The last layer's bias.
     pub end: T,
-    /// Its softplus is the strength of the gate.
+    /// Parameter whose softplus is the strength of the gate.
     pub raw: T,
 }
 
-/// Gradients of what came out; what has none is 0.
+/// Gradients of the outputs; `None` for zero.
 pub type OutputGradients<'a, T> = [Option<&'a [T]>; OUTPUTS - 1];
 
-/// Where gradients go.
+/// Buffers for the gradients of the inputs.
 #[derive(Debug)]
 pub struct FieldGradients<'a, T> {
-    /// (W + N, B, L), of fibres and hidden layer.
+    /// (W + N, B, L) of fibres and hidden layer.
     pub seen: &'a mut [T],
     /// (N,).
     pub bias: &'a mut [T],
@@ -71,7 +71,7 @@ impl<T: Real> Field<'_, T> {
         check("out", out, OUTPUTS * steps)
     }
 
-    /// The field of `seen` (W + N, B, L), fibres first, into `out` (6, B, L).
+    /// Writes the field of `seen` (W + N, B, L), fibres first, into `out` (6, B, L).
     pub fn forward(&self, seen: &[T], out: &mut [T]) -> Result<(), KernelError> {
         self.check(seen, out)?;
         if !out.is_empty() {
@@ -84,7 +84,7 @@ impl<T: Real> Field<'_, T> {
         Ok(())
     }
 
-    /// Gradients by `seen` and by the parameters.
+    /// Computes the gradients of `seen` and of the parameters.
     pub fn backward(
         &self,
         seen: &[T],
@@ -121,8 +121,8 @@ impl<T: Real> Field<'_, T> {
         T::of(raw.max(0.0) + (-raw.abs()).exp().ln_1p())
     }
 
-    /// What an average is divided by, the other way up: `1 / (1 - a^(t + 1))`.
-    fn filling(&self) -> Vec<f64> {
+    /// Bias correction of the average at each step, `1 / (1 - a^(t + 1))`.
+    fn bias_correction(&self) -> Vec<f64> {
         let rate = self.decay.ln();
         (1..=self.steps)
             .map(|t| -1.0 / (t as f64 * rate).exp_m1())
@@ -140,14 +140,14 @@ fn sigmoid<T: Real>(x: T) -> T {
 #[inline(always)]
 fn softplus<T: Real>(x: T) -> T {
     let e = (if x < T::ZERO { x } else { T::ZERO - x }).exp();
-    // The logarithm of 1 + e, where 1 + e has lost digits of e.
+    // ln(1 + e), corrected for the rounding of 1 + e.
     let one = T::ONE + e;
     let rest = one - T::ONE;
     let log = if rest > T::ZERO { one.ln() * (e / rest) } else { e };
     (if x < T::ZERO { T::ZERO } else { x }) + log
 }
 
-/// All rows, one after the other: each fits the nearest cache.
+/// Forward pass of all rows, one after the other: each fits the L1 cache.
 struct Forward<'a, T> {
     field: Field<'a, T>,
     seen: &'a [T],
@@ -161,31 +161,31 @@ impl<T: Real> NullaryFnOnce for Forward<'_, T> {
     fn call(self) {
         let Self { field, seen, out } = self;
         let (steps, total) = (field.steps, field.rows * field.steps);
-        let (strength, filling) = (field.strength(), field.filling());
+        let (strength, bias_correction) = (field.strength(), field.bias_correction());
         let (floor, bend, half) = (T::of(FLOOR), T::of(field.bend), T::of(0.5));
         let mut parts = out.chunks_mut(total);
-        let [gates, scales, helds, risks, kappas, pres] =
+        let [gates, scales, helds, risks, kappas, logits] =
             std::array::from_fn(|_| parts.next().unwrap_or_default());
         for row in 0..field.rows {
             let span = row * steps..(row + 1) * steps;
             let channel = |k: usize| &seen[k * total..][span.clone()];
-            let pre = &mut pres[span.clone()];
-            pre.fill(field.end);
+            let logit = &mut logits[span.clone()];
+            logit.fill(field.end);
             for (n, (&bias, &last)) in field.bias.iter().zip(field.last).enumerate() {
-                for (pre, &z) in pre.iter_mut().zip(channel(field.fibres + n)) {
+                for (logit, &z) in logit.iter_mut().zip(channel(field.fibres + n)) {
                     let z = z + bias;
-                    *pre = *pre + last * z * z.normal().0;
+                    *logit = *logit + last * z * z.normal().0;
                 }
             }
             let risk = &mut risks[span.clone()];
-            for (risk, &pre) in risk.iter_mut().zip(&*pre) {
-                *risk = softplus(pre);
+            for (risk, &logit) in risk.iter_mut().zip(&*logit) {
+                *risk = softplus(logit);
             }
             let held = &mut helds[span.clone()];
             let mut average = 0.0;
-            for ((held, &risk), &filling) in held.iter_mut().zip(&*risk).zip(&filling) {
+            for ((held, &risk), &bias_correction) in held.iter_mut().zip(&*risk).zip(&bias_correction) {
                 average = field.decay * average + (1.0 - field.decay) * risk.wide();
-                *held = T::of(average * filling);
+                *held = T::of(average * bias_correction);
             }
             for (gate, &held) in gates[span.clone()].iter_mut().zip(&*held) {
                 *gate = (sigmoid(T::ZERO - strength * held) + floor).ln();
@@ -227,64 +227,64 @@ impl<T: Real> NullaryFnOnce for Backward<'_, T> {
             into,
         } = self;
         let (steps, total) = (field.steps, field.rows * field.steps);
-        let (strength, filling) = (field.strength(), field.filling());
+        let (strength, bias_correction) = (field.strength(), field.bias_correction());
         let (floor, bend, four) = (T::of(FLOOR), T::of(field.bend), T::of(4.0));
         let mut buffers = vec![T::ZERO; 3 * steps];
         let (flow, rest) = buffers.split_at_mut(steps);
         let (share, scratch) = rest.split_at_mut(steps);
-        let mut of_strength = T::ZERO;
+        let mut d_strength = T::ZERO;
         for row in 0..field.rows {
             let span = row * steps..(row + 1) * steps;
             let part = |k: usize| &out[k * total..][span.clone()];
-            let [of_gate, of_scale, of_held, of_risk, of_kappa] = grads.map(|g| g.map(|g| &g[span.clone()]));
-            let [_, scale, held, _, kappa, pre] = std::array::from_fn(part);
-            // To the held risk, by way of the gate,
+            let [d_gate, d_scale, d_held, d_risk, d_kappa] = grads.map(|g| g.map(|g| &g[span.clone()]));
+            let [_, scale, held, _, kappa, logit] = std::array::from_fn(part);
+            // Back through the gate to the held risk,
             flow.fill(T::ZERO);
-            if let Some(grad) = of_gate {
+            if let Some(grad) = d_gate {
                 for ((flow, &held), &grad) in flow.iter_mut().zip(held).zip(grad) {
                     let e = (T::ZERO - strength * held).exp();
-                    let open = e / (T::ONE + e);
-                    *flow = T::ZERO - grad * open / ((T::ONE + e) * (open + floor));
+                    let gate_value = e / (T::ONE + e);
+                    *flow = T::ZERO - grad * gate_value / ((T::ONE + e) * (gate_value + floor));
                 }
-                of_strength = of_strength + dot(flow, held);
+                d_strength = d_strength + dot(flow, held);
                 for flow in flow.iter_mut() {
                     *flow = *flow * strength;
                 }
             }
-            add(flow, of_held);
-            // by way of the average to each step's,
+            add(flow, d_held);
+            // through the average to each step's risk,
             let mut average = 0.0;
-            for (flow, &filling) in flow.iter_mut().zip(&filling).rev() {
-                average = field.decay * average + flow.wide() * filling;
+            for (flow, &bias_correction) in flow.iter_mut().zip(&bias_correction).rev() {
+                average = field.decay * average + flow.wide() * bias_correction;
                 *flow = T::of((1.0 - field.decay) * average);
             }
-            add(flow, of_risk);
+            add(flow, d_risk);
             // and through the two layers.
-            for (flow, &pre) in flow.iter_mut().zip(pre) {
-                *flow = *flow * sigmoid(pre);
+            for (flow, &logit) in flow.iter_mut().zip(logit) {
+                *flow = *flow * sigmoid(logit);
             }
             into.end[0] = into.end[0] + sum(flow);
             for (n, (&bias, &last)) in field.bias.iter().zip(field.last).enumerate() {
                 let at = (field.fibres + n) * total;
-                let of_z = &mut into.seen[at..][span.clone()];
+                let d_z = &mut into.seen[at..][span.clone()];
                 let z = &seen[at..][span.clone()];
-                for (((of_z, active), &z), &flow) in of_z.iter_mut().zip(&mut *scratch).zip(z).zip(&*flow) {
+                for (((d_z, active), &z), &flow) in d_z.iter_mut().zip(&mut *scratch).zip(z).zip(&*flow) {
                     let z = z + bias;
                     let (up_to, density) = z.normal();
                     *active = z * up_to;
-                    *of_z = flow * last * (up_to + z * density);
+                    *d_z = flow * last * (up_to + z * density);
                 }
                 into.last[n] = into.last[n] + dot(scratch, flow);
-                into.bias[n] = into.bias[n] + sum(of_z);
+                into.bias[n] = into.bias[n] + sum(d_z);
             }
-            // To the fibres: d |w| / 2 = w / (4 kappa), and nothing where they stay.
+            // Back to the fibres: d |w| / 2 = w / (4 kappa), and 0 where kappa is 0.
             share.fill(T::ZERO);
-            if let Some(grad) = of_scale {
+            if let Some(grad) = d_scale {
                 for ((share, &scale), &grad) in share.iter_mut().zip(scale).zip(grad) {
                     *share = T::ZERO - grad * scale * (T::ONE - scale) * bend;
                 }
             }
-            add(share, of_kappa);
+            add(share, d_kappa);
             for (share, &kappa) in share.iter_mut().zip(kappa) {
                 let each = *share / (four * kappa);
                 *share = if kappa > T::ZERO { each } else { T::ZERO };
@@ -293,25 +293,25 @@ impl<T: Real> NullaryFnOnce for Backward<'_, T> {
                 let phi = &seen[w * total..][span.clone()];
                 scratch.fill(T::ZERO);
                 let pairs = phi.iter().skip(2).zip(phi);
-                for ((pull, &share), (&now, &then)) in
+                for ((difference, &share), (&now, &then)) in
                     scratch.iter_mut().skip(2).zip(share.iter().skip(2)).zip(pairs)
                 {
-                    *pull = share * (now - then);
+                    *difference = share * (now - then);
                 }
-                let of_phi = &mut into.seen[w * total..][span.clone()];
-                of_phi.copy_from_slice(scratch);
-                for (of_phi, &later) in of_phi.iter_mut().zip(scratch.iter().skip(2)) {
-                    *of_phi = *of_phi - later;
+                let d_phi = &mut into.seen[w * total..][span.clone()];
+                d_phi.copy_from_slice(scratch);
+                for (d_phi, &later) in d_phi.iter_mut().zip(scratch.iter().skip(2)) {
+                    *d_phi = *d_phi - later;
                 }
             }
         }
-        into.raw[0] = of_strength * sigmoid(field.raw);
+        into.raw[0] = d_strength * sigmoid(field.raw);
     }
 }
 
 #[inline(always)]
-fn add<T: Real>(to: &mut [T], what: Option<&[T]>) {
-    for (to, &what) in to.iter_mut().zip(what.unwrap_or_default()) {
-        *to = *to + what;
+fn add<T: Real>(to: &mut [T], addend: Option<&[T]>) {
+    for (to, &addend) in to.iter_mut().zip(addend.unwrap_or_default()) {
+        *to = *to + addend;
     }
 }

@@ -1,14 +1,14 @@
-//! The gradient by a gate that is added to the scores of its key, of causal attention (Napolitano 2026).
+//! The gradient of gates that are added to the scores of their keys in causal attention (Napolitano 2026).
 //!
-//! With `S_ij = scale q_i k_j + b_j`, `P = softmax(S)`, `O = P V` and the gradient `dO` of what comes out,
-//! `dS_ij = P_ij (dO_i v_j - D_i)` where `D_i = dO_i O_i`; so the gradient by `b_j` is, for each head,
+//! With `S_ij = scale q_i k_j + b_j`, `P = softmax(S)`, `O = P V` and the gradient `dO` of the output,
+//! `dS_ij = P_ij (dO_i v_j - D_i)` where `D_i = dO_i O_i`; so the gradient of `b_j` is, for each head,
 //!
 //! ```text
 //! sum_i dS_ij = v_j dV_j - sum_i P_ij D_i,   dV_j = sum_i P_ij dO_i
 //! ```
 //!
-//! and `dV` is there anyway. The last sum is taken here, with P from the scores and the logarithms of their
-//! sums that attention keeps: half the products of an attention, without copies of what lies in memory.
+//! and `dV` has been computed anyway. The last sum is computed here, with P from the scores and the log-sum-exps
+//! that attention saves: half the products of an attention, without copying its inputs.
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
@@ -16,24 +16,24 @@ use rayon::prelude::*;
 use crate::error::{KernelError, MAX_HEADS, check};
 use crate::lanes::Lanes;
 
-/// Queries that are handled together: as many of a usual width stay in the nearest cache.
+/// Queries processed together, which at usual widths fit the L1 cache.
 const BLOCK: usize = 128;
-/// Keys that share what is loaded of the queries.
+/// Keys that share the loads of the queries.
 const KEYS: usize = 6;
-/// Vectors of queries that share what is loaded of the keys.
+/// Vectors of queries that share the loads of the keys.
 const TOGETHER: usize = 2;
 
-/// Rows of one head each, that lie somewhere in a slice.
+/// A strided view of (B, L, H, d).
 #[derive(Clone, Copy, Debug)]
 pub struct Heads<'a, T> {
-    /// From the first number of the first row, step and head on.
+    /// The data, starting with the first value of the first row, step and head.
     pub data: &'a [T],
-    /// From one row, step and head to the next.
+    /// Strides of rows, steps and heads.
     pub strides: [usize; 3],
 }
 
 impl<'a, T> Heads<'a, T> {
-    /// All numbers of a step's head.
+    /// The values of one head of a step.
     #[inline(always)]
     fn at(&self, row: usize, step: usize, head: usize, width: usize) -> &'a [T] {
         let [by_row, by_step, by_head] = self.strides;
@@ -42,7 +42,7 @@ impl<'a, T> Heads<'a, T> {
     }
 }
 
-/// An attention whose keys are gated, what came out of it, and gradients.
+/// Inputs, output and known gradients of an attention with gated keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Gated<'a, T> {
     /// Rows B.
@@ -53,7 +53,7 @@ pub struct Gated<'a, T> {
     pub heads: usize,
     /// Width d of a head.
     pub width: usize,
-    /// What products of queries and keys are multiplied by.
+    /// Factor of the products of queries and keys.
     pub scale: T,
     /// (B, L, H, d) each.
     pub queries: Heads<'a, T>,
@@ -61,15 +61,15 @@ pub struct Gated<'a, T> {
     pub keys: Heads<'a, T>,
     /// Values.
     pub values: Heads<'a, T>,
-    /// What came out.
+    /// The output.
     pub mixed: Heads<'a, T>,
-    /// The gradient of what came out.
+    /// The gradient of the output.
     pub grad: Heads<'a, T>,
     /// The gradient of the values.
     pub of_values: Heads<'a, T>,
-    /// (B, L, H, 1) logarithms of the sums of exponentials of a query's scores.
+    /// (B, L, H, 1) log-sum-exp of each query's scores.
     pub mass: Heads<'a, T>,
-    /// (B, L) what is added to the scores of a key.
+    /// (B, L) log gates, which are added to the scores of a key.
     pub gates: &'a [T],
 }
 
@@ -77,11 +77,11 @@ impl<T: Lanes> Gated<'_, T> {
     fn check(&self) -> Result<(), KernelError> {
         let shape = [self.rows, self.steps, self.heads];
         let span = |heads: &Heads<'_, T>, width: usize| {
-            let reach = shape
+            let extents = shape
                 .iter()
                 .zip(heads.strides)
                 .map(|(n, by)| (n - 1).saturating_mul(by));
-            reach.fold(width, usize::saturating_add)
+            extents.fold(width, usize::saturating_add)
         };
         for (name, heads, width) in [
             ("queries", &self.queries, self.width),
@@ -97,7 +97,7 @@ impl<T: Lanes> Gated<'_, T> {
         check("gates", self.gates, self.rows * self.steps)
     }
 
-    /// The gradient by the gates, into `into` (B, L); in parallel or on this thread, the same to the last bit.
+    /// Writes the gradient of the gates into `into` (B, L); the result is the same, bit for bit, in parallel or not.
     pub fn of_gates(&self, parallel: bool, into: &mut [T]) -> Result<(), KernelError> {
         check("gradient of gates", into, self.rows * self.steps)?;
         if self.width == 0 {
@@ -124,7 +124,7 @@ impl<T: Lanes> Gated<'_, T> {
         if parallel {
             parts.par_chunks_mut(self.steps).enumerate().for_each(run);
         } else {
-            // Last ones first: attention has just left those in the caches.
+            // In reverse: attention has just left the last ones in the caches.
             parts.chunks_mut(self.steps).enumerate().rev().for_each(run);
         }
         for (into, heads) in into
@@ -143,7 +143,7 @@ impl<T: Lanes> Gated<'_, T> {
     }
 }
 
-/// The sums of one head of one row.
+/// The gradient of one head of one row.
 struct OneHead<'a, 'b, T> {
     gated: &'a Gated<'b, T>,
     row: usize,
@@ -172,25 +172,26 @@ impl<'b, T: Lanes> WithSimd for OneHead<'_, 'b, T> {
         for i in 1..numbers.len() {
             numbers[i] = numbers[i - 1] + T::ONE;
         }
-        let mut turned = vec![T::ZERO; width * BLOCK];
+        let mut transposed = vec![T::ZERO; width * BLOCK];
         for first in (0..steps).step_by(BLOCK) {
             let count = BLOCK.min(steps - first);
             let query = |i| part(&gated.queries, first + i);
-            turn_all::<T, S>(&mut turned, gated.scale, count, query);
-            // What is beyond the end has no chance, and no share of it.
+            transpose_block::<T, S>(&mut transposed, gated.scale, count, query);
+            // Queries beyond the end get probability 0 and share 0.
             let mut shares = [T::ZERO; BLOCK];
-            let mut rests = [T::ZERO - T::ONE / T::EPS; BLOCK];
-            for (i, (share, rest)) in shares.iter_mut().zip(&mut rests).take(count).enumerate() {
+            let mut neg_log_sums = [T::ZERO - T::ONE / T::EPS; BLOCK];
+            for (i, (share, neg_log_sum)) in shares.iter_mut().zip(&mut neg_log_sums).take(count).enumerate()
+            {
                 let i = first + i;
                 *share = dot(s, part(&gated.grad, i), part(&gated.mixed, i));
-                *rest = T::ZERO - gated.mass.at(row, i, head, 1)[0];
+                *neg_log_sum = T::ZERO - gated.mass.at(row, i, head, 1)[0];
             }
             let block = Block {
                 first,
                 width,
-                turned: &turned,
+                transposed: &transposed,
                 shares: &shares,
-                rests: &rests,
+                neg_log_sums: &neg_log_sums,
                 numbers: &numbers,
             };
             let seen = into[..first + count].chunks_mut(KEYS);
@@ -208,44 +209,44 @@ impl<'b, T: Lanes> WithSimd for OneHead<'_, 'b, T> {
     }
 }
 
-/// Some queries of one head.
+/// A block of queries of one head.
 struct Block<'a, T> {
     first: usize,
     width: usize,
-    /// Side by side, as many as are handled together.
-    turned: &'a [T],
+    /// The queries, transposed in stripes.
+    transposed: &'a [T],
     shares: &'a [T; BLOCK],
-    rests: &'a [T; BLOCK],
+    neg_log_sums: &'a [T; BLOCK],
     /// 0, 1, 2, ...
     numbers: &'a [T; BLOCK + KEYS],
 }
 
 impl<T: Lanes> Block<'_, T> {
-    /// `sum_i P_ij D_i` of the keys from `j` on, over those of the block's queries that see them.
+    /// `sum_i P_ij D_i` for the keys from `j` on, over the block's queries that see them.
     #[inline(always)]
     fn sums<S: Simd>(&self, s: S, j: usize, keys: [&[T]; KEYS], gates: &[T]) -> [T; KEYS] {
         let zero = T::splat(s, T::ZERO);
         let lanes = T::lanes::<S>();
         let together = TOGETHER * lanes;
         let shares = T::vectors::<S>(self.shares).as_chunks::<TOGETHER>().0;
-        let rests = T::vectors::<S>(self.rests).as_chunks::<TOGETHER>().0;
+        let neg_log_sums = T::vectors::<S>(self.neg_log_sums).as_chunks::<TOGETHER>().0;
         let numbers = T::vectors::<S>(self.numbers).as_chunks::<TOGETHER>().0;
-        let stripes = T::vectors::<S>(self.turned).chunks_exact(TOGETHER * self.width);
+        let stripes = T::vectors::<S>(self.transposed).chunks_exact(TOGETHER * self.width);
         let [a, b, c, d, e, f] = keys;
         let mut offsets = [zero; KEYS];
         for (offset, &gate) in offsets.iter_mut().zip(gates) {
             *offset = T::splat(s, gate);
         }
         let mut totals = [zero; KEYS];
-        // Whole vectors before the first of these keys see none of them.
+        // Vectors of queries before the first of these keys see none of them.
         let begin = j.saturating_sub(self.first) / together;
         let parts = stripes
             .zip(shares)
-            .zip(rests)
+            .zip(neg_log_sums)
             .zip(numbers)
             .enumerate()
             .skip(begin);
-        for (i, (((stripe, share), rest), number)) in parts {
+        for (i, (((stripe, share), neg_log_sum), number)) in parts {
             let mut scores = [[zero; TOGETHER]; KEYS];
             let queries = stripe.as_chunks::<TOGETHER>().0.iter();
             let keys = a.iter().zip(b).zip(c).zip(d).zip(e).zip(f);
@@ -257,20 +258,20 @@ impl<T: Lanes> Block<'_, T> {
                     }
                 }
             }
-            let hides = self.first + i * together < j + KEYS;
+            let masks = self.first + i * together < j + KEYS;
             for (n, (total, scores)) in totals.iter_mut().zip(scores).enumerate() {
                 for (t, score) in scores.into_iter().enumerate() {
-                    let exponent = T::plus(s, score, T::plus(s, rest[t], offsets[n]));
-                    let mut chance = T::raise(s, exponent);
-                    if hides {
+                    let exponent = T::plus(s, score, T::plus(s, neg_log_sum[t], offsets[n]));
+                    let mut probability = T::raise(s, exponent);
+                    if masks {
                         let key = T::splat(s, self.numbers[(j + n).saturating_sub(self.first)]);
-                        chance = T::if_less(s, number[t], key, zero, chance);
+                        probability = T::if_less(s, number[t], key, zero, probability);
                     }
-                    *total = T::fma(s, chance, share[t], *total);
+                    *total = T::fma(s, probability, share[t], *total);
                 }
             }
         }
-        // In a loop: a closure would not be compiled for the vectors at hand.
+        // Not a closure, which would not be compiled for this instruction set.
         let mut sums = [T::ZERO; KEYS];
         for (sum, total) in sums.iter_mut().zip(totals) {
             *sum = T::sum(s, total);
@@ -279,25 +280,25 @@ impl<T: Lanes> Block<'_, T> {
     }
 }
 
-/// A block's queries in stripes of as many as are handled together.
+/// Transposes a block's queries in stripes of as many as are processed together.
 #[inline(always)]
-fn turn_all<'a, T: Lanes + 'a, S: Simd>(
+fn transpose_block<'a, T: Lanes + 'a, S: Simd>(
     into: &mut [T],
     scale: T,
     count: usize,
     row: impl Fn(usize) -> &'a [T],
 ) {
     match TOGETHER * T::lanes::<S>() {
-        16 => stripes::<T, 16>(into, scale, count, row),
-        8 => stripes::<T, 8>(into, scale, count, row),
-        4 => stripes::<T, 4>(into, scale, count, row),
-        2 => stripes::<T, 2>(into, scale, count, row),
-        _ => stripes::<T, 32>(into, scale, count, row),
+        16 => transpose_stripes::<T, 16>(into, scale, count, row),
+        8 => transpose_stripes::<T, 8>(into, scale, count, row),
+        4 => transpose_stripes::<T, 4>(into, scale, count, row),
+        2 => transpose_stripes::<T, 2>(into, scale, count, row),
+        _ => transpose_stripes::<T, 32>(into, scale, count, row),
     }
 }
 
 #[inline(always)]
-fn stripes<'a, T: Lanes + 'a, const N: usize>(
+fn transpose_stripes<'a, T: Lanes + 'a, const N: usize>(
     into: &mut [T],
     scale: T,
     count: usize,
@@ -305,14 +306,13 @@ fn stripes<'a, T: Lanes + 'a, const N: usize>(
 ) {
     let width = into.len() / BLOCK;
     for (i, into) in into.chunks_exact_mut(width * N).enumerate() {
-        turn::<T, N>(into, scale, count.saturating_sub(i * N), |n| row(i * N + n));
+        transpose_rows::<T, N>(into, scale, count.saturating_sub(i * N), |n| row(i * N + n));
     }
 }
 
-/// Rows side by side: of all of them the first numbers, times `scale`, then the second ones, ... Zeros for those
-/// beyond `count`.
+/// Transposes `N` rows and multiplies them by `scale`; rows from `count` on are zeros.
 #[inline(always)]
-fn turn<'a, T: Lanes + 'a, const N: usize>(
+fn transpose_rows<'a, T: Lanes + 'a, const N: usize>(
     into: &mut [T],
     scale: T,
     count: usize,

@@ -1,7 +1,7 @@
-//! The recurrence of a gated recurrent unit over whole sequences: groups of rows in parallel.
+//! The recurrence of a gated recurrent unit over whole sequences, parallel over groups of rows.
 //!
-//! What needs no recurrence stays outside, as one large product each: the weights of the input, and the gradients
-//! of all weights.
+//! The input projection and the gradients of all weights need no recurrence; the caller computes them, as one
+//! large product each.
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
@@ -10,11 +10,10 @@ use crate::error::{KernelError, check};
 use crate::lanes::Lanes;
 use crate::matrix::{GROUP, Matrix};
 
-/// What is kept of a step for the way back, each `hidden` wide: reset, update, new, and what the hidden state gave to
-/// the new one before the reset.
+/// Number of vectors saved per step for the backward pass, each `hidden` wide: reset, update, new, and `k_n`.
 pub const GATES: usize = 4;
 
-/// A recurrence; all arrays in C order. With `k = W h + b` and `x` what the input gives,
+/// A recurrence; all arrays in C order. With `k = W h + b` and the projected input `x`,
 ///
 /// ```text
 /// r = sigmoid(x_r + k_r),  u = sigmoid(x_u + k_u),  n = tanh(x_n + r k_n),  h' = n + u (h - n)
@@ -35,15 +34,15 @@ pub struct Gru<'a, T> {
     pub start: &'a [T],
 }
 
-/// Where the gradients of a recurrence go. That of the weights is `d k^T h`; `d k` is the gradient of what the input
-/// gives but for the last third, which is in `kept`.
+/// Buffers for the gradients of a recurrence. The gradient of the weights is `d k^T h`, where `d k` equals the
+/// gradient of the projected input except for the last third, which is in `kept`.
 #[derive(Debug)]
 pub struct GruGradients<'a, T> {
-    /// (B, L, 3 H): of what the input gives.
+    /// (B, L, 3 H) of the projected input.
     pub given: &'a mut [T],
-    /// (B, L, H): of `k_n`.
+    /// (B, L, H) of `k_n`.
     pub kept: &'a mut [T],
-    /// (B, H).
+    /// (B, H) of the hidden states before the first step.
     pub start: &'a mut [T],
 }
 
@@ -55,15 +54,15 @@ impl<T: Lanes> Gru<'_, T> {
         check("start", self.start, self.batch * h)
     }
 
-    /// Hidden states after every step into `out` (B, L, H), and what [`Gru::backward`] needs into `gates`
-    /// (B, L, 4 H), where that is wanted; `given` (B, L, 3 H) is what the input gives.
+    /// Writes the hidden states after every step into `out` (B, L, H), and if requested what [`Gru::backward`]
+    /// needs into `gates` (B, L, 4 H); `given` (B, L, 3 H) is the projected input.
     pub fn forward(&self, given: &[T], out: &mut [T], gates: Option<&mut [T]>) -> Result<(), KernelError> {
         self.check()?;
-        let long = self.steps * self.hidden;
-        check("given", given, self.batch * long * 3)?;
-        check("out", out, self.batch * long)?;
+        let sequence_len = self.steps * self.hidden;
+        check("given", given, self.batch * sequence_len * 3)?;
+        check("out", out, self.batch * sequence_len)?;
         if let Some(gates) = &gates {
-            check("gates", gates, self.batch * long * GATES)?;
+            check("gates", gates, self.batch * sequence_len * GATES)?;
         }
         if out.is_empty() {
             return Ok(());
@@ -72,10 +71,10 @@ impl<T: Lanes> Gru<'_, T> {
         let h = self.hidden;
         let matrix = Matrix::new(h, 3 * h, arch, |row, column| self.weights[column * h + row]);
         let gates: Vec<Option<&mut [T]>> = match gates {
-            Some(gates) => gates.chunks_mut(GROUP * long * GATES).map(Some).collect(),
+            Some(gates) => gates.chunks_mut(GROUP * sequence_len * GATES).map(Some).collect(),
             None => (0..self.batch.div_ceil(GROUP)).map(|_| None).collect(),
         };
-        out.par_chunks_mut(GROUP * long)
+        out.par_chunks_mut(GROUP * sequence_len)
             .zip(gates)
             .enumerate()
             .for_each(|(group, (out, gates))| {
@@ -91,7 +90,7 @@ impl<T: Lanes> Gru<'_, T> {
         Ok(())
     }
 
-    /// Gradients, from what [`Gru::forward`] gave and the gradients of the hidden states.
+    /// Computes gradients from the results of [`Gru::forward`] and the gradients `grad` of the hidden states.
     pub fn backward(
         &self,
         out: &[T],
@@ -100,14 +99,14 @@ impl<T: Lanes> Gru<'_, T> {
         into: GruGradients<'_, T>,
     ) -> Result<(), KernelError> {
         self.check()?;
-        let long = self.steps * self.hidden;
-        check("out", out, self.batch * long)?;
-        check("gates", gates, self.batch * long * GATES)?;
-        check("grad", grad, self.batch * long)?;
-        check("given's gradient", into.given, self.batch * long * 3)?;
-        check("kept's gradient", into.kept, self.batch * long)?;
+        let sequence_len = self.steps * self.hidden;
+        check("out", out, self.batch * sequence_len)?;
+        check("gates", gates, self.batch * sequence_len * GATES)?;
+        check("grad", grad, self.batch * sequence_len)?;
+        check("given's gradient", into.given, self.batch * sequence_len * 3)?;
+        check("kept's gradient", into.kept, self.batch * sequence_len)?;
         check("start's gradient", into.start, self.start.len())?;
-        if long == 0 {
+        if sequence_len == 0 {
             into.start.fill(T::ZERO);
             return Ok(());
         }
@@ -115,8 +114,8 @@ impl<T: Lanes> Gru<'_, T> {
         let h = self.hidden;
         let matrix = Matrix::new(3 * h, h, arch, |row, column| self.weights[row * h + column]);
         into.given
-            .par_chunks_mut(GROUP * long * 3)
-            .zip(into.kept.par_chunks_mut(GROUP * long))
+            .par_chunks_mut(GROUP * sequence_len * 3)
+            .zip(into.kept.par_chunks_mut(GROUP * sequence_len))
             .zip(into.start.par_chunks_mut(GROUP * self.hidden))
             .enumerate()
             .for_each(|(group, ((given, kept), start))| {
@@ -134,7 +133,7 @@ impl<T: Lanes> Gru<'_, T> {
     }
 }
 
-/// A group of rows, compiled for each instruction set there may be and run with the best that there is.
+/// Forward pass of a group of rows, compiled for several instruction sets; the best available one runs.
 struct Forward<'a, T> {
     gru: &'a Gru<'a, T>,
     matrix: &'a Matrix<T>,
@@ -189,7 +188,7 @@ impl<T: Lanes> WithSimd for Forward<'_, T> {
     }
 }
 
-/// A group of rows from its end.
+/// Backward pass of a group of rows.
 struct Backward<'a, T> {
     gru: &'a Gru<'a, T>,
     matrix: &'a Matrix<T>,
@@ -205,24 +204,24 @@ impl<T: Lanes> WithSimd for Backward<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) {
-        let (h, steps, wide) = (self.gru.hidden, self.gru.steps, self.matrix.columns);
+        let (h, steps, columns) = (self.gru.hidden, self.gru.steps, self.matrix.columns);
         let rows = self.into.kept.len() / (steps * h);
         let one = T::splat(s, T::ONE);
-        // Gradients of the hidden states, and of what they give to the gates.
-        let mut flow = vec![T::ZERO; GROUP * wide];
+        // Gradients of the hidden states, and of `k`.
+        let mut flow = vec![T::ZERO; GROUP * columns];
         let mut kept = vec![T::ZERO; GROUP * 3 * h];
         for t in (0..steps).rev() {
             for r in 0..rows {
                 let (at, row) = (r * steps + t, self.first + r);
-                let whole = row * steps + t;
+                let step = row * steps + t;
                 let before = if t == 0 {
                     &self.gru.start[row * h..][..h]
                 } else {
-                    &self.out[(whole - 1) * h..][..h]
+                    &self.out[(step - 1) * h..][..h]
                 };
-                let gates = &self.gates[whole * GATES * h..][..GATES * h];
-                let grad = &self.grad[whole * h..][..h];
-                let flow = &mut flow[r * wide..][..wide];
+                let gates = &self.gates[step * GATES * h..][..GATES * h];
+                let grad = &self.grad[step * h..][..h];
+                let flow = &mut flow[r * columns..][..columns];
                 let kept = &mut kept[r * 3 * h..][..3 * h];
                 let given = &mut self.into.given[at * 3 * h..][..3 * h];
                 let new_kept = &mut self.into.kept[at * h..][..h];
@@ -249,7 +248,12 @@ impl<T: Lanes> WithSimd for Backward<'_, T> {
             }
             self.matrix.multiply(s, &kept, 0, &mut flow);
         }
-        for (start, flow) in self.into.start.chunks_exact_mut(h).zip(flow.chunks_exact(wide)) {
+        for (start, flow) in self
+            .into
+            .start
+            .chunks_exact_mut(h)
+            .zip(flow.chunks_exact(columns))
+        {
             start.copy_from_slice(&flow[..h]);
         }
     }

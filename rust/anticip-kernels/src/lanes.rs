@@ -1,4 +1,4 @@
-//! The two precisions in vectors of whatever width the processor has.
+//! `f32` and `f64` in SIMD vectors of the processor's width.
 
 use std::fmt::Debug;
 
@@ -6,35 +6,35 @@ use pulp::{Simd, bytemuck};
 
 use crate::real::Real;
 
-/// `f32` or `f64`, in vectors.
+/// `f32` or `f64`, in SIMD vectors.
 pub trait Lanes: Real + Debug {
-    /// `(1 + x)^g` is `1 + g x`, up to rounding, where `g x` is at most this.
+    /// `(1 + x)^g` equals `1 + g x`, up to rounding, for `g x` up to this.
     const LINEAR: Self;
-    /// Probabilities up to this make no difference to what is summed with them.
+    /// Probabilities up to this are negligible in sums.
     const NOTHING: Self;
 
-    /// Several numbers.
+    /// A vector.
     type Vector<S: Simd>: Copy;
 
-    /// How many they are.
+    /// Number of lanes of a vector.
     #[inline(always)]
     #[must_use]
     fn lanes<S: Simd>() -> usize {
         size_of::<Self::Vector<S>>() / size_of::<Self>()
     }
 
-    /// A slice as vectors, without what is left over at its end.
+    /// A slice as vectors, without the remainder at its end.
     #[must_use]
     fn vectors<S: Simd>(of: &[Self]) -> &[Self::Vector<S>];
-    /// The same, to be written.
+    /// A mutable slice as vectors, without the remainder at its end.
     #[must_use]
     fn vectors_mut<S: Simd>(of: &mut [Self]) -> &mut [Self::Vector<S>];
-    /// The start of a slice; zeros where that ends.
+    /// Loads the start of a slice, padded with zeros.
     #[must_use]
     fn load<S: Simd>(s: S, from: &[Self]) -> Self::Vector<S>;
-    /// To the start of a slice, as far as that goes.
+    /// Stores to the start of a slice, as far as it goes.
     fn store<S: Simd>(s: S, into: &mut [Self], values: Self::Vector<S>);
-    /// The same number everywhere.
+    /// The same value in all lanes.
     #[must_use]
     fn splat<S: Simd>(s: S, x: Self) -> Self::Vector<S>;
     /// `a + b`.
@@ -55,7 +55,7 @@ pub trait Lanes: Real + Debug {
     /// The larger of two.
     #[must_use]
     fn max<S: Simd>(s: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    /// Size without sign.
+    /// Absolute value.
     #[must_use]
     fn abs<S: Simd>(s: S, a: Self::Vector<S>) -> Self::Vector<S>;
     /// `yes` where `a < b`, else `no`.
@@ -67,19 +67,19 @@ pub trait Lanes: Real + Debug {
         yes: Self::Vector<S>,
         no: Self::Vector<S>,
     ) -> Self::Vector<S>;
-    /// Whether not all of `a` are at most `b`: some are more, or no numbers.
+    /// Whether any lane of `a` is above `b` or NaN.
     #[must_use]
     fn any_above<S: Simd>(s: S, a: Self::Vector<S>, b: Self::Vector<S>) -> bool;
-    /// All added up.
+    /// Sum of all lanes.
     #[must_use]
     fn sum<S: Simd>(s: S, a: Self::Vector<S>) -> Self;
-    /// The largest.
+    /// Maximum of all lanes.
     #[must_use]
     fn largest<S: Simd>(s: S, a: Self::Vector<S>) -> Self;
     /// Natural logarithms of positive normal numbers; NaN stays NaN.
     #[must_use]
     fn log<S: Simd>(s: S, a: Self::Vector<S>) -> Self::Vector<S>;
-    /// e to powers of at most 0; what would be smaller than the smallest normal number is about that.
+    /// e to powers of at most 0; results are bounded below by about the smallest normal number.
     #[must_use]
     fn raise<S: Simd>(s: S, a: Self::Vector<S>) -> Self::Vector<S>;
 
@@ -107,7 +107,7 @@ pub trait Lanes: Real + Debug {
         Self::over(s, above, Self::plus(s, one, small))
     }
 
-    /// Hyperbolic tangent, to some ulps of one.
+    /// Hyperbolic tangent, to a few ulps of 1.
     #[inline(always)]
     #[must_use]
     fn tanh<S: Simd>(s: S, x: Self::Vector<S>) -> Self::Vector<S> {
@@ -119,7 +119,7 @@ pub trait Lanes: Real + Debug {
     }
 }
 
-/// What both precisions do by the same operations of another name.
+/// The methods that map to pulp operations whose names differ by precision.
 macro_rules! operations {
     ($vector:ident, $vectors:ident, $vectors_mut:ident, $load:ident, $store:ident, $splat:ident, $add:ident, $sub:ident,
      $mul:ident, $div:ident, $fma:ident, $max:ident, $abs:ident, $less:ident, $select:ident, $at_most:ident,

@@ -1,16 +1,17 @@
-//! Kernels of the model family, forward and backward: what torch alone is slow at.
+//! Kernels of the model family, forward and backward, for operations that are slow in torch.
 //!
 //! [`Scan`], [`Places`] and [`Gru`] belong to PRISM positions, [`Field`] and [`Gated`] to the control field,
 //! [`Trajectory`] and [`Sinusoids`] to positions that follow the path of embeddings, [`PlanAhead`], [`PlanDraw`] and
 //! [`PlanRows`] to planning.
 //!
-//! [`Scan`]: the histogram scan of PRISM positions (Lee 2025), cursors that hold a probability over places and move
-//! with learned chances, for whole sequences; [`Places`] reads them out as they go, and has the way back.
+//! [`Scan`] is the histogram scan of PRISM positions (Lee 2025) over whole sequences: cursors hold a probability
+//! distribution over places and move with learned probabilities. [`Places`] fuses it with the product that reads
+//! position vectors from the histograms, and has the backward pass.
 //!
 //! A cursor at step t with histogram `h` (P places) and moves `inc`, `dec`, `keep`, `to0`, `to1`:
 //!
 //! ```text
-//! n[i] = keep h[i] + inc h[i-1] + dec h[i+1]        (what would leave either end stays there)
+//! n[i] = keep h[i] + inc h[i-1] + dec h[i+1]        (mass that would leave either end stays there)
 //! n[0] += to0 sum(h),  n[1] += to1 sum(h),  n[k] += jump[k] sum(h)
 //! h'   = (n + eps)^gamma / sum (n + eps)^gamma      (or n itself, without sharpening)
 //! ```

@@ -1,4 +1,4 @@
-//! Products of a few rows with a matrix that many tasks share.
+//! Products of a few rows with a matrix shared by many tasks.
 
 use std::marker::PhantomData;
 
@@ -6,12 +6,12 @@ use pulp::{Arch, Simd, WithSimd};
 
 use crate::lanes::Lanes;
 
-/// Vectors of a product that are handled together.
+/// Vectors of output columns processed together.
 const TOGETHER: usize = 2;
 /// Rows that share what is loaded of the matrix.
 pub(crate) const GROUP: usize = 4;
 
-/// Columns that are handled together.
+/// Number of columns processed together.
 struct Width<T>(PhantomData<T>);
 
 impl<T: Lanes> WithSimd for Width<T> {
@@ -23,24 +23,24 @@ impl<T: Lanes> WithSimd for Width<T> {
     }
 }
 
-/// A matrix in stripes of some columns: of each stripe all rows, one after the other.
+/// A matrix in stripes of columns; each stripe has all rows, one after the other.
 pub(crate) struct Matrix<T> {
     rows: usize,
-    /// With those that fill the last stripe.
+    /// Number of columns, including the padding of the last stripe.
     pub(crate) columns: usize,
     stripes: Vec<T>,
 }
 
 impl<T: Lanes> Matrix<T> {
-    /// With zeros up to a whole number of stripes.
+    /// Builds the matrix from its elements `at(row, column)`, zero-padded to a whole number of stripes.
     pub(crate) fn new(rows: usize, columns: usize, arch: Arch, at: impl Fn(usize, usize) -> T) -> Self {
         let width = arch.dispatch(Width(PhantomData::<T>));
         let padded = columns.next_multiple_of(width);
         let mut stripes = vec![T::ZERO; rows * padded];
-        for (stripe, into) in stripes.chunks_exact_mut(rows * width).enumerate() {
-            for (row, into) in into.chunks_exact_mut(width).enumerate() {
-                for (column, into) in (stripe * width..columns).zip(into) {
-                    *into = at(row, column);
+        for (stripe, target) in stripes.chunks_exact_mut(rows * width).enumerate() {
+            for (row, target) in target.chunks_exact_mut(width).enumerate() {
+                for (column, target) in (stripe * width..columns).zip(target) {
+                    *target = at(row, column);
                 }
             }
         }
@@ -51,8 +51,8 @@ impl<T: Lanes> Matrix<T> {
         }
     }
 
-    /// Adds the products with the rows of a group, one after the other in `x`, to those in `out`. In `x` is what
-    /// belongs to the matrix' rows from `first` on; the others count as zero.
+    /// Adds the products of [`GROUP`] vectors, one after the other in `x`, with the matrix to `out`. The vectors
+    /// start at the matrix's row `first`; their other elements count as zero.
     #[inline(always)]
     pub(crate) fn multiply<S: Simd>(&self, s: S, x: &[T], first: usize, out: &mut [T]) {
         let count = x.len() / GROUP;

@@ -1,7 +1,7 @@
-//! The scan with what is read out of it, the mean of a table's rows: without histograms in memory.
+//! The scan fused with its product with a table, without storing all histograms.
 //!
-//! Histograms of a whole sequence are the largest array there is, and writing and reading them takes longer than
-//! computing them. So forward keeps one in [`SEGMENT`], and backward computes those between again.
+//! The histograms of a whole sequence would be the largest array of a model, and writing and reading them takes
+//! longer than computing them. So forward saves one in [`SEGMENT`], and backward recomputes those between.
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
@@ -10,40 +10,41 @@ use crate::error::{KernelError, check};
 use crate::lanes::Lanes;
 use crate::matrix::{GROUP, Matrix};
 use crate::scan::{Cursor, CursorGradients, Gradients, Scan};
-use crate::step::{Rows, add_to, back, divide, live, padded, power, shift};
+use crate::step::{Rows, add_to, back, divide, live_range, padded, power, shift};
 
-/// Steps from one histogram that is kept to the next.
+/// Steps between saved histograms.
 pub const SEGMENT: usize = 16;
 
-/// A scan, and what stands at its places.
+/// A scan, and the vectors of its places.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a, T> {
-    /// How cursors move.
+    /// The scan's inputs.
     pub scan: Scan<'a, T>,
-    /// (P, D).
+    /// (P, D) the vector of each place.
     pub table: &'a [T],
-    /// D.
+    /// Width D of a vector.
     pub width: usize,
 }
 
-/// Where gradients come from and go to.
+/// Gradients of the outputs, and buffers for those of the inputs.
 #[derive(Debug)]
 pub struct PlaceGradients<'a, T> {
-    /// (B, C, L, D): of the places.
+    /// (B, C, L, D) gradient of the output vectors.
     pub places: &'a [T],
-    /// (B, C, P): of the last histograms.
+    /// (B, C, P) gradient of the last histograms.
     pub last: Option<&'a [T]>,
-    /// Of the scan's input.
+    /// Buffers for the gradients of the scan's inputs.
     pub into: Gradients<'a, T>,
 }
 
 impl<T: Lanes> Places<'_, T> {
-    fn kept(&self) -> usize {
+    /// Length of a cursor's saved histograms.
+    fn saved_len(&self) -> usize {
         let d = self.scan.dims;
         d.steps.div_ceil(SEGMENT) * d.places
     }
 
-    fn check(&self, places: &[T], kept: Option<&[T]>) -> Result<(), KernelError> {
+    fn check(&self, places: &[T], saved: Option<&[T]>) -> Result<(), KernelError> {
         self.scan.check()?;
         if self.width == 0 {
             return Err(KernelError::Width);
@@ -51,22 +52,22 @@ impl<T: Lanes> Places<'_, T> {
         let d = self.scan.dims;
         check("table", self.table, d.places * self.width)?;
         check("places", places, d.batch * d.cursors * d.steps * self.width)?;
-        match kept {
-            Some(kept) => check("kept", kept, d.batch * d.cursors * self.kept()),
+        match saved {
+            Some(saved) => check("kept", saved, d.batch * d.cursors * self.saved_len()),
             None => Ok(()),
         }
     }
 
-    /// What stands at the places after every step into `places` (B, C, L, D), the last histograms into `last`
-    /// (B, C, P), and where that is wanted what [`Places::backward`] needs into `kept`: one histogram for each
-    /// [`SEGMENT`] steps that have begun, (B, C, ceil(L / 16), P). At least one step.
+    /// Writes the mean vectors after every step into `places` (B, C, L, D), the last histograms into `last`
+    /// (B, C, P), and if requested what [`Places::backward`] needs into `saved`: the histogram before every
+    /// [`SEGMENT`]th step, (B, C, ceil(L / 16), P).
     pub fn forward(
         &self,
         places: &mut [T],
         last: &mut [T],
-        kept: Option<&mut [T]>,
+        saved: Option<&mut [T]>,
     ) -> Result<(), KernelError> {
-        self.check(places, kept.as_deref())?;
+        self.check(places, saved.as_deref())?;
         let d = self.scan.dims;
         check("last", last, self.scan.start.len())?;
         if places.is_empty() {
@@ -77,53 +78,53 @@ impl<T: Lanes> Places<'_, T> {
         let table = Matrix::new(d.places, self.width, arch, |place, i| {
             self.table[place * self.width + i]
         });
-        let kept: Vec<Option<&mut [T]>> = match kept {
-            Some(kept) => kept.chunks_mut(self.kept()).map(Some).collect(),
+        let saved: Vec<Option<&mut [T]>> = match saved {
+            Some(saved) => saved.chunks_mut(self.saved_len()).map(Some).collect(),
             None => (0..d.batch * d.cursors).map(|_| None).collect(),
         };
         places
             .par_chunks_mut(d.steps * self.width)
             .zip(last.par_chunks_mut(d.places))
-            .zip(kept)
+            .zip(saved)
             .enumerate()
-            .for_each(|(i, ((places, last), kept))| {
+            .for_each(|(i, ((places, last), saved))| {
                 arch.dispatch(Forward {
                     cursor: self.scan.cursor(i),
                     table: &table,
                     width: self.width,
                     out: places,
                     last,
-                    kept,
+                    saved,
                 });
             });
         Ok(())
     }
 
-    /// Gradients, from what [`Places::forward`] kept.
-    pub fn backward(&self, kept: &[T], gradients: PlaceGradients<'_, T>) -> Result<(), KernelError> {
+    /// Computes gradients from the histograms saved by [`Places::forward`].
+    pub fn backward(&self, saved: &[T], gradients: PlaceGradients<'_, T>) -> Result<(), KernelError> {
         let PlaceGradients { places, last, into } = gradients;
-        self.check(places, Some(kept))?;
+        self.check(places, Some(saved))?;
         self.scan.check_gradients(&into)?;
         let d = self.scan.dims;
         if let Some(last) = last {
             check("last's gradient", last, self.scan.start.len())?;
         }
         if places.is_empty() {
-            into.nothing(last);
+            into.without_steps(last);
             return Ok(());
         }
         let arch = Arch::new();
         let table = Matrix::new(self.width, d.places, arch, |i, place| {
             self.table[place * self.width + i]
         });
-        let (long, apart) = (d.steps * self.width, self.kept());
-        self.scan.each(into, |i, into| {
+        let (output_len, stride) = (d.steps * self.width, self.saved_len());
+        self.scan.for_each_cursor(into, |i, into| {
             arch.dispatch(Backward {
                 cursor: self.scan.cursor(i),
                 table: &table,
                 width: self.width,
-                kept: &kept[i * apart..][..apart],
-                grad: &places[i * long..][..long],
+                saved: &saved[i * stride..][..stride],
+                grad: &places[i * output_len..][..output_len],
                 last: last.map(|last| &last[i * d.places..][..d.places]),
                 into,
             })
@@ -132,14 +133,14 @@ impl<T: Lanes> Places<'_, T> {
     }
 }
 
-/// One cursor's sequence, compiled for each instruction set there may be and run with the best that there is.
+/// Forward pass of one cursor's sequence, compiled for several instruction sets; the best available one runs.
 struct Forward<'a, T> {
     cursor: Cursor<'a, T>,
     table: &'a Matrix<T>,
     width: usize,
     out: &'a mut [T],
     last: &'a mut [T],
-    kept: Option<&'a mut [T]>,
+    saved: Option<&'a mut [T]>,
 }
 
 impl<T: Lanes> WithSimd for Forward<'_, T> {
@@ -150,7 +151,7 @@ impl<T: Lanes> WithSimd for Forward<'_, T> {
         let cursor = self.cursor;
         let places = cursor.places;
         let row = padded::<S, T>(places);
-        // Some steps together, so that they share what is loaded of the table.
+        // Several steps at a time, which share the loads of the table.
         let mut rows = vec![T::ZERO; (GROUP + 1) * row];
         let mut window = vec![T::ZERO; GROUP * places];
         let mut out = vec![T::ZERO; GROUP * self.table.columns];
@@ -160,11 +161,11 @@ impl<T: Lanes> WithSimd for Forward<'_, T> {
             for (i, moves) in moves.iter().enumerate() {
                 let t = group * GROUP + i;
                 let (h, n) = rows[i * row..(i + 2) * row].split_at_mut(row);
-                if let Some(kept) = self.kept.as_deref_mut().filter(|_| t.is_multiple_of(SEGMENT)) {
-                    kept[t / SEGMENT * places..][..places].copy_from_slice(&h[1..=places]);
+                if let Some(saved) = self.saved.as_deref_mut().filter(|_| t.is_multiple_of(SEGMENT)) {
+                    saved[t / SEGMENT * places..][..places].copy_from_slice(&h[1..=places]);
                 }
                 step(s, &cursor, t, moves, h, n);
-                let (from, to) = live::<S, T>(s, n, places);
+                let (from, to) = live_range::<S, T>(s, n, places);
                 (first, end) = (first.min(from), end.max(to));
             }
             let count = end.saturating_sub(first);
@@ -186,7 +187,7 @@ impl<T: Lanes> WithSimd for Forward<'_, T> {
     }
 }
 
-/// One step: `n` from `h`, both padded.
+/// One step: computes `n` from `h`, both padded.
 #[inline(always)]
 fn step<S: Simd, T: Lanes>(
     s: S,
@@ -203,12 +204,12 @@ fn step<S: Simd, T: Lanes>(
     }
 }
 
-/// One cursor's sequence from its end; returns the gradient of its exponent.
+/// Backward pass of one cursor's sequence; returns the gradient of its exponent.
 struct Backward<'a, T> {
     cursor: Cursor<'a, T>,
     table: &'a Matrix<T>,
     width: usize,
-    kept: &'a [T],
+    saved: &'a [T],
     grad: &'a [T],
     last: Option<&'a [T]>,
     into: CursorGradients<'a, T>,
@@ -222,37 +223,42 @@ impl<T: Lanes> WithSimd for Backward<'_, T> {
         let cursor = self.cursor;
         let (places, steps) = (cursor.places, cursor.moves.len());
         let row = padded::<S, T>(places);
-        let wide = self.table.columns;
+        let columns = self.table.columns;
         let mut histograms = vec![T::ZERO; (SEGMENT + 1) * row];
-        let mut grads = vec![T::ZERO; SEGMENT * wide];
-        let mut part = vec![T::ZERO; SEGMENT * self.width];
+        let mut grads = vec![T::ZERO; SEGMENT * columns];
+        let mut segment_grad = vec![T::ZERO; SEGMENT * self.width];
         let mut rows = Rows::new::<S>(places);
         if let Some(last) = self.last {
             rows.flow[1..=places].copy_from_slice(last);
         }
         let mut gamma = T::ZERO;
-        for (segment, kept) in self.kept.chunks_exact(places).enumerate().rev() {
+        for (segment, saved) in self.saved.chunks_exact(places).enumerate().rev() {
             let begin = segment * SEGMENT;
             let count = SEGMENT.min(steps - begin);
-            histograms[1..=places].copy_from_slice(kept);
+            histograms[1..=places].copy_from_slice(saved);
             for i in 0..count {
                 let (h, n) = histograms[i * row..(i + 2) * row].split_at_mut(row);
                 step(s, &cursor, begin + i, &cursor.moves[begin + i], h, n);
             }
-            // The padding of a short segment keeps what it had, and is not read.
-            part[..count * self.width]
+            // In a short segment the rest keeps old values, which are not used.
+            segment_grad[..count * self.width]
                 .copy_from_slice(&self.grad[begin * self.width..][..count * self.width]);
             grads.fill(T::ZERO);
-            let together = part.chunks_exact(GROUP * self.width);
-            for (part, grads) in together.zip(grads.chunks_exact_mut(GROUP * wide)) {
-                self.table.multiply(s, part, 0, grads);
+            let groups = segment_grad.chunks_exact(GROUP * self.width);
+            for (segment_grad, grads) in groups.zip(grads.chunks_exact_mut(GROUP * columns)) {
+                self.table.multiply(s, segment_grad, 0, grads);
             }
             for i in (0..count).rev() {
                 let t = begin + i;
-                add_to(s, &mut rows.flow[1..=places], &grads[i * wide..][..places], |g| g);
+                add_to(
+                    s,
+                    &mut rows.flow[1..=places],
+                    &grads[i * columns..][..places],
+                    |g| g,
+                );
                 let (before, after) = histograms[i * row..(i + 2) * row].split_at(row);
                 let jump = cursor.jump(t).zip(self.into.jump(t, places));
-                let passed = back(
+                let gradients = back(
                     s,
                     before,
                     after,
@@ -262,8 +268,8 @@ impl<T: Lanes> WithSimd for Backward<'_, T> {
                     cursor.gamma,
                     places,
                 );
-                self.into.moves[t] = passed.moves;
-                gamma = gamma + passed.gamma;
+                self.into.moves[t] = gradients.moves;
+                gamma = gamma + gradients.gamma;
             }
         }
         self.into.start.copy_from_slice(&rows.flow[1..=places]);

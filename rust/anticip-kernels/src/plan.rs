@@ -1,4 +1,4 @@
-//! Plans for training: which codes would stand out, had an anticipator with errors of a known distribution spoken.
+//! Plans for training: the codes that an anticipator with a known error distribution would select.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -8,12 +8,12 @@ use rayon::prelude::*;
 use crate::beta::Beta;
 use crate::error::{KernelError, check};
 
-/// Codes whose logarithms of the frequency differ by less are drawn from together.
+/// Maximum range of log frequencies in a band of codes, which are drawn from together.
 const BAND: f64 = 0.25;
-/// Steps that share their scratch memory.
+/// Steps that share scratch memory.
 const CHUNK: usize = 64;
 
-/// The distribution of scores of codes that do not come, and how often each code does.
+/// The score distribution of codes that do not occur, and the frequency of each code.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanDraw<'a> {
     /// Natural logarithms of the codes' frequencies.
@@ -24,56 +24,56 @@ pub struct PlanDraw<'a> {
     pub edge: f64,
 }
 
-/// Codes that come at the steps of a sequence, and how they are scored.
+/// The codes that occur after each step of a sequence, and their score distributions.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanComes<'a> {
-    /// (steps, K); of repeated ones the first counts.
+    /// (steps, K); of repeated codes the first counts.
     pub codes: &'a [i64],
-    /// (steps, K) which of the distributions a code's score is drawn from; 0 for codes that do not count.
+    /// (steps, K) index of the distribution of a code's score; 0 for codes that do not count.
     pub place: &'a [i64],
     /// (distributions, 2) alpha and beta of Beta distributions, positive.
     pub shapes: &'a [f64],
 }
 
-/// A code and its contrast: the logarithm of its score over its frequency.
+/// A code and its contrast, the logarithm of its score over its frequency.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     contrast: f64,
     code: usize,
 }
 
-/// The next largest score of the codes of a band that do not come, and the most that its contrast can be.
+/// The next largest score of a band's codes that do not occur, and an upper bound of its contrast.
 #[derive(Clone, Copy, Debug)]
 struct Next {
     bound: f64,
     score: f64,
     band: usize,
-    /// How many codes of the band are left, this one included.
+    /// Number of codes left in the band, including this one.
     left: usize,
-    /// Logarithm of the order statistic of uniform numbers that the score is of.
+    /// Logarithm of the order statistic of uniform numbers that gave the score.
     log_uniform: f64,
 }
 
-/// Codes of about the same frequency.
+/// Codes of similar frequency.
 #[derive(Clone, Copy, Debug)]
 struct Band {
     first: usize,
     size: usize,
-    /// The least logarithm of a frequency.
-    least: f64,
+    /// Minimum log frequency.
+    min_log_frequency: f64,
 }
 
 impl PlanDraw<'_> {
-    /// The `slots` codes of the largest contrasts at each step, largest first.
+    /// Draws the `slots` codes with the largest contrasts at each step, largest first.
     ///
-    /// Scores of all codes that do not come are independent. They are drawn from the largest on, by order statistics
+    /// Scores of codes that do not occur are independent. They are drawn in descending order, by order statistics
     /// (the j-th largest of n uniform numbers is the product of `U_i^(1 / (n - i + 1))`, i <= j), until no further one
-    /// could be selected.
+    /// can be selected.
     ///
     /// # Arguments
     ///
-    /// * `comes`: of (steps, K) codes.
-    /// * `codes`, `found`: (steps, slots) the result.
+    /// * `comes`: the codes that occur, (steps, K).
+    /// * `codes`, `found`: (steps, slots) buffers for the codes and their contrasts.
     pub fn draw(
         &self,
         seed: u64,
@@ -153,8 +153,8 @@ impl PlanDraw<'_> {
                 .extend(self.next(bands, band, left, 0.0, &mut random));
         }
         while let Some(next) = scratch.next.pop() {
-            let least = scratch.best.peek().map(|Reverse(candidate)| candidate.contrast);
-            if scratch.best.len() == slots && least >= Some(next.bound) {
+            let worst = scratch.best.peek().map(|Reverse(candidate)| candidate.contrast);
+            if scratch.best.len() == slots && worst >= Some(next.bound) {
                 return;
             }
             let band = bands.bands[next.band];
@@ -171,7 +171,7 @@ impl PlanDraw<'_> {
         }
     }
 
-    /// The largest score of the `left` codes of a band, below one of which the uniform number is known.
+    /// Draws the largest score of the `left` codes of a band, below the one whose uniform number is known.
     fn next(
         &self,
         bands: &Bands,
@@ -186,7 +186,7 @@ impl PlanDraw<'_> {
         let log_uniform = log_uniform + random.unit().ln() / left as f64;
         let odds = log_uniform - (-log_uniform.exp_m1()).ln();
         let score = self.quantile(odds);
-        let bound = score - bands.bands[band].least;
+        let bound = score - bands.bands[band].min_log_frequency;
         Some(Next {
             bound,
             score,
@@ -206,7 +206,7 @@ impl PlanDraw<'_> {
 }
 
 struct Bands {
-    /// Codes by frequency; those of a band lie side by side.
+    /// Codes sorted by frequency, so that those of a band are contiguous.
     order: Vec<usize>,
     of_code: Vec<usize>,
     bands: Vec<Band>,
@@ -221,11 +221,11 @@ impl Bands {
         for (place, &code) in order.iter().enumerate() {
             let own = log_frequency[code];
             match bands.last_mut() {
-                Some(band) if own - band.least <= BAND => band.size += 1,
+                Some(band) if own - band.min_log_frequency <= BAND => band.size += 1,
                 _ => bands.push(Band {
                     first: place,
                     size: 1,
-                    least: own,
+                    min_log_frequency: own,
                 }),
             }
             of_code[code] = bands.len() - 1;
@@ -238,9 +238,9 @@ impl Bands {
     }
 }
 
-/// What a step needs, kept for the next.
+/// Scratch memory, reused from step to step.
 struct Scratch {
-    /// The step that a code was last taken at.
+    /// The mark of the step at which a code was last taken.
     taken: Vec<u32>,
     mark: u32,
     left: Vec<usize>,
@@ -259,19 +259,19 @@ impl Scratch {
         }
     }
 
-    /// Whether the code was free until now.
+    /// Takes a code; returns whether it was free.
     fn take(&mut self, code: usize) -> bool {
         std::mem::replace(&mut self.taken[code], self.mark) != self.mark
     }
 
-    /// Keep it if it is among the best.
+    /// Keeps a candidate if it is among the best.
     fn keep(&mut self, candidate: Candidate, slots: usize) {
         if self.best.len() < slots {
             self.best.push(Reverse(candidate));
-        } else if let Some(mut least) = self.best.peek_mut()
-            && candidate > least.0
+        } else if let Some(mut worst) = self.best.peek_mut()
+            && candidate > worst.0
         {
-            *least = Reverse(candidate);
+            *worst = Reverse(candidate);
         }
     }
 
@@ -284,7 +284,7 @@ impl Scratch {
     }
 }
 
-/// Steele's and others' (2014) generator, of a stream of its own for each step.
+/// The SplitMix64 generator (Steele et al. 2014), with a separate stream for each step.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -306,7 +306,7 @@ impl Random {
         ((self.next() >> 11) + 1) as f64 * 2f64.powi(-53)
     }
 
-    /// A whole number from 0 to below `size`, which is small beside 2^32.
+    /// An integer from 0 to below `size`, which must be small compared to 2^32.
     fn below(&mut self, size: usize) -> usize {
         (((self.next() >> 32) * size as u64) >> 32) as usize
     }

@@ -1,4 +1,4 @@
-//! What comes and what has gone at each step of a sequence of codes: what an anticipator has to learn.
+//! Training targets of an anticipator: the codes after and before each step of a sequence.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,27 +6,27 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::error::{KernelError, check};
 
-/// Sequences of codes, and how far around a step they are looked at.
+/// Sequences of codes, and the horizon around each step.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanAhead<'a> {
     /// (rows, count), negative for none.
     pub codes: &'a [i64],
-    /// Codes of a row.
+    /// Codes per row.
     pub count: usize,
-    /// K steps.
+    /// Steps K of the horizon.
     pub horizon: usize,
 }
 
 impl PlanAhead<'_> {
-    /// The target of each code in the K steps after a step, `sum ln(K + 2 - d)` over the distances d at which it comes,
-    /// over the sum of all: the values that there are, 0 before all others.
+    /// Computes the target of each code in the K steps after a step: `sum ln(K + 2 - d)` over the distances d at which
+    /// it occurs, divided by the sum over all codes. Returns the distinct targets, 0 first.
     ///
     /// # Arguments
     ///
-    /// * `place`: (rows, length, K) which of the values is that of the code d + 1 steps ahead; 0 where there is none,
-    ///   or the code came nearer by.
-    /// * `gone`: (rows, length, K) whether the code K - 1 - d steps back is none of those after it, to the last of the
-    ///   K steps ahead.
+    /// * `place`: (rows, length, K) index of the target of the code d + 1 steps ahead; 0 if there is none, or the
+    ///   code also occurs nearer.
+    /// * `gone`: (rows, length, K) whether the code K - 1 - d steps back does not occur after that, up to the last of
+    ///   the K steps ahead.
     /// * `whole`: (rows, length) whether all K codes ahead exist.
     pub fn targets(
         &self,
@@ -55,31 +55,42 @@ impl PlanAhead<'_> {
             .zip(gone.chunks_exact_mut(steps))
             .zip(whole.chunks_exact_mut(length));
         for (codes, ((place, gone), whole)) in self.codes.chunks_exact(count).zip(outputs) {
-            let twins = twins(codes);
+            let occurrences = occurrences(codes);
             let each = place
                 .chunks_exact_mut(horizon)
                 .zip(gone.chunks_exact_mut(horizon));
             for (step, ((place, gone), whole)) in each.zip(whole).enumerate() {
                 let last = step + horizon;
-                let ahead = twins.get(step + 1..count.min(last + 1)).unwrap_or_default();
-                let there = ahead.iter().zip(&weights).filter(|(twin, _)| twin.there);
-                let (known, sum) = there.fold((0, 0.0), |(n, sum), (_, weight)| (n + 1, sum + weight));
-                *whole = known == horizon;
+                let ahead = occurrences.get(step + 1..count.min(last + 1)).unwrap_or_default();
+                let existing = ahead
+                    .iter()
+                    .zip(&weights)
+                    .filter(|(occurrence, _)| occurrence.exists);
+                let (count_known, sum) =
+                    existing.fold((0, 0.0), |(n, sum), (_, weight)| (n + 1, sum + weight));
+                *whole = count_known == horizon;
                 place.fill(0);
-                for (d, twin) in ahead.iter().enumerate().rev().filter(|(_, twin)| twin.there) {
-                    let further = if twin.next <= last {
-                        totals[twin.next - step - 1]
+                for (d, occurrence) in ahead
+                    .iter()
+                    .enumerate()
+                    .rev()
+                    .filter(|(_, occurrence)| occurrence.exists)
+                {
+                    let farther = if occurrence.next <= last {
+                        totals[occurrence.next - step - 1]
                     } else {
                         0.0
                     };
-                    totals[d] = weights[d] + further;
-                    if twin.before <= step {
-                        place[d] = targets.place(totals[d] / sum);
+                    totals[d] = weights[d] + farther;
+                    if occurrence.before <= step {
+                        place[d] = targets.index_of(totals[d] / sum);
                     }
                 }
                 for (d, gone) in gone.iter_mut().enumerate() {
-                    let back = (step + 1 + d).checked_sub(horizon).and_then(|at| twins.get(at));
-                    *gone = back.is_some_and(|twin| twin.there && twin.next > last);
+                    let back = (step + 1 + d)
+                        .checked_sub(horizon)
+                        .and_then(|at| occurrences.get(at));
+                    *gone = back.is_some_and(|occurrence| occurrence.exists && occurrence.next > last);
                 }
             }
         }
@@ -87,33 +98,37 @@ impl PlanAhead<'_> {
     }
 }
 
-/// Where else the code of a step is: at `next`, or beyond all steps, and at `before`, or at 0.
+/// Neighbouring occurrences of the code of a step: `next`, or `usize::MAX`, and `before`, or 0.
 #[derive(Clone, Copy)]
-struct Twin {
-    there: bool,
+struct Occurrence {
+    exists: bool,
     before: usize,
     next: usize,
 }
 
-fn twins(codes: &[i64]) -> Vec<Twin> {
-    let mut seen: HashMap<u64, usize, BuildHasherDefault<Mixed>> = HashMap::default();
-    let mut found: Vec<Twin> = Vec::with_capacity(codes.len());
+fn occurrences(codes: &[i64]) -> Vec<Occurrence> {
+    let mut seen: HashMap<u64, usize, BuildHasherDefault<FastHasher>> = HashMap::default();
+    let mut found: Vec<Occurrence> = Vec::with_capacity(codes.len());
     for (at, &code) in codes.iter().enumerate() {
-        let (there, next) = (code >= 0, usize::MAX);
-        let before = if there { seen.insert(code as u64, at) } else { None };
+        let (exists, next) = (code >= 0, usize::MAX);
+        let before = if exists {
+            seen.insert(code as u64, at)
+        } else {
+            None
+        };
         if let Some(before) = before {
             found[before].next = at;
         }
         let before = before.unwrap_or(0);
-        found.push(Twin { there, before, next });
+        found.push(Occurrence { exists, before, next });
     }
     found
 }
 
-/// Values, each once.
+/// Distinct target values, and their indices.
 struct Targets {
     values: Vec<f64>,
-    places: HashMap<u64, i64, BuildHasherDefault<Mixed>>,
+    places: HashMap<u64, i64, BuildHasherDefault<FastHasher>>,
 }
 
 impl Targets {
@@ -124,7 +139,7 @@ impl Targets {
         }
     }
 
-    fn place(&mut self, value: f64) -> i64 {
+    fn index_of(&mut self, value: f64) -> i64 {
         let next = self.values.len() as i64;
         match self.places.entry(value.to_bits()) {
             Entry::Occupied(known) => *known.get(),
@@ -136,11 +151,11 @@ impl Targets {
     }
 }
 
-/// A hash of one number, in one multiplication: what is hashed is nobody's attack.
+/// A hash of one number by one multiplication, for keys that are not adversarial.
 #[derive(Default)]
-struct Mixed(u64);
+struct FastHasher(u64);
 
-impl Hasher for Mixed {
+impl Hasher for FastHasher {
     fn finish(&self) -> u64 {
         self.0
     }

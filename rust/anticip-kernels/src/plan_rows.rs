@@ -1,30 +1,30 @@
-//! How plans are attended to: products with rows of a table that each step names, and the way back.
+//! Attention to plans: products with the table rows selected by each step, and the backward pass.
 
 use pulp::{Arch, NullaryFnOnce};
 
 use crate::error::{KernelError, check};
 use crate::real::{Real, dot};
 
-/// Rows of a table (codes, width) that the steps of a plan name.
+/// The rows of a table (codes, width) selected by the steps of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanRows<'a> {
-    /// (steps, K), each below the number of the table's rows.
+    /// (steps, K) row numbers.
     pub codes: &'a [i64],
-    /// K.
+    /// Rows per step, K.
     pub each: usize,
-    /// Numbers in a row of the table.
+    /// Width of a row.
     pub width: usize,
 }
 
 impl PlanRows<'_> {
-    /// Products (steps, J, K) of `asked` (steps, J, width) with the rows that each step names.
-    pub fn products<T: Real>(&self, asked: &[T], table: &[T], out: &mut [T]) -> Result<(), KernelError> {
-        let asks = self.asks(asked, table, "out", out)?;
-        if asks > 0 {
+    /// Writes into `out` (steps, J, K) the products of `queries` (steps, J, width) with each step's rows.
+    pub fn products<T: Real>(&self, queries: &[T], table: &[T], out: &mut [T]) -> Result<(), KernelError> {
+        let queries_per_step = self.queries_per_step(queries, table, "out", out)?;
+        if queries_per_step > 0 {
             Arch::new().dispatch(Products {
                 rows: *self,
-                asks,
-                asked,
+                queries_per_step,
+                queries,
                 table,
                 out,
             });
@@ -32,13 +32,13 @@ impl PlanRows<'_> {
         Ok(())
     }
 
-    /// Adds to the rows of the table that each step names `grad` (steps, J, width) times `shares` (steps, J, K).
+    /// Adds `grad` (steps, J, width) times `shares` (steps, J, K) to each step's rows of the table.
     pub fn spread<T: Real>(&self, shares: &[T], grad: &[T], table: &mut [T]) -> Result<(), KernelError> {
-        let asks = self.asks(grad, table, "shares", shares)?;
-        if asks > 0 {
+        let queries_per_step = self.queries_per_step(grad, table, "shares", shares)?;
+        if queries_per_step > 0 {
             Arch::new().dispatch(Spread {
                 rows: *self,
-                asks,
+                queries_per_step,
                 shares,
                 grad,
                 table,
@@ -47,8 +47,8 @@ impl PlanRows<'_> {
         Ok(())
     }
 
-    /// J, by the length of (steps, J, width), when all fits together.
-    fn asks<T>(
+    /// Checks all lengths, and returns J.
+    fn queries_per_step<T>(
         &self,
         wide: &[T],
         table: &[T],
@@ -60,14 +60,14 @@ impl PlanRows<'_> {
         }
         let steps = self.codes.len().checked_div(self.each).unwrap_or(0);
         check("codes", self.codes, steps * self.each)?;
-        let asks = wide.len().checked_div(steps * self.width).unwrap_or(0);
-        check("vectors", wide, steps * asks * self.width)?;
-        check(name, narrow, self.codes.len() * asks)?;
+        let queries_per_step = wide.len().checked_div(steps * self.width).unwrap_or(0);
+        check("vectors", wide, steps * queries_per_step * self.width)?;
+        check(name, narrow, self.codes.len() * queries_per_step)?;
         let codes = table.len() / self.width;
         check("table", table, codes * self.width)?;
         let exists = |&code: &i64| usize::try_from(code).is_ok_and(|code| code < codes);
         if self.codes.iter().all(exists) {
-            Ok(asks)
+            Ok(queries_per_step)
         } else {
             Err(KernelError::Codes { codes })
         }
@@ -81,8 +81,8 @@ impl PlanRows<'_> {
 
 struct Products<'a, T> {
     rows: PlanRows<'a>,
-    asks: usize,
-    asked: &'a [T],
+    queries_per_step: usize,
+    queries: &'a [T],
     table: &'a [T],
     out: &'a mut [T],
 }
@@ -95,12 +95,12 @@ impl<T: Real> NullaryFnOnce for Products<'_, T> {
         let PlanRows { codes, each, width } = self.rows;
         let steps = codes
             .chunks_exact(each)
-            .zip(self.asked.chunks_exact(self.asks * width));
-        for ((codes, asked), out) in steps.zip(self.out.chunks_exact_mut(self.asks * each)) {
+            .zip(self.queries.chunks_exact(self.queries_per_step * width));
+        for ((codes, queries), out) in steps.zip(self.out.chunks_exact_mut(self.queries_per_step * each)) {
             for (place, &code) in codes.iter().enumerate() {
                 let row = &self.table[self.rows.row(code)];
-                for (asked, out) in asked.chunks_exact(width).zip(out.chunks_exact_mut(each)) {
-                    out[place] = dot(asked, row);
+                for (queries, out) in queries.chunks_exact(width).zip(out.chunks_exact_mut(each)) {
+                    out[place] = dot(queries, row);
                 }
             }
         }
@@ -109,7 +109,7 @@ impl<T: Real> NullaryFnOnce for Products<'_, T> {
 
 struct Spread<'a, T> {
     rows: PlanRows<'a>,
-    asks: usize,
+    queries_per_step: usize,
     shares: &'a [T],
     grad: &'a [T],
     table: &'a mut [T],
@@ -123,8 +123,8 @@ impl<T: Real> NullaryFnOnce for Spread<'_, T> {
         let PlanRows { codes, each, width } = self.rows;
         let steps = codes
             .chunks_exact(each)
-            .zip(self.grad.chunks_exact(self.asks * width));
-        for ((codes, grad), shares) in steps.zip(self.shares.chunks_exact(self.asks * each)) {
+            .zip(self.grad.chunks_exact(self.queries_per_step * width));
+        for ((codes, grad), shares) in steps.zip(self.shares.chunks_exact(self.queries_per_step * each)) {
             for (place, &code) in codes.iter().enumerate() {
                 let row = &mut self.table[self.rows.row(code)];
                 for (grad, shares) in grad.chunks_exact(width).zip(shares.chunks_exact(each)) {
@@ -156,12 +156,12 @@ mod tests {
 
     #[test]
     fn products_and_spread_are_those_of_the_rows_that_are_named() -> Result<(), KernelError> {
-        let asked = [1.0, 0.0, 0.0, 1.0, 2.0, 1.0, 0.0, -1.0];
+        let queries = [1.0, 0.0, 0.0, 1.0, 2.0, 1.0, 0.0, -1.0];
         let mut out = [0.0; 8];
-        rows(&CODES).products(&asked, &TABLE, &mut out)?;
+        rows(&CODES).products(&queries, &TABLE, &mut out)?;
         assert_eq!(out, [5.0, 1.0, 6.0, 2.0, 10.0, 10.0, -4.0, -4.0]);
         let mut grad = [0.0; 6];
-        rows(&CODES).spread(&out, &asked, &mut grad)?;
+        rows(&CODES).spread(&out, &queries, &mut grad)?;
         // Row 0 by step 0 alone, row 1 by both slots of step 1, row 2 by step 0.
         assert_eq!(grad, [1.0, 2.0, 40.0, 28.0, 5.0, 6.0]);
         Ok(())
@@ -170,9 +170,9 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let mut out = [0.0; 8];
-        let mut told = |codes: &[i64], asked: &[f64], table: &[f64]| {
+        let mut told = |codes: &[i64], queries: &[f64], table: &[f64]| {
             rows(codes)
-                .products(asked, table, &mut out)
+                .products(queries, table, &mut out)
                 .map_err(|e| e.to_string())
         };
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The two precisions, with logarithm, exponential, normal distribution and sums that a compiler turns into vector code.
+//! `f32` and `f64`, with logarithm, exponential, normal distribution and sums that a compiler vectorises.
 
 use std::ops::{Add, Div, Mul, Sub};
 
@@ -17,22 +17,22 @@ pub trait Real:
     const ZERO: Self;
     /// 1.
     const ONE: Self;
-    /// What is added before a power is taken.
+    /// Added before a power is taken.
     const EPS: Self;
 
     /// Natural logarithm of a positive normal number; NaN stays NaN.
     #[must_use]
     fn ln(self) -> Self;
 
-    /// e to a power of at most 0; what would be smaller than the smallest normal number is about that.
+    /// e to a power of at most 0; results are bounded below by about the smallest normal number.
     #[must_use]
     fn exp(self) -> Self;
 
-    /// The nearest one.
+    /// Rounds a double to this precision.
     #[must_use]
     fn of(x: f64) -> Self;
 
-    /// The same in double precision.
+    /// Converts to double precision.
     #[must_use]
     fn wide(self) -> f64;
 
@@ -40,7 +40,7 @@ pub trait Real:
     #[must_use]
     fn root(self) -> Self;
 
-    /// The standard normal distribution up to here, and its density here.
+    /// Cumulative distribution and density of the standard normal distribution.
     #[must_use]
     fn normal(self) -> (Self, Self);
 }

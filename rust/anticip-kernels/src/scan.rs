@@ -1,4 +1,4 @@
-//! Whole sequences: cursors in parallel, steps one after the other.
+//! The scan over whole sequences, parallel over cursors.
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
@@ -7,8 +7,8 @@ use crate::error::{KernelError, check};
 use crate::lanes::Lanes;
 use crate::step::{MOVES, divide, padded, power, shift};
 
-/// Numbers that one thread writes faster than several.
-const FEW: usize = 1 << 15;
+/// Maximum output size that one thread writes faster than several.
+const MAX_SERIAL: usize = 1 << 15;
 
 /// Sizes of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +21,11 @@ pub struct Dims {
     pub steps: usize,
     /// Places P, at least 2.
     pub places: usize,
-    /// How many of the cursors, the first ones, can jump anywhere.
+    /// Number of cursors, the first ones, that can jump anywhere.
     pub jumping: usize,
 }
 
-/// What goes into a scan; all arrays in C order.
+/// Inputs of a scan; all arrays in C order.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<'a, T> {
     /// Sizes.
@@ -34,28 +34,28 @@ pub struct Scan<'a, T> {
     pub moves: &'a [T],
     /// (B, C, P) histograms before the first step.
     pub start: &'a [T],
-    /// (C,) exponents; `None` leaves the histograms as they are.
+    /// (C,) exponents; `None` for no sharpening.
     pub gamma: Option<&'a [T]>,
     /// (B, jumping, L, P) weights of jumps.
     pub jumps: Option<&'a [T]>,
 }
 
-/// Where the gradients of a scan go.
+/// Buffers for the gradients of a scan.
 #[derive(Debug)]
 pub struct Gradients<'a, T> {
     /// (B, C, L, 5).
     pub moves: &'a mut [T],
     /// (B, C, P).
     pub start: &'a mut [T],
-    /// (C,), given exactly where the scan has exponents.
+    /// (C,), present if and only if the scan has exponents.
     pub gamma: Option<&'a mut [T]>,
-    /// (B, jumping, L, P), given exactly where the scan has jumps.
+    /// (B, jumping, L, P), present if and only if the scan has jumps.
     pub jumps: Option<&'a mut [T]>,
 }
 
 impl<T: Lanes> Gradients<'_, T> {
-    /// Of no steps: what comes from the histograms after them.
-    pub(crate) fn nothing(self, last: Option<&[T]>) {
+    /// Writes the gradients of a scan without steps, from that of its last histograms.
+    pub(crate) fn without_steps(self, last: Option<&[T]>) {
         match last {
             Some(last) => self.start.copy_from_slice(last),
             None => self.start.fill(T::ZERO),
@@ -66,19 +66,19 @@ impl<T: Lanes> Gradients<'_, T> {
     }
 }
 
-/// Both given, or none: an optional gradient follows its input.
+/// Checks an optional buffer, which must be present if and only if `is_expected`.
 fn check_option<T>(
     name: &'static str,
     given: Option<&[T]>,
-    wanted: bool,
+    is_expected: bool,
     expected: usize,
 ) -> Result<(), KernelError> {
     match given {
-        Some(given) if wanted => check(name, given, expected),
-        None if !wanted => Ok(()),
+        Some(given) if is_expected => check(name, given, expected),
+        None if !is_expected => Ok(()),
         given => Err(KernelError::Length {
             name,
-            expected: if wanted { expected } else { 0 },
+            expected: if is_expected { expected } else { 0 },
             given: given.map_or(0, <[T]>::len),
         }),
     }
@@ -103,11 +103,11 @@ impl<T: Lanes> Scan<'_, T> {
         check_option("jumps", self.jumps, d.jumping > 0, jumps)
     }
 
-    /// One cursor's part of the input.
+    /// One cursor's part of the inputs.
     pub(crate) fn cursor(&self, index: usize) -> Cursor<'_, T> {
         let d = self.dims;
         let (row, cursor) = (index / d.cursors, index % d.cursors);
-        let long = d.steps * d.places;
+        let jumps_len = d.steps * d.places;
         Cursor {
             places: d.places,
             moves: self.moves[index * d.steps * MOVES..][..d.steps * MOVES]
@@ -118,11 +118,11 @@ impl<T: Lanes> Scan<'_, T> {
             jumps: self
                 .jumps
                 .filter(|_| cursor < d.jumping)
-                .map(|j| &j[(row * d.jumping + cursor) * long..][..long]),
+                .map(|j| &j[(row * d.jumping + cursor) * jumps_len..][..jumps_len]),
         }
     }
 
-    /// The histograms after every step into `out` (B, C, L, P).
+    /// Writes the histograms after every step into `out` (B, C, L, P).
     pub fn forward(&self, out: &mut [T]) -> Result<(), KernelError> {
         self.check()?;
         let d = self.dims;
@@ -135,8 +135,8 @@ impl<T: Lanes> Scan<'_, T> {
             let cursor = self.cursor(i);
             arch.dispatch(Forward { cursor, out });
         };
-        // A stream's step: other threads would take longer to wake up.
-        if out.len() <= FEW {
+        // A single step of a stream: waking other threads would take longer.
+        if out.len() <= MAX_SERIAL {
             out.chunks_mut(d.steps * d.places).enumerate().for_each(run);
         } else {
             out.par_chunks_mut(d.steps * d.places).enumerate().for_each(run);
@@ -144,7 +144,7 @@ impl<T: Lanes> Scan<'_, T> {
         Ok(())
     }
 
-    /// Whether gradients have the sizes of what they are of.
+    /// Checks the sizes of gradient buffers.
     pub(crate) fn check_gradients(&self, into: &Gradients<'_, T>) -> Result<(), KernelError> {
         let d = self.dims;
         check("moves' gradient", into.moves, self.moves.len())?;
@@ -156,8 +156,8 @@ impl<T: Lanes> Scan<'_, T> {
         check_option("jumps' gradient", given, self.jumps.is_some(), jumps)
     }
 
-    /// Every cursor's gradients, in parallel; `run` returns that of its exponent. At least one step.
-    pub(crate) fn each(
+    /// Computes every cursor's gradients in parallel; `run` returns that of its exponent. Needs at least one step.
+    pub(crate) fn for_each_cursor(
         &self,
         into: Gradients<'_, T>,
         run: impl Fn(usize, CursorGradients<'_, T>) -> T + Sync,
@@ -182,7 +182,7 @@ impl<T: Lanes> Scan<'_, T> {
         let gammas: Vec<T> = jobs.into_par_iter().map(|(i, into)| run(i, into)).collect();
         if let Some(gamma) = into.gamma {
             gamma.fill(T::ZERO);
-            // One after the other: the sum does not depend on the number of threads.
+            // Summed in order, so that the result does not depend on the number of threads.
             for (i, part) in gammas.into_iter().enumerate() {
                 gamma[i % d.cursors] = gamma[i % d.cursors] + part;
             }
@@ -190,7 +190,7 @@ impl<T: Lanes> Scan<'_, T> {
     }
 }
 
-/// Where one cursor's gradients go.
+/// Buffers for one cursor's gradients.
 pub(crate) struct CursorGradients<'a, T> {
     pub(crate) moves: &'a mut [[T; MOVES]],
     pub(crate) start: &'a mut [T],
@@ -198,7 +198,7 @@ pub(crate) struct CursorGradients<'a, T> {
 }
 
 impl<T> CursorGradients<'_, T> {
-    /// That of the jump of a step.
+    /// The gradient of the jump of a step.
     #[inline(always)]
     pub(crate) fn jump(&mut self, step: usize, places: usize) -> Option<&mut [T]> {
         let jumps = self.jumps.as_deref_mut()?;
@@ -206,7 +206,7 @@ impl<T> CursorGradients<'_, T> {
     }
 }
 
-/// One cursor of one row.
+/// Inputs of one cursor of one row.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a, T> {
     pub(crate) places: usize,
@@ -222,7 +222,7 @@ impl<T> Cursor<'_, T> {
     }
 }
 
-/// One cursor's sequence, compiled for each instruction set there may be and run with the best that there is.
+/// Forward pass of one cursor's sequence, compiled for several instruction sets; the best available one runs.
 struct Forward<'a, T> {
     cursor: Cursor<'a, T>,
     out: &'a mut [T],

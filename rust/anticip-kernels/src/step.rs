@@ -1,16 +1,16 @@
 //! One step of one cursor, forward and backward.
 //!
-//! A histogram lies in a padded row: one place that is always empty, its P places, and empty ones up to a whole
-//! number of blocks and one more. So the neighbours of every place are there, and every loop is over whole blocks.
+//! A histogram is stored in a padded row: one zero, its P places, and zeros up to a whole number of blocks plus one
+//! more. So every place has both neighbours, and every loop is over whole blocks.
 
 use pulp::Simd;
 
 use crate::lanes::Lanes;
 
-/// Numbers that say how a cursor moves in one step: up by one, down by one, not at all, to place 0, to place 1.
+/// Number of weights of a cursor's moves in one step: up by one, down by one, not at all, to place 0, to place 1.
 pub const MOVES: usize = 5;
 
-/// Vectors that are handled together: partial sums in each, so that additions need not wait for each other.
+/// Vectors processed together, with separate partial sums, so that additions do not wait for each other.
 const TOGETHER: usize = 2;
 
 type Block<S, T> = [<T as Lanes>::Vector<S>; TOGETHER];
@@ -27,7 +27,7 @@ pub(crate) fn padded<S: Simd, T: Lanes>(places: usize) -> usize {
     places.next_multiple_of(lanes::<S, T>()) + 2
 }
 
-/// The places of a padded row in blocks, from index `from` on: 1 for themselves, 0 for those below, 2 for those above.
+/// A padded row in blocks, from index `from` on: 1 for the places themselves, 0 for those below, 2 for those above.
 #[inline(always)]
 fn blocks<S: Simd, T: Lanes>(row: &[T], from: usize) -> &[Block<S, T>] {
     T::vectors::<S>(&row[from..][..row.len() - 2]).as_chunks().0
@@ -38,20 +38,20 @@ fn blocks_mut<S: Simd, T: Lanes>(row: &mut [T]) -> &mut [Block<S, T>] {
     T::vectors_mut::<S>(&mut row[1..]).as_chunks_mut().0
 }
 
-/// All numbers of partial sums.
+/// The total of partial sums.
 #[inline(always)]
 fn sum<S: Simd, T: Lanes>(s: S, [a, b]: Block<S, T>) -> T {
     T::sum(s, T::plus(s, a, b))
 }
 
-/// Whether all of a block is so small against [`Real::EPS`] that its power is linear.
+/// Whether all of a block is at most `limit`.
 #[inline(always)]
-fn quiet<S: Simd, T: Lanes>(s: S, [a, b]: Block<S, T>, limit: T::Vector<S>) -> bool {
-    // Each for itself: the larger of a number and none may be either.
+fn all_at_most<S: Simd, T: Lanes>(s: S, [a, b]: Block<S, T>, limit: T::Vector<S>) -> bool {
+    // Compared separately: the maximum of a number and NaN may be either.
     !(T::any_above(s, a, limit) || T::any_above(s, b, limit))
 }
 
-/// What [`quiet`] compares with, for an exponent.
+/// Limit up to which values are so small relative to [`Real::EPS`] that their power is linear, for an exponent.
 #[inline(always)]
 fn limit<S: Simd, T: Lanes>(s: S, gamma: T) -> T::Vector<S> {
     T::splat(s, T::LINEAR * T::EPS / gamma)
@@ -77,7 +77,7 @@ pub(crate) fn add_to<S: Simd, T: Lanes>(
     }
 }
 
-/// How a cursor moves from one place to the next, the last and itself.
+/// Weights of a place's neighbours and of itself.
 #[derive(Clone, Copy)]
 struct Stencil<S: Simd, T: Lanes> {
     below: T::Vector<S>,
@@ -102,7 +102,7 @@ impl<S: Simd, T: Lanes> Stencil<S, T> {
     }
 }
 
-/// What ends, resets and jumps add to a histogram `n` after a move from `h`.
+/// Adds the contributions of ends, resets and jumps to a histogram `n` after a move from `h`.
 #[inline(always)]
 fn finish<S: Simd, T: Lanes>(
     s: S,
@@ -125,7 +125,7 @@ fn finish<S: Simd, T: Lanes>(
     n[places + 1..].fill(T::ZERO);
 }
 
-/// The histogram after a move, not sharpened: `n` from `h`, both padded, at least two places.
+/// Computes the histogram `n` after a move from `h`, not sharpened; both are padded, with at least two places.
 #[inline(always)]
 pub(crate) fn shift<S: Simd, T: Lanes>(
     s: S,
@@ -152,8 +152,8 @@ pub(crate) fn shift<S: Simd, T: Lanes>(
     finish(s, h, moves, jump, sum(s, total), places, n);
 }
 
-/// `(n + eps)^gamma` in place; what it has to be divided by is returned. The largest is 1 before the division, so
-/// that nothing vanishes.
+/// Computes `(n + eps)^gamma` in place, up to a factor that makes the maximum 1, which prevents underflow. Returns
+/// the sum.
 #[inline(always)]
 pub(crate) fn power<S: Simd, T: Lanes>(s: S, n: &mut [T], gamma: T, places: usize) -> T {
     let zero = T::splat(s, T::ZERO);
@@ -170,8 +170,8 @@ pub(crate) fn power<S: Simd, T: Lanes>(s: S, n: &mut [T], gamma: T, places: usiz
     let (eps, gamma, top) = (T::splat(s, T::EPS), T::splat(s, gamma), T::splat(s, top));
     let mut total = [zero; TOGETHER];
     for n in blocks_mut::<S, T>(n) {
-        // Nearly everywhere, as sharpening leaves a few places.
-        if quiet::<S, T>(s, *n, limit) {
+        // The case nearly everywhere, as sharpening leaves few places with mass.
+        if all_at_most::<S, T>(s, *n, limit) {
             for n in n.iter_mut() {
                 *n = T::fma(s, slope, *n, least);
             }
@@ -186,7 +186,7 @@ pub(crate) fn power<S: Simd, T: Lanes>(s: S, n: &mut [T], gamma: T, places: usiz
         }
     }
     let mut total = sum(s, total);
-    // The padding has been raised to a power, too.
+    // The padding has been raised to a power too.
     let inside = n.len() - 1;
     for n in &mut n[places + 1..inside] {
         total = total - *n;
@@ -195,7 +195,7 @@ pub(crate) fn power<S: Simd, T: Lanes>(s: S, n: &mut [T], gamma: T, places: usiz
     total
 }
 
-/// `n / by`, in place and without its padding into `out`.
+/// Divides `n` by `by`, in place, and copies it without padding into `out`.
 #[inline(always)]
 pub(crate) fn divide<S: Simd, T: Lanes>(s: S, n: &mut [T], by: T, out: &mut [T]) {
     let scale = T::splat(s, T::ONE / by);
@@ -214,13 +214,14 @@ pub(crate) fn divide<S: Simd, T: Lanes>(s: S, n: &mut [T], by: T, out: &mut [T])
     }
 }
 
-/// The first place of a padded row where there is something, and the one after the last: whole blocks.
+/// The range of places of a padded row with non-negligible mass, in whole blocks: the first, and the one after the
+/// last.
 #[inline(always)]
-pub(crate) fn live<S: Simd, T: Lanes>(s: S, n: &[T], places: usize) -> (usize, usize) {
+pub(crate) fn live_range<S: Simd, T: Lanes>(s: S, n: &[T], places: usize) -> (usize, usize) {
     let nothing = T::splat(s, T::NOTHING);
     let (mut first, mut end) = (places, 0);
     for (i, n) in blocks::<S, T>(n, 1).iter().enumerate() {
-        if !quiet::<S, T>(s, *n, nothing) {
+        if !all_at_most::<S, T>(s, *n, nothing) {
             let from = i * lanes::<S, T>();
             first = first.min(from);
             end = (from + lanes::<S, T>()).min(places);
@@ -229,19 +230,19 @@ pub(crate) fn live<S: Simd, T: Lanes>(s: S, n: &[T], places: usize) -> (usize, u
     (first, end)
 }
 
-/// What one step passes back beside the gradient of the histogram before it.
-pub(crate) struct Passed<T> {
+/// Gradients of one step's weights and exponent.
+pub(crate) struct StepGradients<T> {
     pub(crate) moves: [T; MOVES],
     pub(crate) gamma: T,
 }
 
-/// Padded rows that the way back needs.
+/// Padded rows used in the backward pass.
 pub(crate) struct Rows<T> {
-    /// In: the gradient of the histogram after the step. Out: of the one before it.
+    /// In: the gradient of the histogram after the step. Out: that of the one before it.
     pub(crate) flow: Vec<T>,
-    /// The histogram that has not been sharpened.
+    /// The histogram before sharpening.
     n: Vec<T>,
-    /// Its gradient.
+    /// Gradient of `n`.
     d: Vec<T>,
 }
 
@@ -257,7 +258,7 @@ impl<T: Lanes> Rows<T> {
     }
 }
 
-/// Gradients through one step, from the histograms `before` and `after` it.
+/// Backward pass of one step, from the histograms `before` and `after` it.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "rows of one cursor, all of them needed")]
 pub(crate) fn back<S: Simd, T: Lanes>(
@@ -269,11 +270,11 @@ pub(crate) fn back<S: Simd, T: Lanes>(
     jump: Option<(&[T], &mut [T])>,
     gamma: Option<T>,
     places: usize,
-) -> Passed<T> {
+) -> StepGradients<T> {
     let [inc, dec, keep, to0, to1] = *moves;
     let (flow, n, d) = (&mut *rows.flow, &mut *rows.n, &mut *rows.d);
     let zero = T::splat(s, T::ZERO);
-    let mut passed = Passed {
+    let mut gradients = StepGradients {
         moves: [T::ZERO; MOVES],
         gamma: T::ZERO,
     };
@@ -309,7 +310,7 @@ pub(crate) fn back<S: Simd, T: Lanes>(
             .zip(outputs)
         {
             let mut logs = *n;
-            if quiet::<S, T>(s, *n, limit) {
+            if all_at_most::<S, T>(s, *n, limit) {
                 for log in &mut logs {
                     *log = T::fma(s, over_eps, *log, log_eps);
                 }
@@ -324,11 +325,11 @@ pub(crate) fn back<S: Simd, T: Lanes>(
                 d[i] = T::over(s, T::times(s, gamma, flow), T::plus(s, n[i], eps));
             }
         }
-        passed.gamma = sum(s, exponent);
+        gradients.gamma = sum(s, exponent);
     } else {
         d.copy_from_slice(flow);
     }
-    // What would leave an end stays there.
+    // Mass that would leave an end stays there.
     d[0] = d[1];
     d[places + 1] = d[places];
     let d = &*d;
@@ -340,8 +341,8 @@ pub(crate) fn back<S: Simd, T: Lanes>(
         }
     }
     let stencil = Stencil::<S, T>::new(s, dec, keep, inc);
-    let everywhere = T::splat(s, all);
-    let (mut up, mut down, mut still) = ([zero; TOGETHER], [zero; TOGETHER], [zero; TOGETHER]);
+    let to_all = T::splat(s, all);
+    let (mut up, mut down, mut stay) = ([zero; TOGETHER], [zero; TOGETHER], [zero; TOGETHER]);
     let neighbours = blocks::<S, T>(d, 0).iter().zip(blocks::<S, T>(d, 2));
     for (((flow, h), here), (below, above)) in blocks_mut::<S, T>(flow)
         .iter_mut()
@@ -352,13 +353,13 @@ pub(crate) fn back<S: Simd, T: Lanes>(
         for i in 0..TOGETHER {
             up[i] = T::fma(s, h[i], above[i], up[i]);
             down[i] = T::fma(s, h[i], below[i], down[i]);
-            still[i] = T::fma(s, h[i], here[i], still[i]);
-            flow[i] = T::plus(s, stencil.apply(s, below[i], here[i], above[i]), everywhere);
+            stay[i] = T::fma(s, h[i], here[i], stay[i]);
+            flow[i] = T::plus(s, stencil.apply(s, below[i], here[i], above[i]), to_all);
         }
     }
     flow[places + 1..].fill(T::ZERO);
-    // Not mapped: closures of an array's map are not compiled for the processor.
-    let (up, down, still) = (sum(s, up), sum(s, down), sum(s, still));
-    passed.moves = [up, down, still, total * d[1], total * d[2]];
-    passed
+    // Not an array's map, whose closure would not be compiled for this instruction set.
+    let (up, down, stay) = (sum(s, up), sum(s, down), sum(s, stay));
+    gradients.moves = [up, down, stay, total * d[1], total * d[2]];
+    gradients
 }

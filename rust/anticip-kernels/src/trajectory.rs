@@ -1,21 +1,21 @@
-//! Positions that move with the path of embeddings, and sinusoidal encodings at real positions.
+//! Positions that depend on the path of embeddings, and sinusoidal encodings at real positions.
 //!
-//! A sequence's step i lies at `i + d_i`, where `d_0 = 0` and `d_i = d_(i-1) + a tanh(b |e_i - e_(i-1)|)`. An
-//! encoding is the table's row of the nearest whole position, turned by what is left over: at most half a
-//! radian, where short polynomials are exact to the last bit of single precision.
+//! Step i of a sequence is at position `i + d_i`, where `d_0 = 0` and `d_i = d_(i-1) + a tanh(b |e_i - e_(i-1)|)`.
+//! An encoding is the table's row of the nearest whole position, rotated by the remaining fraction: at most half a
+//! radian, where short polynomials are accurate to single precision.
 
 use pulp::{Arch, NullaryFnOnce};
 
 use crate::error::{KernelError, check};
 
-/// How content moves positions.
+/// Parameters of the displacement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trajectory {
-    /// The most that a step adds, a.
+    /// Maximum displacement per step, a.
     pub strength: f64,
-    /// What lengths are multiplied by, b.
+    /// Factor of step lengths, b.
     pub magnitude: f64,
-    /// Whether lengths are divided by the root mean square of those of the sequence so far.
+    /// Whether step lengths are divided by the root mean square of those of the sequence so far.
     pub rms: bool,
 }
 
@@ -26,15 +26,15 @@ pub struct Sinusoids<'a> {
     pub table: &'a [f32],
     /// Radians per position of each pair, in [0, 1].
     pub speeds: &'a [f32],
-    /// Channels of an encoding: two for each speed, or one less.
+    /// Channels of an encoding: two for each speed, or one less in total.
     pub width: usize,
 }
 
 impl Trajectory {
-    /// Encodings of embeddings (sequences, steps, width) into `out` of the same shape.
+    /// Writes the encodings of embeddings (sequences, steps, width) into `out` of the same shape.
     ///
-    /// Returns how many sequences have an embedding that is not finite; from it on theirs is the encoding of
-    /// the step's number. Positions that the table does not reach are an error; `out` is then of no use.
+    /// Returns the number of sequences with a non-finite embedding; from it on their encoding is that of the
+    /// step's number. Positions outside the table are an error, which leaves `out` partly written.
     pub fn encode(
         &self,
         embedded: &[f32],
@@ -43,87 +43,89 @@ impl Trajectory {
         out: &mut [f32],
     ) -> Result<usize, KernelError> {
         let width = sinusoids.width;
-        let one = sequence_len(embedded, steps, width)?;
+        let values = sequence_len(embedded, steps, width)?;
         check("out", out, embedded.len())?;
         sinusoids.check()?;
-        if one == 0 {
+        if values == 0 {
             return Ok(0);
         }
         let arch = Arch::new();
-        let (rule, mut fallen) = (*self, 0);
-        for (path, out) in embedded.chunks_exact(one).zip(out.chunks_exact_mut(one)) {
-            let fell = arch.dispatch(Encode {
-                rule,
+        let (parameters, mut fallbacks) = (*self, 0);
+        for (path, out) in embedded.chunks_exact(values).zip(out.chunks_exact_mut(values)) {
+            let fell_back = arch.dispatch(EncodeSequence {
+                parameters,
                 path,
                 sinusoids,
                 out,
             });
-            fallen += usize::from(fell?);
+            fallbacks += usize::from(fell_back?);
         }
-        Ok(fallen)
+        Ok(fallbacks)
     }
 }
 
-/// What a sequence's next displacement depends on.
-struct Walk<'a> {
-    rule: Trajectory,
-    before: &'a [f32],
+/// State of a sequence's displacement.
+struct DisplacementState<'a> {
+    parameters: Trajectory,
+    previous: &'a [f32],
     steps: usize,
-    moved: f64,
+    displacement: f64,
     power: f64,
 }
 
-impl<'a> Walk<'a> {
-    fn new(rule: Trajectory) -> Self {
+impl<'a> DisplacementState<'a> {
+    fn new(parameters: Trajectory) -> Self {
         Self {
-            rule,
-            before: &[],
+            parameters,
+            previous: &[],
             steps: 0,
-            moved: 0.0,
+            displacement: 0.0,
             power: 0.0,
         }
     }
 
     /// The displacement of the next embedding.
-    // No closure: it would not be compiled for the instruction set that it is called under.
+    // Not a closure, which would not be compiled for the caller's instruction set.
     #[inline(always)]
     fn step(&mut self, here: &'a [f32]) -> f64 {
         if self.steps == 0 {
-            // Later, what is not finite shows in the step to it.
+            // A later non-finite embedding shows in the length of the step to it.
             if !squared_distance(here, here).is_finite() {
-                self.moved = f64::NAN;
+                self.displacement = f64::NAN;
             }
         } else {
-            let mut length = squared_distance(here, self.before).sqrt();
-            if self.rule.rms {
+            let mut length = squared_distance(here, self.previous).sqrt();
+            if self.parameters.rms {
                 self.power += length * length;
                 if self.power > 0.0 {
                     length /= (self.power / self.steps as f64).sqrt();
                 }
             }
-            self.moved += if length.is_finite() {
-                self.rule.strength * (self.rule.magnitude * length).tanh()
+            self.displacement += if length.is_finite() {
+                self.parameters.strength * (self.parameters.magnitude * length).tanh()
             } else {
                 f64::NAN
             };
         }
         self.steps += 1;
-        self.before = here;
-        self.moved
+        self.previous = here;
+        self.displacement
     }
 }
 
 impl Sinusoids<'_> {
-    /// Encodings of positions, written to `out` (positions, width). Positions are at most half of one before the table's
-    /// first row or after its last.
+    /// Writes the encodings of positions into `out` (positions, width). Positions may be at most 0.5 before the
+    /// table's first row or after its last.
     pub fn encode(&self, positions: &[f64], out: &mut [f32]) -> Result<(), KernelError> {
         self.check()?;
         check("out", out, positions.len() * self.width)?;
         if out.is_empty() {
             return Ok(());
         }
-        positions.iter().try_for_each(|&position| self.reach(position))?;
-        Arch::new().dispatch(Place {
+        positions
+            .iter()
+            .try_for_each(|&position| self.check_position(position))?;
+        Arch::new().dispatch(EncodePositions {
             sinusoids: *self,
             positions,
             out,
@@ -138,9 +140,9 @@ impl Sinusoids<'_> {
         check("table", self.table, rows.max(1) * 2 * pairs)
     }
 
-    /// Refuses a position that the table does not reach.
+    /// Refuses a position outside the table.
     #[inline(always)]
-    fn reach(&self, position: f64) -> Result<(), KernelError> {
+    fn check_position(&self, position: f64) -> Result<(), KernelError> {
         let rows = self.table.len() / (2 * self.speeds.len());
         if (-0.5..=rows as f64 - 0.5).contains(&position) {
             return Ok(());
@@ -148,20 +150,21 @@ impl Sinusoids<'_> {
         Err(KernelError::Positions { rows })
     }
 
+    /// Writes the encoding of one position.
     #[inline(always)]
-    fn place(&self, position: f64, out: &mut [f32]) {
+    fn write_encoding(&self, position: f64, out: &mut [f32]) {
         let row = 2 * self.speeds.len();
-        // A float becomes the nearest number there is: none lies outside the table.
+        // The cast saturates, so that the row exists for every float.
         let whole = ((position + 0.5) as usize).min(self.table.len() / row - 1);
-        let rest = (position - whole as f64) as f32;
-        let known = &self.table[whole * row..][..row];
-        let (outs, rest_of_out) = out.as_chunks_mut::<16>();
-        let (knowns, rest_of_known) = known.as_chunks::<16>();
+        let fraction = (position - whole as f64) as f32;
+        let table_row = &self.table[whole * row..][..row];
+        let (out_chunks, rest_of_out) = out.as_chunks_mut::<16>();
+        let (table_chunks, rest_of_row) = table_row.as_chunks::<16>();
         let (speeds, rest_of_speeds) = self.speeds.as_chunks::<8>();
-        for ((o, k), w) in outs.iter_mut().zip(knowns).zip(speeds) {
+        for ((o, k), w) in out_chunks.iter_mut().zip(table_chunks).zip(speeds) {
             let (mut sines, mut cosines) = ([0.0; 8], [0.0; 8]);
             for ((s, c), &w) in sines.iter_mut().zip(&mut cosines).zip(w) {
-                (*s, *c) = turn(rest * w);
+                (*s, *c) = sin_cos(fraction * w);
             }
             for j in 0..8 {
                 let (s, c) = (sines[j], cosines[j]);
@@ -170,33 +173,33 @@ impl Sinusoids<'_> {
             }
         }
         // An odd width may end inside the last whole chunk of the table.
-        let (rest_of_known, rest_of_speeds) = if rest_of_out.len() > rest_of_known.len() {
+        let (rest_of_row, rest_of_speeds) = if rest_of_out.len() > rest_of_row.len() {
             (
-                knowns.last().map_or(&[][..], |k| &k[..]),
+                table_chunks.last().map_or(&[][..], |k| &k[..]),
                 speeds.last().map_or(&[][..], |w| &w[..]),
             )
         } else {
-            (rest_of_known, rest_of_speeds)
+            (rest_of_row, rest_of_speeds)
         };
-        let pairs = rest_of_known.as_chunks::<2>().0;
+        let pairs = rest_of_row.as_chunks::<2>().0;
         for ((o, [sine, cosine]), w) in rest_of_out.chunks_mut(2).zip(pairs).zip(rest_of_speeds) {
-            let (s, c) = turn(rest * w);
-            let both = [sine * c + cosine * s, cosine * c - sine * s];
-            o.copy_from_slice(&both[..o.len()]);
+            let (s, c) = sin_cos(fraction * w);
+            let pair = [sine * c + cosine * s, cosine * c - sine * s];
+            o.copy_from_slice(&pair[..o.len()]);
         }
     }
 }
 
 /// Sine and cosine of at most half a radian, to 6e-9.
 #[inline(always)]
-fn turn(x: f32) -> (f32, f32) {
+fn sin_cos(x: f32) -> (f32, f32) {
     let z = x * x;
     let sine = x + x * z * (z * (8.333_333e-3 - z * 1.984_127e-4) - 0.166_666_67);
     let cosine = 1.0 - z * (0.5 - z * (4.166_666_8e-2 - z * (1.388_888_9e-3 - z * 2.480_158_7e-5)));
     (sine, cosine)
 }
 
-/// In double precision, so that no two finite vectors are too far apart, and in eight sums.
+/// Squared distance in double precision, in which finite vectors cannot overflow, in eight partial sums.
 #[inline(always)]
 fn squared_distance(a: &[f32], b: &[f32]) -> f64 {
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
@@ -215,56 +218,56 @@ fn squared_distance(a: &[f32], b: &[f32]) -> f64 {
     ((a + b) + (c + d)) + ((e + f) + (g + h))
 }
 
-/// Values of one sequence, once it is known that they divide what is given.
+/// Number of values per sequence; an error if the embeddings are not whole sequences.
 fn sequence_len(embedded: &[f32], steps: usize, width: usize) -> Result<usize, KernelError> {
-    let one = steps.saturating_mul(width);
-    let sequences = embedded.len().div_ceil(one.max(1));
-    check("embedded", embedded, sequences.saturating_mul(one))?;
-    Ok(one)
+    let values = steps.saturating_mul(width);
+    let sequences = embedded.len().div_ceil(values.max(1));
+    check("embedded", embedded, sequences.saturating_mul(values))?;
+    Ok(values)
 }
 
-struct Encode<'a> {
-    rule: Trajectory,
+struct EncodeSequence<'a> {
+    parameters: Trajectory,
     path: &'a [f32],
     sinusoids: Sinusoids<'a>,
     out: &'a mut [f32],
 }
 
-impl NullaryFnOnce for Encode<'_> {
+impl NullaryFnOnce for EncodeSequence<'_> {
     /// Whether the sequence fell back.
     type Output = Result<bool, KernelError>;
 
     #[inline(always)]
     fn call(self) -> Self::Output {
-        let (width, mut walk) = (self.sinusoids.width, Walk::new(self.rule));
+        let (width, mut walk) = (self.sinusoids.width, DisplacementState::new(self.parameters));
         let steps = self
             .path
             .chunks_exact(width)
             .zip(self.out.chunks_exact_mut(width));
         for (i, (here, out)) in steps.enumerate() {
-            let moved = walk.step(here);
-            let position = i as f64 + if moved.is_nan() { 0.0 } else { moved };
-            self.sinusoids.reach(position)?;
-            self.sinusoids.place(position, out);
+            let displacement = walk.step(here);
+            let position = i as f64 + if displacement.is_nan() { 0.0 } else { displacement };
+            self.sinusoids.check_position(position)?;
+            self.sinusoids.write_encoding(position, out);
         }
-        Ok(walk.moved.is_nan())
+        Ok(walk.displacement.is_nan())
     }
 }
 
-struct Place<'a> {
+struct EncodePositions<'a> {
     sinusoids: Sinusoids<'a>,
     positions: &'a [f64],
     out: &'a mut [f32],
 }
 
-impl NullaryFnOnce for Place<'_> {
+impl NullaryFnOnce for EncodePositions<'_> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
         let out = self.out.chunks_exact_mut(self.sinusoids.width);
         for (&position, out) in self.positions.iter().zip(out) {
-            self.sinusoids.place(position, out);
+            self.sinusoids.write_encoding(position, out);
         }
     }
 }

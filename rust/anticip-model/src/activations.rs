@@ -1,31 +1,31 @@
-//! Activations of whole rows, in arithmetic that a compiler keeps in vector registers, those of the processor at hand.
+//! Activations of whole rows, in arithmetic that the compiler vectorises for the processor's instruction set.
 
 use pulp::Arch;
 
-/// Adding it leaves the nearest whole number in a float's last bits.
-const ROUNDS: f32 = 12_582_912.0;
+/// Adding this number leaves the nearest integer in a float's last bits.
+const ROUND_MAGIC: f32 = 12_582_912.0;
 const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 
-/// `exp x` to a few units in the last place, between the smallest and the largest normal number.
+/// `exp x` to a few ulps, with `x` clamped to -87..88.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
     let x = x.clamp(-87.0, 88.0);
-    let shifted = x * std::f32::consts::LOG2_E + ROUNDS;
-    let whole = shifted - ROUNDS;
+    let shifted = x * std::f32::consts::LOG2_E + ROUND_MAGIC;
+    let whole = shifted - ROUND_MAGIC;
     let r = (x - whole * LN_2[0]) - whole * LN_2[1];
     // The Taylor polynomial: |r| <= ln(2) / 2.
     let p = 1.0 / 720.0 + r * (1.0 / 5040.0);
     let p = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * (1.0 / 120.0 + r * p)))));
-    let power = shifted.to_bits().wrapping_sub(ROUNDS.to_bits()) << 23;
+    let power = shifted.to_bits().wrapping_sub(ROUND_MAGIC.to_bits()) << 23;
     f32::from_bits(p.to_bits().wrapping_add(power))
 }
 
-/// `1 / (1 + exp -x)` of every number.
+/// Applies `1 / (1 + exp -x)` to every number.
 pub(crate) fn sigmoid(row: &mut [f32]) {
     Arch::new().dispatch(|| row.iter_mut().for_each(|x| *x = 1.0 / (1.0 + exp(-*x))));
 }
 
-/// `x Phi(x)` of every number, exact but for 2e-7 in the error function (Abramowitz and Stegun 7.1.26).
+/// Applies `x Phi(x)` to every number, with an error of 2e-7 in the error function (Abramowitz and Stegun 7.1.26).
 pub(crate) fn gelu(row: &mut [f32]) {
     const TERMS: [f32; 5] = [0.254_829_6, -0.284_496_72, 1.421_413_8, -1.453_152_1, 1.061_405_4];
     let unit = |x: &mut f32| {

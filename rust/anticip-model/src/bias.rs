@@ -1,4 +1,4 @@
-//! The trajectory bias: scalars decide how strongly each head prefers the near past (Diomande 2026).
+//! The trajectory bias: the scalars set how strongly each head prefers the near past (Diomande 2026).
 
 use crate::activations::gelu;
 use crate::heads::SCALAR_COUNT as SCALARS;
@@ -7,7 +7,7 @@ use crate::{ModelError, Tensors, tensor};
 
 const HIDDEN: usize = 56;
 
-/// `amplitude_h(scalars) exp(-alpha_h distance + beta_h)`: the amplitudes are a small network of the scalars.
+/// `amplitude_h(scalars) exp(-alpha_h distance + beta_h)`, with amplitudes from a small network.
 #[derive(Debug, Clone)]
 pub(crate) struct TrajectoryBias {
     layers: [Linear; 3],
@@ -45,7 +45,7 @@ impl TrajectoryBias {
     }
 }
 
-/// The kernel of a pathway, (heads, past + 1): how much of the amplitude is left at each distance.
+/// The kernel of a pathway, (heads, past + 1): the decay of the amplitude at each distance.
 #[derive(Debug, Clone)]
 pub(crate) struct Kernel {
     slots: usize,
@@ -53,7 +53,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// `step` is the distance of neighbours; `positive` tells whether the decay is a softplus of its parameter.
+    /// `step` is the distance of neighbouring steps; `positive`: whether the decay is the softplus of its parameter.
     pub(crate) fn new(
         tensors: &Tensors,
         heads: usize,
@@ -82,8 +82,8 @@ impl Kernel {
         })
     }
 
-    /// Writes the bias of a ring's slots (heads, past + 1), of which `newest` holds the step itself, the one before it
-    /// what is one step away, and so on around.
+    /// Writes the bias of a ring's slots (heads, past + 1); slot `newest` holds the newest step, and the slots before
+    /// it, wrapping around, ever older ones.
     pub(crate) fn write(&self, amplitudes: &[f32], newest: usize, out: &mut [f32]) {
         let heads = out
             .chunks_exact_mut(self.slots)

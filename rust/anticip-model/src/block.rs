@@ -1,4 +1,4 @@
-//! The blocks of a pathway, one step at a time, over rings of what came before.
+//! The blocks of a pathway, one step at a time, with rings of past keys and values.
 
 use pulp::Arch;
 
@@ -31,7 +31,7 @@ impl Block {
         slots: usize,
     ) -> Result<Self, ModelError> {
         let norm = |part| Norm::new(tensors, &format!("{name}.{part}"), width);
-        let plain = |part, outputs| {
+        let unbiased = |part, outputs| {
             Linear::unbiased(
                 tensors,
                 &format!("{name}.attention.{part}"),
@@ -42,8 +42,8 @@ impl Block {
         };
         Ok(Self {
             norms: [norm("norm1")?, norm("norm2")?],
-            qkv: plain("qkv", 3 * width)?,
-            out: plain("out", width)?,
+            qkv: unbiased("qkv", 3 * width)?,
+            out: unbiased("out", width)?,
             up: Linear::new(tensors, &format!("{name}.up"), hidden, width, BYTES)?,
             down: Linear::new(tensors, &format!("{name}.down"), width, hidden, BYTES)?,
             keys: vec![0.0; slots * width],
@@ -52,10 +52,10 @@ impl Block {
     }
 }
 
-/// A pathway's blocks, and the steps that they look back on.
+/// A pathway's blocks and their rings.
 ///
-/// A ring has a slot more than past steps are seen: the newest step lies in it like all others, and until
-/// [`Pathway::advance`] it can be replaced by another.
+/// A ring has one slot more than past steps: it also holds the newest step, which can be replaced until
+/// [`Pathway::advance`].
 #[derive(Debug, Clone)]
 pub(crate) struct Pathway {
     blocks: Vec<Block>,
@@ -64,7 +64,7 @@ pub(crate) struct Pathway {
     slots: usize,
     /// Steps so far, without the newest.
     count: usize,
-    /// What the newest step came to.
+    /// Result of the newest step.
     x: Vec<f32>,
     bias: Vec<f32>,
     normed: Vec<f32>,
@@ -75,7 +75,7 @@ pub(crate) struct Pathway {
 }
 
 impl Pathway {
-    /// Reads `{name}.0.*` and so on; `which` is its place among the pathways.
+    /// Reads `{name}.0.*` and so on; `which` is the pathway's index in the sizes.
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
@@ -108,25 +108,25 @@ impl Pathway {
         })
     }
 
-    /// What comes of `x` as the newest step; the `amplitudes` are those of the bias, a head each.
-    pub(crate) fn look(&mut self, x: &[f32], amplitudes: Option<&[f32]>) -> &[f32] {
-        self.run(x, amplitudes, true);
+    /// Runs the blocks with `x` as the newest step; `amplitudes` of the bias are one per head.
+    pub(crate) fn run(&mut self, x: &[f32], amplitudes: Option<&[f32]>) -> &[f32] {
+        self.run_blocks(x, amplitudes, true);
         &self.x
     }
 
-    /// Leaves what `x` as the newest step adds to the past, and no more.
+    /// Stores `x` as the newest step in the rings, without computing the pathway's result.
     pub(crate) fn pass(&mut self, x: &[f32], amplitudes: Option<&[f32]>) {
-        self.run(x, amplitudes, false);
+        self.run_blocks(x, amplitudes, false);
     }
 
-    /// What the newest step came to, where it was looked at.
+    /// Result of the last [`Pathway::run`].
     pub(crate) fn result(&self) -> &[f32] {
         &self.x
     }
 
-    fn run(&mut self, x: &[f32], amplitudes: Option<&[f32]>, whole: bool) {
+    fn run_blocks(&mut self, x: &[f32], amplitudes: Option<&[f32]>, with_result: bool) {
         let (width, newest) = (x.len(), self.count % self.slots);
-        // Slots are filled from the first one on.
+        // Slots are filled in order from the first one.
         let filled = (self.count + 1).min(self.slots);
         if let (Some(kernel), Some(amplitudes)) = (&self.kernel, amplitudes) {
             kernel.write(amplitudes, newest, &mut self.bias);
@@ -136,12 +136,12 @@ impl Pathway {
         for (i, block) in self.blocks.iter_mut().enumerate() {
             block.norms[0].apply(&self.x, &mut self.normed);
             block.qkv.apply(&self.normed, &mut self.qkv);
-            let (query, given) = self.qkv.split_at(width);
-            let (key, value) = given.split_at(width);
+            let (query, key_value) = self.qkv.split_at(width);
+            let (key, value) = key_value.split_at(width);
             let slot = newest * width..(newest + 1) * width;
             block.keys[slot.clone()].copy_from_slice(key);
             block.values[slot].copy_from_slice(value);
-            if i == last && !whole {
+            if i == last && !with_result {
                 return;
             }
             let past = Past {
@@ -164,12 +164,12 @@ impl Pathway {
         }
     }
 
-    /// The newest step is part of the past.
+    /// Commits the newest step to the past.
     pub(crate) fn advance(&mut self) {
         self.count += 1;
     }
 
-    /// Begin a new stream.
+    /// Starts a new stream.
     pub(crate) fn reset(&mut self) {
         self.count = 0;
     }
@@ -188,13 +188,13 @@ impl Pathway {
             .flat_map(|(_, row)| row.iter().copied())
     }
 
-    /// How many steps there were.
+    /// Number of past steps.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 }
 
-/// What a step of a block looks at.
+/// Keys, values and bias that a step of a block attends to.
 #[derive(Clone, Copy)]
 struct Past<'a> {
     /// (steps, width) each.
@@ -206,32 +206,36 @@ struct Past<'a> {
 }
 
 impl Past<'_> {
-    /// `softmax(q k / sqrt(width of a head) + bias) v` of every head; `scores` has room for a score a head and step.
+    /// `softmax(q k / sqrt(width of a head) + bias) v` of every head; `scores` is a buffer (heads, steps).
     ///
-    /// All heads of a step before the next step: keys and values are more than caches hold of many performers, and
-    /// come fastest in the order they lie in.
+    /// All heads of a step come before the next step: with many performers keys and values exceed the caches, and are
+    /// read fastest in memory order.
     #[inline(always)]
     fn attend(self, query: &[f32], heads: usize, scores: &mut [f32], mixed: &mut [f32]) {
         let width = query.len();
-        let part = width / heads;
-        let gain = (part as f32).sqrt().recip();
+        let head_width = width / heads;
+        let gain = (head_width as f32).sqrt().recip();
         let steps = self.keys.len() / width;
         for (step, key) in self.keys.chunks_exact(width).enumerate() {
-            let parts = query.chunks_exact(part).zip(key.chunks_exact(part));
-            for (head, (query, key)) in parts.enumerate() {
+            let heads_of_step = query.chunks_exact(head_width).zip(key.chunks_exact(head_width));
+            for (head, (query, key)) in heads_of_step.enumerate() {
                 scores[head * steps + step] = dot(query, key) * gain + self.bias[head * self.slots + step];
             }
         }
         for scores in scores.chunks_exact_mut(steps) {
-            let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            scores.iter_mut().for_each(|score| *score = exp(*score - top));
+            let max_score = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            scores
+                .iter_mut()
+                .for_each(|score| *score = exp(*score - max_score));
             let share = scores.iter().sum::<f32>().recip();
             scores.iter_mut().for_each(|score| *score *= share);
         }
         mixed.fill(0.0);
         for (step, value) in self.values.chunks_exact(width).enumerate() {
-            let parts = mixed.chunks_exact_mut(part).zip(value.chunks_exact(part));
-            for (head, (mixed, value)) in parts.enumerate() {
+            let heads_of_step = mixed
+                .chunks_exact_mut(head_width)
+                .zip(value.chunks_exact(head_width));
+            for (head, (mixed, value)) in heads_of_step.enumerate() {
                 let weight = scores[head * steps + step];
                 mixed
                     .iter_mut()

@@ -1,4 +1,4 @@
-//! The motion model's front-end for a stream: a feature row in, the filtered embedding out.
+//! The motion model's front-end: a feature row in, the filtered embedding out.
 
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::features::{FEATURE_COUNT, FEATURE_COUNT_V1};
@@ -13,11 +13,12 @@ use crate::{ModelError, Tensors, tensor};
 
 /// Normalised features are clipped to this many standard deviations.
 const CLIP: f32 = 10.0;
-/// First of the velocity columns among the kinematics, and the joints whose velocities are carried.
+/// First of the velocity columns among the kinematics.
 const VELOCITY: usize = KINEMATICS_COUNT - MEASURE_COUNT - (JOINT_COUNT - 1) * 4;
+/// Joints at the ends of the body: hands, toes, head.
 const ENDS: [usize; 5] = [9, 13, 17, 21, 5];
 
-/// Where the joints are, measured on the body that the model was trained on, and what is made of it.
+/// The bones of the body that the model was trained on, and features computed from its kinematics.
 #[derive(Debug, Clone)]
 struct Body {
     offsets: [[f64; 3]; JOINT_COUNT],
@@ -25,7 +26,7 @@ struct Body {
     strokes: Strokes,
 }
 
-/// Normalise, add the kinematics, project, filter: the model's embedding of every frame of a stream.
+/// Embeds every frame of a stream: normalisation, kinematics, projection, causal filter.
 #[derive(Debug, Clone)]
 pub(crate) struct Embedding {
     body: Option<Body>,
@@ -34,17 +35,17 @@ pub(crate) struct Embedding {
     front: Linear,
     filters: Vec<f32>,
     width: usize,
-    seen: Vec<f32>,
-    /// The frames that the filter spans, a ring of `taps` rows of `width`; the newest is still open.
+    inputs: Vec<f32>,
+    /// The frames that the filter spans, a ring of `taps` rows of `width`; the newest can still be replaced.
     frames: Vec<f32>,
     newest: usize,
 }
 
 impl Embedding {
-    /// Reads `mean`, `std`, `front.*`, `filters` and, where the model has kinematics, `kinematics.offsets`.
+    /// Reads `mean`, `std`, `front.*`, `filters` and, for a model with kinematics, `kinematics.offsets`.
     ///
-    /// `visible` has one entry for every column that the model reads, those of version 1 or all: whether the
-    /// projection sees it.
+    /// `visible` says for each column that the model reads (those of version 1, or all) whether the projection sees
+    /// it.
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
@@ -84,23 +85,23 @@ impl Embedding {
             body,
             mean: tensor(tensors, "mean", &[columns])?,
             gain: gain
-                .map(|(std, &seen)| if seen { 1.0 / std } else { 0.0 })
+                .map(|(std, &visible)| if visible { 1.0 / std } else { 0.0 })
                 .collect(),
             front: Linear::new(tensors, "front", width - carried, inputs, Precision::Bytes)?,
             filters,
             width,
-            seen: vec![0.0; inputs],
+            inputs: vec![0.0; inputs],
             frames: vec![0.0; taps * width],
             newest: 0,
         })
     }
 
-    /// How many columns of a row it reads, the first ones.
+    /// Number of leading columns of a row that are read.
     pub(crate) fn columns(&self) -> usize {
         self.mean.len()
     }
 
-    /// How many numbers of the last frames the control head is told.
+    /// Number of features of the last frames for the control head.
     pub(crate) fn recent_count(&self) -> usize {
         let taps = self.filters.len() / self.width;
         if self.body.is_some() {
@@ -110,7 +111,7 @@ impl Embedding {
         }
     }
 
-    /// Begin a new stream.
+    /// Starts a new stream.
     pub(crate) fn reset(&mut self) {
         self.frames.fill(0.0);
         if let Some(body) = &mut self.body {
@@ -119,19 +120,19 @@ impl Embedding {
         }
     }
 
-    /// What holds with this row as the newest: the filtered embedding, and what the control head is told, the measures
-    /// (oldest first within each) and the smoothed ones, and how the strokes stand, where there is room for it. Until
+    /// Computes, with this row as the newest, the filtered embedding `x`, the `recent` features for the control head
+    /// (the measures, each oldest first, and the smoothed ones), and the `strokes`, unless that slice is empty. Until
     /// [`Self::advance`] the row can be replaced by another.
-    pub(crate) fn look(
+    pub(crate) fn run(
         &mut self,
         row: &[f32; FEATURE_COUNT],
         x: &mut [f32],
         recent: &mut [f32],
         strokes: &mut [f32],
     ) {
-        let (features, extra) = self.seen.split_at_mut(self.mean.len());
-        for (i, seen) in features.iter_mut().enumerate() {
-            *seen = ((row[i] - self.mean[i]) * self.gain[i]).clamp(-CLIP, CLIP);
+        let (features, extra) = self.inputs.split_at_mut(self.mean.len());
+        for (i, feature) in features.iter_mut().enumerate() {
+            *feature = ((row[i] - self.mean[i]) * self.gain[i]).clamp(-CLIP, CLIP);
         }
         let mut carried = [0.0; CARRIED_COUNT];
         if let Some(body) = &self.body {
@@ -139,7 +140,7 @@ impl Embedding {
             extra
                 .iter_mut()
                 .zip(kinematics)
-                .for_each(|(seen, v)| *seen = v.clamp(-CLIP, CLIP));
+                .for_each(|(slot, v)| *slot = v.clamp(-CLIP, CLIP));
             let (velocities, measures) = carried.split_at_mut(CARRIED_COUNT - MEASURE_COUNT);
             for (i, v) in velocities.iter_mut().enumerate() {
                 *v = extra[VELOCITY + 3 * (ENDS[i % ENDS.len()] - 1) + i / ENDS.len()];
@@ -149,14 +150,14 @@ impl Embedding {
         let start = self.newest * self.width;
         let frame = &mut self.frames[start..start + self.width];
         let (projected, direct) = frame.split_at_mut(self.front.outputs());
-        self.front.apply(&self.seen, projected);
+        self.front.apply(&self.inputs, projected);
         direct.copy_from_slice(&carried[..direct.len()]);
         self.filter(x);
         if let Some(body) = &mut self.body {
             let (measures, smoothed) = recent.split_at_mut(recent.len() - SMOOTHED_COUNT);
-            smoothed.copy_from_slice(&body.smoothed.look(&carried));
+            smoothed.copy_from_slice(&body.smoothed.run(&carried));
             if !strokes.is_empty() {
-                strokes.copy_from_slice(&body.strokes.look(&carried));
+                strokes.copy_from_slice(&body.strokes.run(&carried));
             }
             let taps = self.filters.len() / self.width;
             for (t, frame) in self.oldest_first().enumerate() {
@@ -167,9 +168,9 @@ impl Embedding {
         }
     }
 
-    /// Up, and where the joints are, of the row that was last looked at, of a model with kinematics.
+    /// Up and the joints' positions of the newest row, for a model with kinematics.
     pub(crate) fn places(&self) -> &[f32] {
-        &self.seen[self.mean.len()..][..PLACE_COUNT]
+        &self.inputs[self.mean.len()..][..PLACE_COUNT]
     }
 
     fn filter(&self, x: &mut [f32]) {
@@ -183,7 +184,7 @@ impl Embedding {
         });
     }
 
-    /// The row that was last looked at is part of the past.
+    /// Commits the newest row to the past.
     pub(crate) fn advance(&mut self) {
         self.newest = (self.newest + 1) % (self.frames.len() / self.width);
         if let Some(body) = &mut self.body {
@@ -192,14 +193,14 @@ impl Embedding {
         }
     }
 
-    /// Everything that the strokes' next numbers depend on.
+    /// The strokes' state; empty for a model without kinematics.
     pub(crate) fn strokes(&self) -> Vec<f32> {
         self.body
             .as_ref()
             .map_or_else(Vec::new, |body| body.strokes.snapshot())
     }
 
-    /// The embedded frames that the filter spans, before it, with the newest one at the end.
+    /// The embedded frames that the filter spans, before filtering, newest last.
     pub(crate) fn oldest_first(&self) -> impl Iterator<Item = &[f32]> {
         let (early, late) = self.frames.split_at((self.newest + 1) * self.width);
         late.chunks_exact(self.width)

@@ -1,4 +1,4 @@
-//! What follows the blocks of both pathways: their mixture, the final norm, gates and heads.
+//! The model after the blocks of both pathways: their mixture, the final norm, gates and heads.
 
 use crate::activations::{gelu, sigmoid};
 use crate::linear::{Linear, Norm, Precision};
@@ -6,37 +6,38 @@ use crate::strokes::BeatHead;
 use crate::twin_mix::TwinMix;
 use crate::{ModelError, Tensors, tensor};
 
-/// Sound parameters: eight at five horizons.
+/// Number of sound parameters: eight at five horizons.
 pub const PARAM_COUNT: usize = 40;
-/// Hazards: two events in 25 bins.
+/// Number of hazards: two events in 25 bins.
 pub const HAZARD_COUNT: usize = 50;
-/// Scalars of the refined head.
+/// Number of scalars.
 pub const SCALAR_COUNT: usize = 7;
-/// Where the transition pressure is among the scalars: `2 tanh z`, the others are `sigmoid z`.
+/// Index of the transition pressure among the scalars; it is `2 tanh z`, the others are `sigmoid z`.
 const PRESSURE: usize = 2;
 
-/// What the heads read of a step.
+/// Inputs of the heads for one step.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen<'a> {
-    /// The given scalars and the embedding side by side.
+pub(crate) struct HeadInputs<'a> {
+    /// The row's scalars, followed by the embedding.
     pub(crate) inputs: &'a [f32],
-    /// Results of the two pathways.
+    /// Result of the fast pathway.
     pub(crate) fast: &'a [f32],
+    /// Last result of the slow pathway.
     pub(crate) held: &'a [f32],
-    /// Numbers of the last frames; none without kinematics.
+    /// Features of the last frames; empty without kinematics.
     pub(crate) recent: &'a [f32],
-    /// How the strokes stand; nothing where they are not followed.
+    /// Output of the strokes; empty for a model without them.
     pub(crate) strokes: &'a [f32],
-    /// The causal twin's columns of the row, as they are.
+    /// The row's columns of the causal twin.
     pub(crate) twin: &'a [f32],
 }
 
-/// What a step says.
+/// Output of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Controls {
-    /// Sound parameters 0..1: of each in turn what it will be at every horizon.
+    /// Sound parameters 0..1: (parameters, horizons).
     pub params: [f32; PARAM_COUNT],
-    /// Of each event in turn its probability in every bin, given that it has not come before.
+    /// (events, bins): probability of an event in each bin, given that it did not occur before.
     pub hazards: [f32; HAZARD_COUNT],
     /// Scalars of the refined head.
     pub scalars: [f32; SCALAR_COUNT],
@@ -58,10 +59,10 @@ impl Controls {
     }
 }
 
-/// What is added to what the hidden units say of the parameters.
+/// What the hidden units' output for the parameters is added to.
 #[derive(Debug, Clone)]
 enum Direct {
-    /// A linear filter of the numbers of the last frames, if there are any; the sum goes through a sigmoid.
+    /// A linear filter of the features of the last frames, if there are any; the sum goes through a sigmoid.
     Recent(Option<Linear>),
     /// A mix of the twin's columns.
     Twin(TwinMix),
@@ -76,16 +77,16 @@ impl Direct {
         Ok(Self::Recent((recent > 0).then(filter).transpose()?))
     }
 
-    /// Makes parameters of what the hidden units say.
-    fn complete(&self, seen: Seen<'_>, params: &mut [f32]) {
+    /// Turns the hidden units' output in `params` into parameters, in place.
+    fn complete(&self, inputs: HeadInputs<'_>, params: &mut [f32]) {
         match self {
             Self::Recent(filter) => {
                 if let Some(filter) = filter {
-                    filter.add(seen.recent, params);
+                    filter.add(inputs.recent, params);
                 }
                 sigmoid(params);
             }
-            Self::Twin(mix) => mix.complete(seen.twin, params),
+            Self::Twin(mix) => mix.complete(inputs.twin, params),
         }
     }
 }
@@ -110,11 +111,11 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
-    /// Reads what it needs of a checkpoint's tensors.
+    /// Reads the heads' tensors.
     ///
-    /// `units` is the width of the control head's hidden layer, `recent` how many numbers of the last frames it is told,
-    /// `gated` whether the commitment scales the events' evidence, `twin` whether the parameters are a mix of the twin's
-    /// (`control.skip`) and what is added to it. Without `trunk.pathway.*` the pathways weigh the same.
+    /// `units` is the width of the control head's hidden layer, `recent` its number of features of the last frames,
+    /// `gated` whether the commitment gate scales the events' evidence, `twin` whether the parameters are a mix of the
+    /// twin's (`control.skip`) plus a correction. Without `trunk.pathway.*` the pathways have equal weights.
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
@@ -127,10 +128,10 @@ impl Heads {
         twin: bool,
     ) -> Result<Self, ModelError> {
         let linear = |name, outputs, inputs| Linear::new(tensors, name, outputs, inputs, Precision::Full);
-        let mixes = tensors.contains_key("trunk.pathway.linear.weight");
+        let has_gate = tensors.contains_key("trunk.pathway.linear.weight");
         let pathway = || linear("trunk.pathway.linear", 1, SCALAR_COUNT + width);
         Ok(Self {
-            pathway: mixes.then(pathway).transpose()?,
+            pathway: has_gate.then(pathway).transpose()?,
             refined: (
                 Norm::new(tensors, "trunk.refined_head.norm", width)?,
                 linear("trunk.refined_head.first", width / 2, width)?,
@@ -145,7 +146,7 @@ impl Heads {
             ),
             direct: Direct::new(tensors, recent, twin)?,
             base: tensor(tensors, "control.base", &[HAZARD_COUNT])?,
-            beats: BeatHead::of(tensors, recent, units)?,
+            beats: BeatHead::read(tensors, recent, units)?,
             gated,
             mixed: vec![0.0; width],
             normed: vec![0.0; width],
@@ -154,14 +155,14 @@ impl Heads {
         })
     }
 
-    /// Everything that a step says.
-    pub(crate) fn apply(&mut self, seen: Seen<'_>, controls: &mut Controls) {
+    /// Computes a step's controls.
+    pub(crate) fn apply(&mut self, step: HeadInputs<'_>, controls: &mut Controls) {
         let mut share = [0.5];
         if let Some(pathway) = &self.pathway {
-            pathway.apply(seen.inputs, &mut share);
+            pathway.apply(step.inputs, &mut share);
             sigmoid(&mut share);
         }
-        for (mixed, (fast, slow)) in self.mixed.iter_mut().zip(seen.fast.iter().zip(seen.held)) {
+        for (mixed, (fast, slow)) in self.mixed.iter_mut().zip(step.fast.iter().zip(step.held)) {
             *mixed = slow + share[0] * (fast - slow);
         }
         self.anticipate(&mut controls.scalars);
@@ -180,19 +181,19 @@ impl Heads {
         gelu(units);
         last.apply(units, &mut self.out);
         let (params, evidence) = self.out.split_at_mut(PARAM_COUNT);
-        self.direct.complete(seen, params);
+        self.direct.complete(step, params);
         controls.params.copy_from_slice(params);
         let committed = if self.gated { gate[0] } else { 1.0 };
         for (hazard, (base, evidence)) in controls.hazards.iter_mut().zip(self.base.iter().zip(evidence)) {
             *hazard = base + committed * *evidence;
         }
         if let Some(beats) = &mut self.beats {
-            beats.add(seen.strokes, seen.recent, units, &mut controls.hazards);
+            beats.add(step.strokes, step.recent, units, &mut controls.hazards);
         }
         sigmoid(&mut controls.hazards);
     }
 
-    /// The refined head's scalars.
+    /// Computes the refined head's scalars.
     fn anticipate(&mut self, scalars: &mut [f32]) {
         let (norm, first, last) = &self.refined;
         norm.apply(&self.mixed, &mut self.normed);

@@ -1,9 +1,9 @@
-//! A live step of the motion model: a feature row in, controls out, the state of the stream kept in between.
+//! Streaming inference of the motion model: a feature row in, controls out.
 //!
 //! [`MotionStream`] holds the weights and the state of one performer's stream: the front-end (kinematics, normalisation,
 //! projection, causal filter, smoothed measures), the trajectory bias, the blocks of both pathways, gates and heads. It
-//! knows the kind of model that comes with the package. The trained model's own definition is the reference, and tests
-//! hold the two to each other.
+//! supports the architecture of the packaged model. The Python model in torch is the reference, and tests compare the
+//! two.
 #![forbid(unsafe_code)]
 
 mod activations;
@@ -26,40 +26,40 @@ pub use heads::{Controls, HAZARD_COUNT, PARAM_COUNT, SCALAR_COUNT};
 pub use linear::vector_width;
 pub use stream::{MotionSizes, MotionStream};
 
-/// No size is larger.
+/// Maximum of all sizes.
 const MAX_SIZE: usize = 1 << 20;
 
-/// At how many horizons a parameter is said.
+/// Number of horizons of each parameter.
 const HORIZONS: usize = PARAM_COUNT / PARAMETER_COUNT;
 
-/// Errors of this crate. Every message says what was expected and what was given.
+/// Errors of this crate. Every message has the expected and the actual value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     /// A tensor is missing or has another shape, or sizes do not fit together.
     #[error("{what}: expected {expected}, got {given}")]
     Shape {
-        /// Which tensor or sizes.
+        /// The tensor, or `sizes`.
         what: String,
-        /// What it should be.
+        /// The expected shape or sizes.
         expected: String,
-        /// What it is.
+        /// The actual shape or sizes.
         given: String,
     },
 }
 
-/// A tensor of a checkpoint: its shape and its numbers, row by row.
+/// A tensor of a checkpoint: its shape and its values in row-major order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tensor {
     /// Lengths of the axes.
     pub shape: Vec<usize>,
-    /// As many numbers as the shape says.
+    /// Values, as many as the shape requires.
     pub values: Vec<f32>,
 }
 
 /// A checkpoint's tensors by name.
 pub type Tensors = HashMap<String, Tensor>;
 
-/// The numbers of a tensor, whose shape must be the one that the configuration asks for.
+/// The values of a tensor, which must have this shape.
 fn tensor(tensors: &Tensors, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError> {
     let found = tensors.get(name);
     match found {

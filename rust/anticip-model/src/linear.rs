@@ -1,4 +1,4 @@
-//! Fully connected layers and norms of one row, in vector code for the processor at hand.
+//! Fully connected layers and norms of one row, in SIMD code for the processor's instruction set.
 
 use std::sync::Arc;
 
@@ -6,40 +6,42 @@ use pulp::{Arch, Simd, WithSimd, bytemuck};
 
 use crate::{ModelError, Tensors, tensor};
 
-/// Outputs that are summed side by side.
+/// Outputs that are computed together.
 const STRIP: usize = 16;
-/// Inputs with sums of their own, so that additions need not wait for each other; of a byte each, they share a word.
-const APART: usize = 4;
-/// How far to the left the bytes of a word have to go to be its upper one.
-const LEFT: [u32; APART] = [24, 16, 8, 0];
-const UPPER: u32 = 0xff00_0000;
-/// What is one for an upper byte.
+/// Inputs with separate partial sums, so that additions do not wait for each other; in bytes, they share a word.
+const PARTIAL_SUMS: usize = 4;
+/// Left shifts that move each byte of a word to the top.
+const BYTE_SHIFTS: [u32; PARTIAL_SUMS] = [24, 16, 8, 0];
+/// Mask of a word's top byte.
+const TOP_BYTE: u32 = 0xff00_0000;
+/// Value of one unit of the top byte.
 const UNIT: f32 = 16_777_216.0;
 
+/// Added to the variance of a norm.
 const EPSILON: f64 = 1e-5;
 
-/// How weights are kept. A step reads every weight once, out of caches that are cold, and takes as long as there is to
-/// read (`docs/model.md` says what bytes change).
+/// Precision of stored weights. A step reads every weight once, from cold caches, so that its time depends on their
+/// size (`docs/model.md` describes the effect of bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Precision {
-    /// As they are: where parameters and hazards are read off, and little is to be read.
+    /// `f32`, for the small layers that compute parameters and hazards.
     Full,
-    /// In bytes relative to the largest of their row: inside the blocks.
+    /// Bytes relative to the largest weight of their row, inside the blocks.
     Bytes,
 }
 
 /// A fully connected layer: weights (outputs, inputs) and a bias.
 ///
-/// The weights lie in strips of [`STRIP`] outputs, of each strip all inputs one after the other: a product reads them
-/// from the first to the last, which is as fast as memory gives them. Clones share them, so that of several performers
-/// the first one's step warms the others'.
+/// The weights are stored in strips of [`STRIP`] outputs, each with all inputs one after the other: a product reads
+/// them sequentially, which is fastest. Clones share them, so that with several performers the first one's step warms
+/// the caches for the others.
 #[derive(Debug, Clone)]
 pub(crate) struct Linear {
     inputs: usize,
     precision: Precision,
-    /// Of [`APART`] inputs at a time a number each, or a byte each.
+    /// Weights of [`PARTIAL_SUMS`] inputs at a time, as one word or one byte each.
     words: Arc<[[u32; STRIP]]>,
-    /// What an output's products are multiplied with.
+    /// Factor of each output's products.
     scale: Arc<[f32]>,
     bias: Vec<f32>,
 }
@@ -59,7 +61,7 @@ impl Linear {
         })
     }
 
-    /// A layer of weights alone.
+    /// Reads `{name}.weight` of a layer without a bias.
     pub(crate) fn unbiased(
         tensors: &Tensors,
         name: &str,
@@ -68,7 +70,7 @@ impl Linear {
         precision: Precision,
     ) -> Result<Self, ModelError> {
         let weight = tensor(tensors, &format!("{name}.weight"), &[outputs, inputs])?;
-        let length = inputs.div_ceil(APART) * precision.words();
+        let length = inputs.div_ceil(PARTIAL_SUMS) * precision.words();
         let mut words = vec![[0; STRIP]; outputs.div_ceil(STRIP) * length];
         let mut scale = vec![1.0; outputs];
         for (output, (row, scale)) in weight.chunks_exact(inputs.max(1)).zip(&mut scale).enumerate() {
@@ -79,15 +81,16 @@ impl Linear {
                 continue;
             }
             let largest = row.iter().fold(f32::MIN_POSITIVE, |most, w| most.max(w.abs()));
-            // What is no number, or infinite, stays none.
-            let one = largest / f32::from(i8::MAX) + 0.0 * row.iter().sum::<f32>();
-            // All bytes of it are exact: what was kept is kept as it is.
-            let one = f32::from_bits(one.to_bits() & !0x7f);
-            *scale = one / UNIT;
-            for (slot, some) in slots.zip(row.chunks(APART)) {
+            // A row with NaN or infinity gets a scale of NaN.
+            let unit_weight = largest / f32::from(i8::MAX) + 0.0 * row.iter().sum::<f32>();
+            // Rounded, so that its products with bytes are exact: quantising twice changes nothing.
+            let unit_weight = f32::from_bits(unit_weight.to_bits() & !0x7f);
+            *scale = unit_weight / UNIT;
+            for (slot, weights_chunk) in slots.zip(row.chunks(PARTIAL_SUMS)) {
                 let byte = |i| {
-                    some.get(i)
-                        .map_or(0_i8, |w: &f32| (w / one).round_ties_even() as i8)
+                    weights_chunk
+                        .get(i)
+                        .map_or(0_i8, |w: &f32| (w / unit_weight).round_ties_even() as i8)
                         .cast_unsigned()
                 };
                 *slot = u32::from_le_bytes(std::array::from_fn(byte));
@@ -102,16 +105,18 @@ impl Linear {
         })
     }
 
+    /// Number of outputs.
     pub(crate) fn outputs(&self) -> usize {
         self.bias.len()
     }
 
+    /// Computes the layer's outputs.
     pub(crate) fn apply(&self, x: &[f32], out: &mut [f32]) {
         out.copy_from_slice(&self.bias);
         self.add(x, out);
     }
 
-    /// Adds the products of the weights alone.
+    /// Adds the products with the weights to `out`, without the bias.
     pub(crate) fn add(&self, x: &[f32], out: &mut [f32]) {
         if self.inputs > 0 {
             Arch::new().dispatch(Product { layer: self, x, out });
@@ -120,9 +125,9 @@ impl Linear {
 }
 
 impl Precision {
-    /// Words of [`APART`] weights.
+    /// Number of words of [`PARTIAL_SUMS`] weights.
     fn words(self) -> usize {
-        if self == Self::Full { APART } else { 1 }
+        if self == Self::Full { PARTIAL_SUMS } else { 1 }
     }
 }
 
@@ -151,30 +156,30 @@ impl WithSimd for Product<'_> {
 }
 
 impl Product<'_> {
-    /// `V` vectors are a strip.
+    /// Runs the product with `V` vectors per strip.
     #[inline(always)]
     fn run<S: Simd, const V: usize, const BYTES: bool>(self, s: S) {
         let words = S::as_simd_u32s(self.layer.words.as_flattened())
             .0
             .as_chunks::<V>()
             .0;
-        let size = if BYTES { 1 } else { APART };
-        let (left, upper) = (LEFT.map(|by| s.splat_u32s(by)), s.splat_u32s(UPPER));
-        let (many, few) = self.x.as_chunks::<APART>();
-        let mut last = [0.0; APART];
-        last[..few.len()].copy_from_slice(few);
-        let last = &[last][..usize::from(!few.is_empty())];
-        let strips = words.chunks_exact(self.x.len().div_ceil(APART) * size);
+        let size = if BYTES { 1 } else { PARTIAL_SUMS };
+        let (left, upper) = (BYTE_SHIFTS.map(|by| s.splat_u32s(by)), s.splat_u32s(TOP_BYTE));
+        let (whole_chunks, remainder) = self.x.as_chunks::<PARTIAL_SUMS>();
+        let mut last = [0.0; PARTIAL_SUMS];
+        last[..remainder.len()].copy_from_slice(remainder);
+        let last = &[last][..usize::from(!remainder.is_empty())];
+        let strips = words.chunks_exact(self.x.len().div_ceil(PARTIAL_SUMS) * size);
         let outputs = self.out.chunks_mut(STRIP).zip(self.layer.scale.chunks(STRIP));
         for (strip, (out, scale)) in strips.zip(outputs) {
-            let mut sums = [[s.splat_f32s(0.0); V]; APART];
-            for (words, x) in strip.chunks_exact(size).zip(many.iter().chain(last)) {
+            let mut sums = [[s.splat_f32s(0.0); V]; PARTIAL_SUMS];
+            for (words, x) in strip.chunks_exact(size).zip(whole_chunks.iter().chain(last)) {
                 for (i, x) in x.iter().enumerate() {
                     let x = s.splat_f32s(*x);
                     for v in 0..V {
                         let weight = if BYTES {
                             let moved = s.wrapping_dyn_shl_u32s(words[0][v], left[i]);
-                            converted(s, s.and_u32s(moved, upper))
+                            to_floats(s, s.and_u32s(moved, upper))
                         } else {
                             s.transmute_f32s_u32s(words[i][v])
                         };
@@ -194,9 +199,9 @@ impl Product<'_> {
     }
 }
 
-/// Words as signed whole numbers; a compiler makes one instruction of it.
+/// Converts words from signed integers to floats; the compiler turns it into one instruction.
 #[inline(always)]
-fn converted<S: Simd>(s: S, words: S::u32s) -> S::f32s {
+fn to_floats<S: Simd>(s: S, words: S::u32s) -> S::f32s {
     let mut numbers = [s.splat_f32s(0.0)];
     let to = bytemuck::cast_slice_mut::<_, f32>(&mut numbers).iter_mut();
     for (to, word) in to.zip(bytemuck::cast_slice::<_, i32>(&[words])) {
@@ -205,7 +210,7 @@ fn converted<S: Simd>(s: S, words: S::u32s) -> S::f32s {
     numbers[0]
 }
 
-/// A row with zero mean and unit variance, then scaled and shifted.
+/// Layer norm: normalises a row to zero mean and unit variance, then scales and shifts it.
 #[derive(Debug, Clone)]
 pub(crate) struct Norm {
     weight: Vec<f32>,
@@ -235,7 +240,7 @@ impl Norm {
     }
 }
 
-/// The sum of something of each number, in eight partial sums that a compiler keeps in vector registers.
+/// The sum of a function of each number, in eight partial sums that the compiler keeps in vector registers.
 #[inline(always)]
 fn total(x: &[f32], of: impl Fn(f64) -> f64) -> f64 {
     let (blocks, rest) = x.as_chunks::<8>();
@@ -248,7 +253,7 @@ fn total(x: &[f32], of: impl Fn(f64) -> f64) -> f64 {
     sums.into_iter().sum::<f64>() + rest.iter().map(|v| of(f64::from(*v))).sum::<f64>()
 }
 
-/// The inner product, in sixteen partial sums that a compiler keeps in vector registers.
+/// The inner product, in sixteen partial sums that the compiler keeps in vector registers.
 #[inline(always)]
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let (blocks, rest) = a.as_chunks::<16>();
@@ -265,7 +270,7 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     (quarters[0] + quarters[2]) + (quarters[1] + quarters[3]) + tail
 }
 
-/// How many numbers are computed at a time on this processor: 16 with AVX-512, 8 with AVX2, 4 with NEON, else 1.
+/// Number of `f32` lanes of this processor's vectors: 16 with AVX-512, 8 with AVX2, 4 with NEON, else 1.
 #[must_use]
 pub fn vector_width() -> usize {
     struct Width;
@@ -317,11 +322,11 @@ mod tests {
     /// A weight as it is kept.
     fn kept(layer: &Linear, output: usize, input: usize) -> f32 {
         let size = layer.precision.words();
-        let at = output / STRIP * layer.inputs.div_ceil(APART) * size;
+        let at = output / STRIP * layer.inputs.div_ceil(PARTIAL_SUMS) * size;
         if layer.precision == Precision::Full {
             return f32::from_bits(layer.words[at + input][output % STRIP]);
         }
-        let byte = layer.words[at + input / APART][output % STRIP].to_le_bytes()[input % APART];
+        let byte = layer.words[at + input / PARTIAL_SUMS][output % STRIP].to_le_bytes()[input % PARTIAL_SUMS];
         f32::from(byte.cast_signed()) * UNIT * layer.scale[output]
     }
 

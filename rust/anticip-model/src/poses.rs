@@ -1,7 +1,7 @@
-//! A second opinion of the parameters, read off the last poses by a perceptron beside the trunk.
+//! A second estimate of the parameters from the last poses, by an MLP beside the trunk.
 //!
-//! Each joint's path over the last frames is summed up as the coefficients of a few polynomials, which the checkpoint
-//! has; a residual perceptron reads them, where the joints are, scalars, root and twin.
+//! Each joint's path over the last frames is represented by the coefficients of a few polynomials from the checkpoint;
+//! a residual MLP reads them, the joints' positions, scalars, root and twin.
 
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::features::{FEATURE_COUNT, SCALAR, TWIN};
@@ -14,13 +14,13 @@ use crate::linear::{Linear, Norm, Precision};
 use crate::twin_mix::TwinMix;
 use crate::{MAX_SIZE, ModelError, Tensors, tensor};
 
-/// Numbers of a frame that are read, the first of the kinematics: up, and where the joints are.
+/// Values of a frame that are read, the first of the kinematics: up, and the joints' positions.
 pub(crate) const PLACE_COUNT: usize = 3 + 3 * (JOINT_COUNT - 1);
 /// Standardised inputs are clipped to this.
 const CLIP: f32 = 10.0;
-/// What is told beside the paths: the columns of a row from the scalars on, which are these, the height of the hips
-/// and how fast they go, and the twin.
-const TOLD: usize = FEATURE_COUNT - SCALAR;
+/// Number of inputs besides poses and paths: the columns of a row from the scalars on, which are the scalars, height
+/// and velocity of the hips, and the twin.
+const OTHER_INPUTS: usize = FEATURE_COUNT - SCALAR;
 
 #[derive(Debug, Clone)]
 struct Block {
@@ -29,10 +29,10 @@ struct Block {
     down: Linear,
 }
 
-/// The perceptron, and the poses of one stream.
+/// The MLP, and the last poses of one stream.
 #[derive(Debug, Clone)]
 pub(crate) struct PoseWindow {
-    /// Polynomials, a row of them a frame, oldest first.
+    /// Polynomials (frames, order), oldest frame first.
     basis: Vec<f32>,
     order: usize,
     mean: Vec<f32>,
@@ -42,25 +42,26 @@ pub(crate) struct PoseWindow {
     norm: Norm,
     outlet: Linear,
     mix: TwinMix,
-    /// The last frames, a ring; the newest is still open.
+    /// The last frames, a ring; the newest can still be replaced.
     frames: Vec<[f32; PLACE_COUNT]>,
     newest: usize,
-    /// How many of them came before the newest.
+    /// Number of frames before the newest.
     count: usize,
     inputs: Vec<f32>,
-    /// The perceptron's stream, what a block reads of it, its hidden units and what they say.
+    /// Residual stream of the MLP.
     stream: Vec<f32>,
     normed: Vec<f32>,
     hidden: Vec<f32>,
+    /// Output of a block.
     added: Vec<f32>,
 }
 
 impl PoseWindow {
-    /// Reads `poses.*`, where there are such; sizes are those of the tensors.
+    /// Reads `poses.*`, `None` without them; the sizes are those of the tensors.
     ///
     /// # Errors
-    /// A tensor that is missing or has another shape than the others ask for.
-    pub(crate) fn of(tensors: &Tensors) -> Result<Option<Self>, ModelError> {
+    /// A tensor that is missing or does not fit the others.
+    pub(crate) fn read(tensors: &Tensors) -> Result<Option<Self>, ModelError> {
         let axes = |name: &str| -> Option<[usize; 2]> {
             let shape = tensors.get(name)?.shape.as_slice().try_into().ok()?;
             Some(shape).filter(|shape: &[usize; 2]| shape.iter().all(|size| (1..=MAX_SIZE).contains(size)))
@@ -78,7 +79,7 @@ impl PoseWindow {
         let sized = |name: &str| axes(name).ok_or_else(|| wrong(name));
         let [frames, order] = sized("poses.basis")?;
         let [width, _] = sized("poses.inlet.weight")?;
-        let inputs = PLACE_COUNT * (1 + order) + TOLD;
+        let inputs = PLACE_COUNT * (1 + order) + OTHER_INPUTS;
         let mut blocks = Vec::new();
         while tensors.contains_key(&format!("poses.blocks.{}.up.weight", blocks.len())) {
             let name = format!("poses.blocks.{}", blocks.len());
@@ -112,19 +113,19 @@ impl PoseWindow {
         }))
     }
 
-    /// Begin a new stream.
+    /// Starts a new stream.
     pub(crate) fn reset(&mut self) {
         self.count = 0;
     }
 
-    /// The newest places; until [`Self::advance`] they can be replaced by others.
-    pub(crate) fn hear(&mut self, places: &[f32]) {
+    /// Sets the newest places; until [`Self::advance`] they can be replaced by others.
+    pub(crate) fn set_newest(&mut self, places: &[f32]) {
         self.frames[self.newest].copy_from_slice(places);
     }
 
-    /// The parameters with the newest places, and this row.
-    pub(crate) fn look(&mut self, row: &[f32; FEATURE_COUNT], params: &mut [f32; PARAM_COUNT]) {
-        self.tell(row);
+    /// Computes the parameters from the newest places and this row.
+    pub(crate) fn run(&mut self, row: &[f32; FEATURE_COUNT], params: &mut [f32; PARAM_COUNT]) {
+        self.write_inputs(row);
         let standard = self.mean.iter().zip(&self.gain);
         for (x, (mean, gain)) in self.inputs.iter_mut().zip(standard) {
             *x = ((*x - mean) * gain).clamp(-CLIP, CLIP);
@@ -146,22 +147,22 @@ impl PoseWindow {
         self.mix.complete(&row[TWIN..], params);
     }
 
-    /// What is read: the newest places, how they came there, scalars and root, the twin now and relative to that.
-    fn tell(&mut self, row: &[f32; FEATURE_COUNT]) {
-        let (here, rest) = self.inputs.split_at_mut(PLACE_COUNT);
+    /// Writes the inputs: the newest places, their paths, scalars and root, the twin now and relative to that.
+    fn write_inputs(&mut self, row: &[f32; FEATURE_COUNT]) {
+        let (current, rest) = self.inputs.split_at_mut(PLACE_COUNT);
         let (paths, numbers) = rest.split_at_mut(PLACE_COUNT * self.order);
         let last = self.frames.len() - 1;
-        here.copy_from_slice(&self.frames[self.newest]);
-        // Before the stream began they were here.
-        let seen = self.count.min(last);
+        current.copy_from_slice(&self.frames[self.newest]);
+        // Frames before the stream count as no motion.
+        let past_frames = self.count.min(last);
         for degree in 0..self.order {
             let mut sums = [0.0; PLACE_COUNT];
             Arch::new().dispatch(|| {
-                for ago in 1..=seen {
+                for ago in 1..=past_frames {
                     let frame = &self.frames[(self.newest + self.frames.len() - ago) % self.frames.len()];
                     let weight = self.basis[(last - ago) * self.order + degree];
-                    for (sum, (place, here)) in sums.iter_mut().zip(frame.iter().zip(&*here)) {
-                        *sum += weight * (place - here);
+                    for (sum, (place, current)) in sums.iter_mut().zip(frame.iter().zip(&*current)) {
+                        *sum += weight * (place - current);
                     }
                 }
             });
@@ -175,7 +176,7 @@ impl PoseWindow {
         }
     }
 
-    /// The places that were last looked at are part of the past.
+    /// Commits the newest places to the past.
     pub(crate) fn advance(&mut self) {
         self.newest = (self.newest + 1) % self.frames.len();
         self.count = (self.count + 1).min(self.frames.len());
@@ -183,8 +184,8 @@ impl PoseWindow {
 
     /// The past frames that the next step sees, oldest first.
     pub(crate) fn past(&self) -> impl Iterator<Item = f32> {
-        let seen = self.count.min(self.frames.len() - 1);
-        (1..=seen)
+        let past_frames = self.count.min(self.frames.len() - 1);
+        (1..=past_frames)
             .rev()
             .flat_map(move |ago| self.frames[(self.newest + self.frames.len() - ago) % self.frames.len()])
     }

@@ -1,44 +1,44 @@
-//! One performer's stream through the model.
+//! The model with the state of one performer's stream.
 
 use anticip_motion::features::{FEATURE_COUNT, FEATURE_COUNT_V1, SCALAR, TWIN};
 
 use crate::bias::{Kernel, TrajectoryBias};
 use crate::block::Pathway;
 use crate::embedding::Embedding;
-use crate::heads::{Controls, Heads, PARAM_COUNT, SCALAR_COUNT, Seen};
+use crate::heads::{Controls, HeadInputs, Heads, PARAM_COUNT, SCALAR_COUNT};
 use crate::poses::PoseWindow;
-use crate::strokes::{STROKE_COUNT, follows};
+use crate::strokes::{STROKE_COUNT, has_strokes};
 use crate::{MAX_SIZE, ModelError, Tensors};
 
-/// A ring of keys or values has no more numbers (256 MiB).
+/// Maximum size of the rings of keys, or of values, of a pathway, in numbers (256 MiB).
 const MAX_RING: usize = 1 << 26;
 
-/// Sizes and options of the model, as its configuration has them.
+/// Sizes and options of the model's configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MotionSizes {
-    /// Width of the stream.
+    /// Width of the hidden states.
     pub width: usize,
     /// Attention heads.
     pub heads: usize,
     /// Blocks of the fast and of the slow pathway.
     pub layers: [usize; 2],
-    /// Past steps that each pathway sees.
+    /// Past steps that each pathway attends to.
     pub past: [usize; 2],
     /// Hidden units of a block.
     pub hidden: usize,
-    /// Frames in a pool of the slow pathway.
+    /// Frames per pool of the slow pathway.
     pub stride: usize,
-    /// Frames that the causal filter spans.
+    /// Length of the causal filter in frames.
     pub taps: usize,
     /// Hidden units of the control head.
     pub units: usize,
-    /// For every column that the model reads whether the projection sees it.
+    /// For each column that the model reads, whether the projection sees it.
     pub visible: Vec<bool>,
-    /// Distance of two frames in the bias kernel.
+    /// Distance between neighbouring frames in the bias kernel.
     pub distance: f64,
-    /// Whether the kernel's decay is a softplus of its parameter.
+    /// Whether the kernel's decay is the softplus of its parameter.
     pub positive: bool,
-    /// Whether the commitment scales the events' evidence.
+    /// Whether the commitment gate scales the events' evidence.
     pub gated: bool,
 }
 
@@ -75,8 +75,8 @@ impl MotionSizes {
 
 /// The model, and the state of one performer's stream.
 ///
-/// Everything that a frame changes lies open until the frame is part of the past, so that a frame can be looked at
-/// without a trace: a slot of every ring, a row of the filter.
+/// The newest frame only overwrites entries that are free until [`MotionStream::advance`] (a slot of every ring, a row
+/// of the filter), so that the result of a frame can be computed without changing the stream.
 #[derive(Debug, Clone)]
 pub struct MotionStream {
     embedding: Embedding,
@@ -88,16 +88,18 @@ pub struct MotionStream {
     row: [f32; FEATURE_COUNT],
     stride: usize,
     frames: usize,
-    /// The given scalars and, right behind them, the embedding.
+    /// The row's scalars, followed by the embedding.
     inputs: Vec<f32>,
     recent: Vec<f32>,
-    /// How the strokes stand; empty where they are not followed.
+    /// Output of the strokes; empty for a model without them.
     strokes: Vec<f32>,
-    /// Sum of the open pool, and with the newest frame its mean.
+    /// Sum of the open pool's past frames.
     pool: Vec<f32>,
+    /// Mean of a pool that closes with the newest frame.
     mean: Vec<f32>,
-    /// What the slow pathway said last; with the newest frame, and before it.
+    /// The slow pathway's last result, including the newest frame.
     held: Vec<f32>,
+    /// The slow pathway's last result before the newest frame.
     before: Vec<f32>,
     controls: Controls,
 }
@@ -106,22 +108,22 @@ impl MotionStream {
     /// Reads a checkpoint's tensors.
     ///
     /// # Errors
-    /// A tensor that is missing or does not have the shape that the sizes ask for; sizes of zero or beyond all models.
+    /// A tensor that is missing or does not have the shape required by the sizes; sizes out of range.
     pub fn new(tensors: &Tensors, sizes: &MotionSizes) -> Result<Self, ModelError> {
         sizes.check()?;
         let MotionSizes { width, heads, .. } = *sizes;
         let kinematics = tensors.contains_key("kinematics.offsets");
         let embedding = Embedding::new(tensors, &sizes.visible, width, sizes.taps, kinematics)?;
-        // A model that reads the twin's columns makes its parameters of them.
+        // A model that reads the twin's columns computes its parameters from them.
         let twin = embedding.columns() > FEATURE_COUNT_V1;
-        let biased = tensors.contains_key("trunk.bias.beta");
+        let has_bias = tensors.contains_key("trunk.bias.beta");
         let pathway = |name, which: usize, steps: usize| {
             let distance = steps as f64 * sizes.distance;
             let kernel = || Kernel::new(tensors, heads, sizes.past[which], distance, sizes.positive);
-            Pathway::new(tensors, name, sizes, which, biased.then(kernel).transpose()?)
+            Pathway::new(tensors, name, sizes, which, has_bias.then(kernel).transpose()?)
         };
         let recent = embedding.recent_count();
-        let poses = PoseWindow::of(tensors)?;
+        let poses = PoseWindow::read(tensors)?;
         if poses.is_some() && !(twin && kinematics) {
             return Err(ModelError::Shape {
                 what: "poses".into(),
@@ -131,7 +133,9 @@ impl MotionStream {
         }
         Ok(Self {
             poses,
-            bias: biased.then(|| TrajectoryBias::new(tensors, heads)).transpose()?,
+            bias: has_bias
+                .then(|| TrajectoryBias::new(tensors, heads))
+                .transpose()?,
             heads: Heads::new(tensors, width, sizes.units, recent, sizes.gated, twin)?,
             fast: pathway("trunk.fast", 0, 1)?,
             slow: pathway("trunk.slow", 1, sizes.stride)?,
@@ -140,7 +144,7 @@ impl MotionStream {
             frames: 0,
             inputs: vec![0.0; SCALAR_COUNT + width],
             recent: vec![0.0; recent],
-            strokes: vec![0.0; if follows(tensors) { STROKE_COUNT } else { 0 }],
+            strokes: vec![0.0; if has_strokes(tensors) { STROKE_COUNT } else { 0 }],
             pool: vec![0.0; width],
             mean: vec![0.0; width],
             held: vec![0.0; width],
@@ -150,26 +154,26 @@ impl MotionStream {
         })
     }
 
-    /// How many columns of a row it reads, the first ones.
+    /// Number of leading columns of a row that the model reads.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.embedding.columns()
     }
 
-    /// What the last step said.
+    /// The controls of the last step.
     #[must_use]
     pub fn controls(&self) -> &Controls {
         &self.controls
     }
 
-    /// What holds after `row`, of which the first [`Self::columns`] are read.
+    /// Runs one step with `row`, of which the first [`Self::columns`] are read, and returns its controls.
     pub fn step(&mut self, row: &[f32]) -> &Controls {
         self.imagine(row);
         self.advance();
         &self.controls
     }
 
-    /// What holds after the last of `rows`, as after a step of each.
+    /// Runs a step with each of `rows`, and returns the controls of the last one.
     pub fn step_all<R: AsRef<[f32]>>(&mut self, rows: &[R]) -> &Controls {
         if let Some((newest, before)) = rows.split_last() {
             before.iter().for_each(|row| self.pass(row.as_ref()));
@@ -178,15 +182,15 @@ impl MotionStream {
         &self.controls
     }
 
-    /// A step of which nobody reads what holds: the stream goes on as by [`Self::step`], without the heads, the poses'
-    /// perceptron and the end of the fast pathway, which are most of the work.
+    /// A step whose controls are not needed: advances the stream like [`Self::step`], but skips the heads, the pose
+    /// window's MLP and the end of the fast pathway, which are most of the work.
     fn pass(&mut self, row: &[f32]) {
-        self.take(row);
-        self.hear(false);
+        self.set_row(row);
+        self.run_front(false);
         self.advance();
     }
 
-    /// The newest row is part of the past.
+    /// Commits the newest row to the past.
     fn advance(&mut self) {
         if self.closes() {
             self.slow.advance();
@@ -204,26 +208,26 @@ impl MotionStream {
         self.frames += 1;
     }
 
-    /// What holds if `row` is the next one; the stream stays where it is.
+    /// The controls if `row` came next; the stream does not advance.
     pub fn imagine(&mut self, row: &[f32]) -> &Controls {
-        self.take(row);
-        self.look();
+        self.set_row(row);
+        self.evaluate();
         &self.controls
     }
 
-    fn take(&mut self, row: &[f32]) {
+    fn set_row(&mut self, row: &[f32]) {
         self.row
             .iter_mut()
             .zip(row)
             .for_each(|(slot, value)| *slot = *value);
     }
 
-    /// Goes through a step with the last row once more, for caches and clocks; the stream stays where it is.
+    /// Computes the last row again, to warm caches and raise the processor's clock; the stream does not advance.
     pub fn prewarm(&mut self) {
-        self.look();
+        self.evaluate();
     }
 
-    /// Begins a new stream.
+    /// Starts a new stream.
     pub fn reset(&mut self) {
         self.embedding.reset();
         self.fast.reset();
@@ -241,38 +245,39 @@ impl MotionStream {
         (self.frames + 1).is_multiple_of(self.stride)
     }
 
-    /// What the pathways and rings make of the row; the fast pathway's result only if it is `read`.
-    fn hear(&mut self, read: bool) {
+    /// Runs the front-end and both pathways; computes the fast pathway's result only if `with_result`.
+    fn run_front(&mut self, with_result: bool) {
         let closes = self.closes();
-        let mut given = [0.0; SCALAR_COUNT];
-        given.copy_from_slice(&self.row[SCALAR..SCALAR + SCALAR_COUNT]);
+        let mut external = [0.0; SCALAR_COUNT];
+        external.copy_from_slice(&self.row[SCALAR..SCALAR + SCALAR_COUNT]);
         let (scalars, x) = self.inputs.split_at_mut(SCALAR_COUNT);
-        scalars.copy_from_slice(&given);
+        scalars.copy_from_slice(&external);
         self.embedding
-            .look(&self.row, x, &mut self.recent, &mut self.strokes);
-        let amplitudes = self.bias.as_mut().map(|bias| bias.amplitudes(&given));
+            .run(&self.row, x, &mut self.recent, &mut self.strokes);
+        let amplitudes = self.bias.as_mut().map(|bias| bias.amplitudes(&external));
         if closes {
             let frames = self.stride as f32;
             for ((mean, sum), x) in self.mean.iter_mut().zip(&self.pool).zip(&*x) {
                 *mean = (sum + x) / frames;
             }
-            self.held.copy_from_slice(self.slow.look(&self.mean, amplitudes));
+            self.held.copy_from_slice(self.slow.run(&self.mean, amplitudes));
         } else {
             self.held.copy_from_slice(&self.before);
         }
-        if read {
-            self.fast.look(x, amplitudes);
+        if with_result {
+            self.fast.run(x, amplitudes);
         } else {
             self.fast.pass(x, amplitudes);
         }
         if let Some(poses) = &mut self.poses {
-            poses.hear(self.embedding.places());
+            poses.set_newest(self.embedding.places());
         }
     }
 
-    fn look(&mut self) {
-        self.hear(true);
-        let seen = Seen {
+    /// Runs the whole model on the row.
+    fn evaluate(&mut self) {
+        self.run_front(true);
+        let inputs = HeadInputs {
             fast: self.fast.result(),
             inputs: &self.inputs,
             held: &self.held,
@@ -280,18 +285,18 @@ impl MotionStream {
             strokes: &self.strokes,
             twin: &self.row[TWIN..],
         };
-        self.heads.apply(seen, &mut self.controls);
+        self.heads.apply(inputs, &mut self.controls);
         if let Some(poses) = &mut self.poses {
             let mut second = [0.0; PARAM_COUNT];
-            poses.look(&self.row, &mut second);
+            poses.run(&self.row, &mut second);
             for (param, second) in self.controls.params.iter_mut().zip(second) {
                 *param = 0.5 * (*param + second);
             }
         }
     }
 
-    /// Everything that the next step depends on: how many frames and pools there were, the past frames of the filter,
-    /// the open pool, the slow pathway's last result, the past of all rings, the strokes, and the last poses.
+    /// Everything that the next step depends on: the numbers of frames and pools, the past frames of the filter, the
+    /// open pool, the slow pathway's last result, the contents of all rings, the strokes, and the last poses.
     #[must_use]
     pub fn snapshot(&self) -> Vec<f32> {
         let counts = [self.frames as f32, self.slow.count() as f32];

@@ -1,14 +1,14 @@
-//! Parameters as a mix of the causal twin's columns, and what a network adds to it.
+//! Parameters as a linear mix of the causal twin's columns plus a network's correction.
 
 use anticip_motion::twin::{PARAMETER_COUNT, TWIN_BLOCKS};
 
 use crate::{HORIZONS, ModelError, Tensors, tensor};
 
-/// The twin's block that is the mean over 1 s.
+/// Index of the twin's block with the means over 1 s.
 const MEAN: usize = 4;
 
-/// A linear mix of each parameter's own past in the twin, a row of weights a parameter and horizon; the sum with what
-/// is added is cut to 0..1. What is added may be scaled before.
+/// A linear mix of each parameter's own past in the twin, with a row of weights per parameter and horizon, plus a
+/// correction, which may be scaled; the sum is clamped to 0..1.
 #[derive(Debug, Clone)]
 pub(crate) struct TwinMix {
     weights: Vec<f32>,
@@ -16,7 +16,7 @@ pub(crate) struct TwinMix {
 }
 
 impl TwinMix {
-    /// Reads `{name}.skip` and, where there are such, `{name}.moves` and `{name}.still`.
+    /// Reads `{name}.skip` and, if present, `{name}.moves` and `{name}.still`.
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
@@ -28,7 +28,7 @@ impl TwinMix {
         })
     }
 
-    /// Makes parameters of what is added to them.
+    /// Turns the correction in `params` into parameters, in place.
     pub(crate) fn complete(&self, twin: &[f32], params: &mut [f32]) {
         if let Some(scale) = &self.scale {
             scale.apply(twin, params);
@@ -42,21 +42,22 @@ impl TwinMix {
     }
 }
 
-/// How much of what is added counts, by how far the parameters moved of late.
+/// Scales the correction by how far the parameters moved recently.
 #[derive(Debug, Clone)]
 struct Scale {
-    /// For each parameter what every other squared movement, of each of the twin's blocks but the mean over 1 s, counts.
+    /// (parameters, blocks except the mean over 1 s, parameters): weights of the squared movements.
     moves: Vec<f32>,
-    /// For each parameter and horizon the squared movement at which half of the squared share counts.
+    /// (parameters, horizons): squared movement at which the squared scale is one half.
     still: Vec<f32>,
 }
 
 impl Scale {
-    /// Tensors hold logarithms over this much.
-    const FASTER: f32 = 8.0;
-    const LEAST: f32 = 1e-8;
+    /// Divisor of the logarithms in the checkpoint's tensors.
+    const LOG_SCALE: f32 = 8.0;
+    /// Added to the squared movement.
+    const MIN_SQUARE: f32 = 1e-8;
 
-    /// What a checkpoint has of it: all or nothing.
+    /// Reads the scale, `None` if the checkpoint has none.
     fn new(tensors: &Tensors, name: &str) -> Result<Option<Self>, ModelError> {
         let moves = format!("{name}.moves");
         if !tensors.contains_key(&moves) {
@@ -64,7 +65,7 @@ impl Scale {
         }
         let squares = |name: &str, shape: &[usize]| -> Result<Vec<f32>, ModelError> {
             let logarithms = tensor(tensors, name, shape)?;
-            Ok(logarithms.iter().map(|v| (Self::FASTER * v).exp()).collect())
+            Ok(logarithms.iter().map(|v| (Self::LOG_SCALE * v).exp()).collect())
         };
         Ok(Some(Self {
             moves: squares(&moves, &[PARAMETER_COUNT, TWIN_BLOCKS - 1, PARAMETER_COUNT])?,
@@ -87,11 +88,12 @@ impl Scale {
             }
         }
         let weights = self.moves.chunks_exact(squares.len());
-        let stills = self.still.as_chunks::<HORIZONS>().0;
-        for ((params, weights), stills) in params.chunks_exact_mut(HORIZONS).zip(weights).zip(stills) {
-            let moved = Self::LEAST + weights.iter().zip(&squares).map(|(w, s)| w * s).sum::<f32>();
-            for (param, still) in params.iter_mut().zip(stills) {
-                *param *= (moved / (moved + still)).sqrt();
+        let still_rows = self.still.as_chunks::<HORIZONS>().0;
+        for ((params, weights), still_rows) in params.chunks_exact_mut(HORIZONS).zip(weights).zip(still_rows)
+        {
+            let movement2 = Self::MIN_SQUARE + weights.iter().zip(&squares).map(|(w, s)| w * s).sum::<f32>();
+            for (param, still) in params.iter_mut().zip(still_rows) {
+                *param *= (movement2 / (movement2 + still)).sqrt();
             }
         }
     }
