@@ -36,8 +36,8 @@ def test_each_performer_is_stepped_as_if_alone(name):
             singles[frame % 3].reset()
         outputs = batch.step(rows, present)
         for i, single in enumerate(singles):
-            wanted = (single if present[i] else deepcopy(single)).step(rows[i : i + 1])
-            np.testing.assert_allclose(outputs[i], wanted[0], atol=1e-5, rtol=0)
+            expected = (single if present[i] else deepcopy(single)).step(rows[i : i + 1])
+            np.testing.assert_allclose(outputs[i], expected[0], atol=1e-5, rtol=0)
 
 
 def test_rows_and_presence_must_be_those_of_the_performers():
@@ -95,9 +95,9 @@ def test_a_compiled_step_is_compared_where_pools_have_closed(monkeypatch):
 
     def forgetful(due):
         """From a stream's start, as long as no pool has closed."""
-        said = BatchedStep.advance(batch, due)
+        output = BatchedStep.advance(batch, due)
         batch._state.trunk.held.zero_()
-        return said
+        return output
 
     monkeypatch.setattr(torch, "compile", lambda function, **how: forgetful)
     assert fused(batch, (False, True))[1].endswith("what was compiled says something else")
@@ -123,8 +123,8 @@ def test_small_products_are_rewritten_for_a_compiler(monkeypatch):
     graph.recompile()
     left = [node.target for node in graph.graph.nodes if "mm" in str(node.target)]
     assert left == [aten.mm.default]
-    for got, wanted in zip(graph(a, b, c), step(a, b, c), strict=True):
-        torch.testing.assert_close(got, wanted)
+    for got, expected in zip(graph(a, b, c), step(a, b, c), strict=True):
+        torch.testing.assert_close(got, expected)
 
 
 def test_bench_steps_many_performers(saved, monkeypatch):

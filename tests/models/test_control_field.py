@@ -81,8 +81,8 @@ def test_the_field_is_what_the_paper_says(length):
     made = field()
     x = torch.randn(3, length, 16, dtype=torch.float64)
     out, _ = made(x)
-    for name, wanted in by_definition(made, x).items():
-        torch.testing.assert_close(getattr(out, name), wanted, atol=1e-12, rtol=1e-12)
+    for name, expected in by_definition(made, x).items():
+        torch.testing.assert_close(getattr(out, name), expected, atol=1e-12, rtol=1e-12)
 
 
 @given(
@@ -93,16 +93,16 @@ def test_sums_in_parallel_equal_sums_step_by_step(length, decay, after):
     generator = torch.Generator().manual_seed(length)
     x = torch.rand(2, length, generator=generator, dtype=torch.float64)
     before = torch.rand(2, generator=generator, dtype=torch.float64) if after else None
-    wanted = (1 - decay) * stepwise_sums(x, decay, before)
-    got = (1 - decay) * decayed_sums(x, decay, before)
-    torch.testing.assert_close(got, wanted, atol=1e-12, rtol=1e-12)
+    expected = (1 - decay) * stepwise_sums(x, decay, before)
+    actual = (1 - decay) * decayed_sums(x, decay, before)
+    torch.testing.assert_close(actual, expected, atol=1e-12, rtol=1e-12)
     x, before = x.float(), None if before is None else before.float()
-    got = (1 - decay) * decayed_sums(x, decay, before)
-    torch.testing.assert_close(got.double(), wanted, atol=1e-6, rtol=1e-6)
+    actual = (1 - decay) * decayed_sums(x, decay, before)
+    torch.testing.assert_close(actual.double(), expected, atol=1e-6, rtol=1e-6)
     if decay <= 0.9:
         # With a longer memory the step-by-step sum has the larger rounding error.
-        wanted = (1 - decay) * stepwise_sums(x, decay, before)
-        torch.testing.assert_close(got, wanted, atol=1e-6, rtol=1e-6)
+        expected = (1 - decay) * stepwise_sums(x, decay, before)
+        torch.testing.assert_close(actual, expected, atol=1e-6, rtol=1e-6)
 
 
 @torch.no_grad()
@@ -115,8 +115,8 @@ def test_steps_that_are_not_real_are_not_remembered():
         alone = made.initial_state(1)
         if count:
             _, alone = made(x[row : row + 1, :count], alone)
-        for got, wanted in zip(after.tensors(), alone.tensors(), strict=True):
-            torch.testing.assert_close(got[row : row + 1], wanted)
+        for actual, expected in zip(after.tensors(), alone.tensors(), strict=True):
+            torch.testing.assert_close(actual[row : row + 1], expected)
 
 
 def test_gates_stay_below_one_half_and_early_steps_are_not_favoured():
@@ -183,8 +183,8 @@ def test_a_model_shows_its_fields_and_can_be_taught_them(kind):
     assert [tuple(f.risk.shape) for f in out.field.slow] == [(2, 4)] * (3 - fast)
     assert out.field.live().shape == (2, 12, fast, 2)
     parts = (*out.field.fast, *out.field.slow)
-    wanted = 1e-3 * sum(f.risk.mean() for f in parts) / 3 + 1e-4 * sum(f.kappa.mean() for f in parts) / 3
-    torch.testing.assert_close(out.field.loss(), wanted)
+    expected = 1e-3 * sum(f.risk.mean() for f in parts) / 3 + 1e-4 * sum(f.kappa.mean() for f in parts) / 3
+    torch.testing.assert_close(out.field.loss(), expected)
     # The risk loss has gradients in the field and in the layers below it.
     out.field.fast[1].risk.sum().backward()
     layers = model.trunk.fast if kind is AnticipatoryTransformer else model.layers

@@ -142,12 +142,12 @@ def test_a_stream_says_what_the_sequence_says(kind, changes, mode):
     assert at == LENGTH
     state.restore(kept)
     again = said(part(RESET, RESET + 1, state=state)[0])
-    for name, wanted in whole.items():
-        got = torch.cat([one[name] for one in parts], 1)
-        assert_near(got[0], wanted[0], name)
-        assert_near(got[1, :RESET], wanted[1, :RESET], name)
-        assert_near(got[1, RESET:], fresh[name][0], name)
-        assert torch.equal(again[name], got[:, RESET : RESET + 1]), name
+    for name, expected in whole.items():
+        actual = torch.cat([one[name] for one in parts], 1)
+        assert_near(actual[0], expected[0], name)
+        assert_near(actual[1, :RESET], expected[1, :RESET], name)
+        assert_near(actual[1, RESET:], fresh[name][0], name)
+        assert torch.equal(again[name], actual[:, RESET : RESET + 1]), name
 
 
 def assert_near(one, other, name, tolerance=1e-10):
@@ -162,8 +162,8 @@ def test_a_stream_in_single_precision_says_it_too(kind, played, mode):
     for chunk in x.split((9, 1, 14), 1):
         out, state = run(model, chunk, state, mode)
         parts.append(said(out))
-    for name, wanted in whole.items():
-        assert_near(torch.cat([one[name] for one in parts], 1), wanted, name, 1e-5)
+    for name, expected in whole.items():
+        assert_near(torch.cat([one[name] for one in parts], 1), expected, name, 1e-5)
 
 
 def test_nothing_looks_ahead_and_all_of_it_learns(kind, changes, mode):

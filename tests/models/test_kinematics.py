@@ -38,8 +38,8 @@ def test_positions_heights_and_velocities_are_the_clips() -> None:
     speed = np.gradient(place, 1 / 50.0, axis=0)
     found = seen[:, 87:150].reshape(-1, 21, 3)
     # The features' angular velocity is that of the last 20 ms, the gradient is centred.
-    wanted = rotate(back, speed)[:, 1:]
-    assert np.abs(found - wanted)[2:-1].max() < 0.06 * np.abs(wanted).max()
+    expected = rotate(back, speed)[:, 1:]
+    assert np.abs(found - expected)[2:-1].max() < 0.06 * np.abs(expected).max()
     logarithm = 0.5 * np.log((found**2).sum(-1) + 0.01) + 1.0
     np.testing.assert_allclose(seen[:, 150:171], logarithm, atol=1e-4)
 

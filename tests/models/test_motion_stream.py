@@ -72,17 +72,17 @@ def test_what_the_core_says_is_what_the_model_says(build, changes, seed, reset, 
             continue
         with torch.no_grad():
             out = model(torch.from_numpy(piece).double()[None])
-        wanted = (out.params, torch.sigmoid(out.events), out.scalars, out.hidden)
+        expected = (out.params, torch.sigmoid(out.events), out.scalars, out.hidden)
         for t in range(len(piece)):
             if t % 3 == 0:
                 stream.imagine(np.ones((1, FEATURES), np.float32))
                 stream.prewarm()
             if t % 5 == 3:  # a gap: two rows at once with the next frame
                 continue
-            said = stream.step(piece[t - 1 : t + 1] if t % 5 == 4 else piece[t : t + 1])
-            assert said.gate == pytest.approx(out.gate[0, t].item(), abs=1e-5)
-            found = (said.params, said.hazards, said.scalars, said.hidden)
-            for got, tensor in zip(found, wanted, strict=True):
+            output = stream.step(piece[t - 1 : t + 1] if t % 5 == 4 else piece[t : t + 1])
+            assert output.gate == pytest.approx(out.gate[0, t].item(), abs=1e-5)
+            found = (output.params, output.hazards, output.scalars, output.hidden)
+            for got, tensor in zip(found, expected, strict=True):
                 right = tensor[0, t].numpy()
                 np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-5 * max(1.0, np.abs(right).max()))
 
@@ -96,11 +96,11 @@ def test_rows_at_once_are_rows_one_by_one_to_the_bit(build, changes, seed, most,
     sizes = np.random.default_rng(seed).integers(1, most + 1, 60).cumsum()
     for piece in np.split(rows, sizes[sizes < len(rows)]):
         for row in piece:
-            wanted = one.step(row[None])
-        said = many.step(piece)
+            expected = one.step(row[None])
+        output = many.step(piece)
         np.testing.assert_array_equal(many.snapshot(), one.snapshot())
         for name in ("params", "hazards", "scalars", "hidden", "gate"):
-            np.testing.assert_array_equal(getattr(said, name), getattr(wanted, name))
+            np.testing.assert_array_equal(getattr(output, name), getattr(expected, name))
 
 
 @PROPERTY
@@ -125,9 +125,9 @@ def test_kinematics_are_the_models(build):
         "kinematics.offsets": body.offsets.numpy(),
     }
     stream = motion_stream(build(bias="none", d_model=width, heads=1, taps=2), tensors=shown)
-    wanted = body(torch.from_numpy(rows[:, :231])).clamp(-10, 10).numpy()
-    assert wanted.shape[1] == KINEMATICS
-    for row, columns in zip(rows, wanted, strict=True):
+    expected = body(torch.from_numpy(rows[:, :231])).clamp(-10, 10).numpy()
+    assert expected.shape[1] == KINEMATICS
+    for row, columns in zip(rows, expected, strict=True):
         stream.step(row[None])
         np.testing.assert_allclose(stream.snapshot()[2 : 2 + 177], columns, atol=2e-5)
 

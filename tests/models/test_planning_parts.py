@@ -52,8 +52,8 @@ def test_targets_follow_the_definition_to_the_end_of_the_sequence():
     dense = dense_of(ahead)
     for row in range(3):
         for step in range(11):
-            wanted = torch.tensor(target_by_hand(codes[row].tolist(), step, HORIZON))
-            assert dense[row, step] == pytest.approx(wanted, abs=1e-6)
+            expected = torch.tensor(target_by_hand(codes[row].tolist(), step, HORIZON))
+            assert dense[row, step] == pytest.approx(expected, abs=1e-6)
             assert bool(ahead.whole[row, step]) == (step + HORIZON < 11)
     # Each code in one slot, and each target once.
     assert torch.equal((ahead.scores > 0).sum(-1), (dense > 0).sum(-1))
@@ -75,13 +75,13 @@ def test_codes_that_are_not_there_have_no_target():
 def test_losses_follow_the_definitions():
     codes = torch.randint(VOCAB, (2, 13))
     ahead = p.look_ahead(codes, HORIZON)
-    said = log_scores(2, 13)
-    ce, ul = p.anticipation_losses(said, ahead)
+    output = log_scores(2, 13)
+    ce, ul = p.anticipation_losses(output, ahead)
     for row in range(2):
         tokens = codes[row].tolist()
         for step in range(13):
             target = target_by_hand(tokens, step, HORIZON)
-            says = said[row, step]
+            says = output[row, step]
             cross = -sum(t * float(v) for t, v in zip(target, says, strict=True))
             past, future = (
                 tokens[max(0, step - HORIZON + 1) : step + 1],
@@ -89,8 +89,8 @@ def test_losses_follow_the_definitions():
             )
             gone = set(past) - set(future)
             assert float(ce[row, step]) == pytest.approx(cross, abs=1e-5)
-            wanted = -sum(math.log1p(-math.exp(float(says[c]))) for c in gone)
-            assert float(ul[row, step]) == pytest.approx(wanted, abs=1e-5)
+            expected = -sum(math.log1p(-math.exp(float(says[c]))) for c in gone)
+            assert float(ul[row, step]) == pytest.approx(expected, abs=1e-5)
 
 
 def test_selection_takes_what_stands_out():
@@ -100,8 +100,8 @@ def test_selection_takes_what_stands_out():
     contrast = (scores / frequency).log()[0]
     assert found.codes[0].tolist() == [6, 2, 3, 5] or found.codes[0].tolist()[0] == 6
     assert float(found.weights.sum()) == pytest.approx(1.0)
-    wanted = contrast[found.codes[0]].clamp(min=0)
-    assert torch.allclose(found.weights[0], wanted / wanted.sum(), atol=1e-6)
+    expected = contrast[found.codes[0]].clamp(min=0)
+    assert torch.allclose(found.weights[0], expected / expected.sum(), atol=1e-6)
     # Only codes with positive contrast: code 0 is as likely as frequent, code 1 less likely.
     everything = p.select(scores.log(), frequency.log(), 7)
     assert set(everything.codes[0][everything.weights[0] > 0].tolist()) == {2, 3, 4, 5, 6}
@@ -111,10 +111,10 @@ def test_selection_takes_what_stands_out():
 
 def test_wishes_from_outside_enter_the_selection():
     frequency = torch.full((VOCAB,), 1.0 / VOCAB).log()
-    said = log_scores(2, 3)
+    output = log_scores(2, 3)
     boost = torch.zeros(VOCAB)
     boost[2], boost[5] = 9.0, -torch.inf
-    found = p.select(said, frequency, 3, boost)
+    found = p.select(output, frequency, 3, boost)
     assert bool((found.codes[..., 0] == 2).all())
     assert not bool(((found.codes == 5) & (found.weights > 0)).any())
 
@@ -178,8 +178,8 @@ def test_gradients_of_plan_attention_are_those_of_the_definition(monkeypatch, vo
     found = attend_plan(q, Plan(codes, log_weights, table, marks, norm), weight)
     torch.testing.assert_close(found, written_out())
     to, learned = torch.randn_like(found), (q, weight, table, marks, norm.weight, norm.bias)
-    wanted = torch.autograd.grad(written_out(), learned, to)
-    torch.testing.assert_close(torch.autograd.grad(found, learned, to), wanted)
+    expected = torch.autograd.grad(written_out(), learned, to)
+    torch.testing.assert_close(torch.autograd.grad(found, learned, to), expected)
 
 
 def test_the_anticipator_starts_as_the_head_and_learns_its_temperature():
@@ -196,13 +196,13 @@ def test_the_anticipator_starts_as_the_head_and_learns_its_temperature():
 
 
 def test_beta_densities_and_quantiles():
-    mine = Beta(torch.tensor([0.4, 2.0]), torch.tensor([30.0, 5.0]))
+    actual = Beta(torch.tensor([0.4, 2.0]), torch.tensor([30.0, 5.0]))
     at = torch.tensor([[0.01, 0.3], [0.02, 0.9], [0.5, 0.1]])
-    found = mine.log_likelihood(torch.tensor(3.0), at.log().sum(0), torch.log1p(-at).sum(0))
-    assert torch.allclose(found, TorchBeta(mine.alpha, mine.beta).log_prob(at).sum(0), atol=1e-5)
+    found = actual.log_likelihood(torch.tensor(3.0), at.log().sum(0), torch.log1p(-at).sum(0))
+    assert torch.allclose(found, TorchBeta(actual.alpha, actual.beta).log_prob(at).sum(0), atol=1e-5)
     quantiles = _quantiles(2.0, 60.0)
-    wanted = stats.beta(2.0, 60.0).ppf(special.expit(np.linspace(-16.0, 16.0, len(quantiles))))
-    assert np.allclose(np.exp(quantiles), wanted, rtol=1e-6, atol=2e-6)
+    expected = stats.beta(2.0, 60.0).ppf(special.expit(np.linspace(-16.0, 16.0, len(quantiles))))
+    assert np.allclose(np.exp(quantiles), expected, rtol=1e-6, atol=2e-6)
 
 
 def test_plans_are_drawn_as_by_sorting_scores_of_all_codes():
@@ -225,10 +225,10 @@ def test_plans_are_drawn_as_by_sorting_scores_of_all_codes():
     assert np.allclose(found.mean(0), np.take_along_axis(contrast, best, -1).mean(0), atol=0.015)
     assert np.all(np.diff(found, axis=-1) <= 0.0)
     assert np.all(np.diff(np.sort(codes, -1), axis=-1) > 0), "no code twice"
-    often, wanted = (np.bincount(each.ravel(), minlength=vocab) for each in (codes, best))
-    spread = np.sqrt(often + wanted + 1.0)
-    assert np.abs((often - wanted) / spread).max() < 4.5
-    assert min(wanted[[3, 7]]) > 3000, "the comparison holds both kinds"
+    often, expected = (np.bincount(each.ravel(), minlength=vocab) for each in (codes, best))
+    spread = np.sqrt(often + expected + 1.0)
+    assert np.abs((often - expected) / spread).max() < 4.5
+    assert min(expected[[3, 7]]) > 3000, "the comparison holds both kinds"
 
     again = np.zeros_like(codes)
     _core.plan_draw(*given, again, found)
@@ -244,9 +244,9 @@ def fitted(target_to_mean, spread, steps=350):
         codes = torch.randint(vocab, (4, 16))
         ahead = p.look_ahead(codes, HORIZON)
         mean = target_to_mean(dense_of(ahead, vocab))
-        said = TorchBeta(mean * spread, (1 - mean) * spread).sample().clamp(1e-6)
+        output = TorchBeta(mean * spread, (1 - mean) * spread).sample().clamp(1e-6)
         optimiser.zero_grad()
-        simulator.loss(said.log(), ahead, torch.ones(4, 16, dtype=torch.bool), zeros=8).backward()
+        simulator.loss(output.log(), ahead, torch.ones(4, 16, dtype=torch.bool), zeros=8).backward()
         optimiser.step()
     return simulator
 
@@ -267,15 +267,15 @@ class Leaving(TorchFunctionMode):
 
 def test_an_anticipators_scores_stay_where_they_are_while_it_is_judged():
     """A copy at every update would stall a GPU."""
-    said, codes = log_scores(3, 16).requires_grad_(), torch.randint(VOCAB, (3, 16 + HORIZON))
+    output, codes = log_scores(3, 16).requires_grad_(), torch.randint(VOCAB, (3, 16 + HORIZON))
     simulator = AnticipationSimulator(scale=HORIZON)
     with Leaving() as leaving:
         ahead = p.look_ahead(codes, HORIZON, 16)
-        ce, ul = p.anticipation_losses(said, ahead)
-        (ce.sum() + ul.sum() + simulator.loss(said, ahead, ahead.whole)).backward()
-        said.detach().cpu()
+        ce, ul = p.anticipation_losses(output, ahead)
+        (ce.sum() + ul.sum() + simulator.loss(output, ahead, ahead.whole)).backward()
+        output.detach().cpu()
     asked = [many for many in leaving.found if many > len(ahead.targets)]
-    assert asked == [said.numel()], "the one that this test asks for"
+    assert asked == [output.numel()], "the one that this test asks for"
 
 
 @torch.no_grad()

@@ -34,10 +34,10 @@ def test_paths_are_told_relative_to_where_joints_are():
     pace = np.linspace(-1.0, 1.0, PLACES, dtype=np.float32)
     steady = 0.1 * np.arange(30, dtype=np.float32)[:, None] * pace
     found = paths_of(window, steady)
-    wanted = (
+    expected = (
         0.1 * pace * np.sqrt(12 * (12**2 - 1) / 12)
     )  # of unit length: sum of squares of 0 to 11 less the mean
-    np.testing.assert_allclose(found[11:, :, 0], np.tile(wanted, (19, 1)), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found[11:, :, 0], np.tile(expected, (19, 1)), rtol=1e-4, atol=1e-5)
     assert np.abs(found[11:, :, 1:]).max() < 1e-5
     assert np.abs(found[0]).max() < 1e-6
 

@@ -19,11 +19,11 @@ LOWER = {torch.bfloat16: 0.1, torch.float16: 0.02}
 def test_half_precision_says_about_the_same(changes, dtype):
     exact = models.build("anticipatory", **changes)
     half, ids = copy.deepcopy(exact).to(dtype), inputs("anticipatory", 2, 20)
-    wanted, said = exact(ids), half(ids, plan=exact(ids).plan)
-    assert said.logits.dtype == dtype
-    error = (said.logits.double() - wanted.logits).abs().max() / wanted.logits.abs().max()
+    expected, output = exact(ids), half(ids, plan=exact(ids).plan)
+    assert output.logits.dtype == dtype
+    error = (output.logits.double() - expected.logits).abs().max() / expected.logits.abs().max()
     assert float(error.detach()) < LOWER[dtype]
-    said.logits.float().square().mean().backward()
+    output.logits.float().square().mean().backward()
     assert all(bool(p.grad.isfinite().all()) for p in half.parameters() if p.grad is not None)
     with torch.no_grad():
         assert bool(half.step(ids[:, 0], half.initial_state(2))[0].logits.isfinite().all())
@@ -74,12 +74,14 @@ def test_steps_and_chunks_run_in_mixed_precision(kind, changes):
     exact = model(x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         first, state = model(x[:, :5], state=model.initial_state(2))
-        wanted = [tensor.dtype for tensor in model.initial_state(2).tensors() if tensor.ndim > 3]
+        expected = [tensor.dtype for tensor in model.initial_state(2).tensors() if tensor.ndim > 3]
         outs = [first]
         for i in range(5, 14):
             out, state = model.step(x[:, i], state)
             outs.append(out)
-    assert [tensor.dtype for tensor in state.tensors() if tensor.ndim > 3] == wanted  # rings keep their dtype
+    assert [
+        tensor.dtype for tensor in state.tensors() if tensor.ndim > 3
+    ] == expected  # rings keep their dtype
     hidden = torch.cat([out.hidden for out in outs], 1).float()
     assert float((hidden - exact.hidden).abs().mean()) < 0.05 * float(exact.hidden.abs().mean())
 

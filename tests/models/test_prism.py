@@ -47,9 +47,9 @@ def test_places_are_superposed_sinusoids_of_one_length():
     made = build(prism_cursors=3)
     places, _ = made(torch.randn(2, 9, 24, dtype=torch.float64))
     table = sinusoids(torch.arange(20), 8).float().double()
-    wanted = torch.einsum("blck,kd->blcd", places.histograms[:, :, :3], table)
-    wanted = wanted * (8**0.5 / wanted.flatten(2).norm(dim=-1))[..., None, None]
-    torch.testing.assert_close(places.queries, wanted)
+    expected = torch.einsum("blck,kd->blcd", places.histograms[:, :, :3], table)
+    expected = expected * (8**0.5 / expected.flatten(2).norm(dim=-1))[..., None, None]
+    torch.testing.assert_close(places.queries, expected)
     for tensor in (places.queries, places.keys):
         torch.testing.assert_close(tensor.flatten(2).norm(dim=-1), torch.full((2, 9), 8**0.5).double())
     # With every cursor at a single place, the constant has the same effect.
@@ -63,8 +63,8 @@ def test_cursors_start_indifferent_and_at_place_0():
     made = PrismPositions(config(prism_reset=0.2)).double()
     hidden = torch.zeros(1, 1, 12, dtype=torch.float64)
     third = 0.8 / 3
-    wanted = torch.tensor([third, third, third, 0.2 * 2 / 3, 0.2 / 3], dtype=torch.float64)
-    torch.testing.assert_close(made.moves(hidden)[0, 0, 0], wanted, atol=1e-7, rtol=0)
+    expected = torch.tensor([third, third, third, 0.2 * 2 / 3, 0.2 / 3], dtype=torch.float64)
+    torch.testing.assert_close(made.moves(hidden)[0, 0, 0], expected, atol=1e-7, rtol=0)
     torch.testing.assert_close(made.gamma(), torch.full((10,), 2.0).double(), atol=1e-7, rtol=0)
     spread = PrismPositions(config(prism_spread=2.0))
     assert float(spread.moves(torch.zeros(1, 1, 12)).detach()[0, :, 0].std(0).min()) > 0.02
@@ -137,8 +137,8 @@ def test_the_recurrence_is_orthogonal_by_gate(orthogonal):
 @pytest.mark.parametrize("orthogonal", ["exact", "penalty", "none"])
 def test_the_penalty_is_minimised_where_it_is_asked_for(orthogonal):
     made = build(prism_orthogonal=orthogonal)
-    wanted = {"recurrence": 1e-3 * made.recurrent.penalty()} if orthogonal == "penalty" else {}
-    torch.testing.assert_close(made.losses(LossContext(None)), wanted)
+    expected = {"recurrence": 1e-3 * made.recurrent.penalty()} if orthogonal == "penalty" else {}
+    torch.testing.assert_close(made.losses(LossContext(None)), expected)
 
 
 @pytest.mark.parametrize("how", ["fused", "data", "buffers"])
@@ -152,8 +152,8 @@ def test_recurrences_without_gradients_follow_the_weights(how):
         made.recurrent.weights().square().sum().backward()
         optimizer.step()
     else:
-        for mine, its in zip(made.parameters(), other.parameters(), strict=True):
-            mine.data.copy_(its.data)
+        for actual, its in zip(made.parameters(), other.parameters(), strict=True):
+            actual.data.copy_(its.data)
         if how == "buffers":
             made.recurrent.base.data.copy_(other.recurrent.base)
             made.recurrent.weights()

@@ -55,10 +55,10 @@ def assert_same(got, wanted, leaves, tolerance):
     for outs in (got, wanted):
         loss = sum((out * weight).sum() for out, weight in zip(outs, weights, strict=True))
         found.append(torch.autograd.grad(loss, leaves))
-    for mine, theirs in zip(got, wanted, strict=True):
-        torch.testing.assert_close(mine, theirs, atol=tolerance, rtol=tolerance)
-    for mine, theirs in zip(*found, strict=True):
-        assert float((mine - theirs).abs().max()) <= tolerance * float(theirs.abs().max())
+    for actual, expected in zip(got, wanted, strict=True):
+        torch.testing.assert_close(actual, expected, atol=tolerance, rtol=tolerance)
+    for actual, expected in zip(*found, strict=True):
+        assert float((actual - expected).abs().max()) <= tolerance * float(expected.abs().max())
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

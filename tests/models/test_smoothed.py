@@ -59,9 +59,9 @@ def test_a_swing_is_as_rough_as_its_frequency(hz: float) -> None:
     # logit of the roughness: 4 ln(f / 1.8), with f damped by the smoother and the differences.
     weight = 2.0 * math.pi * hz / 50.0
     damped = math.cos(weight / 2) ** 5 * (math.sin(weight) / weight) ** 2
-    wanted = 4.0 * math.log(hz * math.sqrt(damped) / 1.8)
+    expected = 4.0 * math.log(hz * math.sqrt(damped) / 1.8)
     for stretch in said[1:]:
-        assert float(stretch[JERK] - stretch[SPEED]) == pytest.approx(wanted, abs=0.6)
+        assert float(stretch[JERK] - stretch[SPEED]) == pytest.approx(expected, abs=0.6)
     # The mean of sin^2 over one and a half seconds of whole and half swings.
     assert float(said[-1, HANDS]) == pytest.approx(0.65 * math.log(200.0 / 0.64), abs=0.5)
 
@@ -125,5 +125,5 @@ def test_a_new_head_holds_what_the_measures_say() -> None:
     # Roughness is jerk over speed, as logarithms, with equal weights of all windows.
     rough = said(still, some)
     assert rough.count_nonzero() == 1
-    wanted = (some[:, JERK] - some[:, SPEED]).mean()
-    torch.testing.assert_close(rough[PARAMETERS.index("roughness")], wanted)
+    expected = (some[:, JERK] - some[:, SPEED]).mean()
+    torch.testing.assert_close(rough[PARAMETERS.index("roughness")], expected)

@@ -68,9 +68,9 @@ def test_what_is_imagined_is_what_a_step_says_and_like_prewarming_changes_nothin
         backend.imagine(others)
         guess = backend.imagine(rows)
         backend.prewarm()
-        step, wanted = backend.step(rows), undisturbed.step(rows)
+        step, expected = backend.step(rows), undisturbed.step(rows)
         assert all(np.array_equal(getattr(guess, n), getattr(step, n)) for n in FIELDS)
-        assert all(np.array_equal(getattr(step, n), getattr(wanted, n)) for n in FIELDS)
+        assert all(np.array_equal(getattr(step, n), getattr(expected, n)) for n in FIELDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,27 +90,27 @@ def test_performers_of_one_model_do_not_hear_each_other(saved, kind):
     rows = np.random.default_rng(4).standard_normal((2, 20, 231)).astype(np.float32)
     one, two, alone = open_backend(kind, saved), open_backend(kind, saved), open_backend(kind, saved)
     for t in range(20):
-        said = one.step(rows[0, t : t + 1])
+        output = one.step(rows[0, t : t + 1])
         two.step(rows[1, t : t + 1])
         if t == 10:
             two.reset()
     last = open_backend(kind, saved)
     for backend in (alone, last):
-        wanted = backend.step(rows[0])
-        assert all(np.array_equal(getattr(said, n), getattr(wanted, n)) for n in FIELDS)
+        expected = backend.step(rows[0])
+        assert all(np.array_equal(getattr(output, n), getattr(expected, n)) for n in FIELDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_any_type_and_layout(saved, kind):
     rows = np.random.default_rng(9).standard_normal((4, 231)).astype(np.float32)
     backend, others = open_backend(kind, saved), open_backend(kind, saved)
-    wanted = backend.step(rows)
+    expected = backend.step(rows)
     # A model of version 1's features reads the first columns of a row of version 2.
     newer = np.hstack((rows, np.ones((4, 48), np.float32)))
     for given in (rows.astype(np.float64), np.asfortranarray(rows), np.repeat(rows, 2, 0)[::2], newer):
         others.reset()
-        got = others.step(given)
-        assert all(np.array_equal(getattr(got, n), getattr(wanted, n)) for n in FIELDS)
+        actual = others.step(given)
+        assert all(np.array_equal(getattr(actual, n), getattr(expected, n)) for n in FIELDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -147,9 +147,9 @@ def test_an_older_checkpoint_with_graphs_beside_its_weights_is_stepped(saved, tm
     (folder / MANIFEST).write_text(json.dumps(description))
     (folder / "step.onnx").write_bytes(b"a graph")
     rows = noise(np.random.default_rng(8), 3)
-    wanted = open_backend("rust", saved).step(rows)
+    expected = open_backend("rust", saved).step(rows)
     for kind in ("rust", "torch", "auto"):
-        assert_close(open_backend(kind, folder).step(rows), wanted, 1e-5)
+        assert_close(open_backend(kind, folder).step(rows), expected, 1e-5)
 
 
 def test_unknown_backend_and_missing_checkpoint(saved, tmp_path):
@@ -197,9 +197,9 @@ def test_the_shipped_checkpoint_steps_alike_on_rust_and_torch(tmp_path):
             for backend in (one, two, same):
                 backend.reset()
         rows = noise(rng, 4 if i % 50 == 17 else 1)
-        said, wanted = one.step(rows), two.step(rows)
-        assert_close(said, wanted, 2e-5)
-        assert_close(said, same.step(rows), 0.0)
+        output, expected = one.step(rows), two.step(rows)
+        assert_close(output, expected, 2e-5)
+        assert_close(output, same.step(rows), 0.0)
 
 
 @pytest.mark.skipif(not (SHIPPED / MANIFEST).is_file(), reason="no checkpoint comes with this tree")
@@ -208,8 +208,8 @@ def test_what_keeping_weights_in_bytes_costs_is_below_what_is_heard():
     rows = load_motion(DEMO_DANCE).retarget("humanoid").resample(RATE).features()[:600]
     one = open_backend("rust")
     with torch.no_grad():
-        wanted = load_motion_model(None)(torch.from_numpy(rows)[None]).params[0].numpy()
-    off = np.stack([one.step(row[None]).params for row in rows]) - wanted
+        expected = load_motion_model(None)(torch.from_numpy(rows)[None]).params[0].numpy()
+    off = np.stack([one.step(row[None]).params for row in rows]) - expected
     # A step of 7-bit MIDI is .008.
     assert np.abs(off).max() < 0.008
     assert np.sqrt(np.mean(np.square(off))) < 0.001

@@ -34,28 +34,28 @@ def test_the_core_says_what_tensors_say(rows, length, width, scale, spread, seed
     if bad is not None:
         e[bad[0] % rows, bad[1] % length, -1] = torch.nan
     positions = made(width, length, strength=0.25, scale=scale)
-    got, _ = positions(e)
-    assert got.dtype == torch.float32
+    actual, _ = positions(e)
+    assert actual.dtype == torch.float32
     moved, _ = positions.displacements(e.double())
     fallen = moved.isnan()
-    wanted = sinusoids(torch.arange(length) + moved.masked_fill(fallen, 0.0), width)
-    torch.testing.assert_close(got.double(), wanted, atol=1e-6, rtol=0)
-    standard = sinusoids(torch.arange(length), width).float().expand_as(got)
-    assert torch.equal(got[fallen], standard[fallen])
+    expected = sinusoids(torch.arange(length) + moved.masked_fill(fallen, 0.0), width)
+    torch.testing.assert_close(actual.double(), expected, atol=1e-6, rtol=0)
+    standard = sinusoids(torch.arange(length), width).float().expand_as(actual)
+    assert torch.equal(actual[fallen], standard[fallen])
     # With gradients, cached, and as a stream.
     learned, _ = positions(e.clone().requires_grad_())
-    torch.testing.assert_close(learned.detach(), got, atol=1e-6, rtol=0)
+    torch.testing.assert_close(learned.detach(), actual, atol=1e-6, rtol=0)
     cached = made(width, length, strength=0.25, scale=scale, cache=9)
     kept, _ = cached(e)
     # Torch computes step lengths in float32, the core in float64.
-    torch.testing.assert_close(kept, got, atol=1e-6, rtol=0)
+    torch.testing.assert_close(kept, actual, atol=1e-6, rtol=0)
     assert torch.equal(cached(e)[0], kept)
     state = positions.embed_state(rows, e)
     parts = []
     for part in e.split((length + 2) // 3, 1):
         out, state = positions(part, state)
         parts.append(out)
-    torch.testing.assert_close(torch.cat(parts, 1), got, atol=1e-6, rtol=0)
+    torch.testing.assert_close(torch.cat(parts, 1), actual, atol=1e-6, rtol=0)
 
 
 @torch.no_grad()

@@ -46,8 +46,8 @@ def test_the_definition(scale, width):
     for row in range(2):
         moved = by_hand(e[row], 0.25, 1.5, scale)
         assert 0.5 < moved[-1] < 5.5
-        wanted = sinusoids(torch.arange(23) + moved, width)
-        torch.testing.assert_close(encoded[row], wanted, atol=1e-12, rtol=0)
+        expected = sinusoids(torch.arange(23) + moved, width)
+        torch.testing.assert_close(encoded[row], expected, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
@@ -74,9 +74,9 @@ def test_accuracy_of_angles_at_long_positions(width, length):
     encoded, _ = make(width, torch.float32, length=length, strength=0.25)(e)
     steps = torch.linalg.vector_norm(e[0].double().diff(dim=0), dim=-1)
     moved = torch.cat((steps.new_zeros(1), (0.25 * torch.tanh(2.0 * steps)).cumsum(0)))
-    wanted = sinusoids(torch.arange(length) + moved, width)
-    assert (encoded[0] - wanted).abs().max() < 1e-6
-    assert bool((encoded[0] - wanted).abs().max() > 0)
+    expected = sinusoids(torch.arange(length) + moved, width)
+    assert (encoded[0] - expected).abs().max() < 1e-6
+    assert bool((encoded[0] - expected).abs().max() > 0)
 
 
 def test_the_error_of_each_interpolation():
@@ -106,8 +106,8 @@ def test_the_table_reaches_the_last_position(interpolation):
     far = torch.zeros(1, length, 4)
     far[:, ::2] = 1e4
     encoded, _ = positions(far)
-    wanted = sinusoids(torch.arange(length).double() * (1 + strength), 4)
-    error = (encoded[0] - wanted).abs().max()
+    expected = sinusoids(torch.arange(length).double() * (1 + strength), 4)
+    error = (encoded[0] - expected).abs().max()
     assert error < {"exact": 1e-6, "linear": 0.13, "cubic": 0.03}[interpolation]
 
 
@@ -233,8 +233,8 @@ def test_half_precision_embeddings_are_placed_in_full_precision():
     e = path(1, 64, 8, torch.float32).bfloat16()
     encoded, _ = positions(e)
     assert encoded.dtype == torch.bfloat16
-    wanted, _ = make(8, length=64)(e.double())
-    torch.testing.assert_close(encoded.double(), wanted, atol=4e-3, rtol=0)
+    expected, _ = make(8, length=64)(e.double())
+    torch.testing.assert_close(encoded.double(), expected, atol=4e-3, rtol=0)
 
 
 def test_bad_input_is_refused():

@@ -41,8 +41,8 @@ def test_bias_follows_its_formula():
         kernel = bias.kernel(5, stride)
         for h in range(4):
             for distance in range(6):
-                wanted = math.exp(-alpha[h].item() * distance * stride * 0.02 + bias.beta[h].item())
-                assert abs(kernel[h, distance].item() - wanted) < 1e-12
+                expected = math.exp(-alpha[h].item() * distance * stride * 0.02 + bias.beta[h].item())
+                assert abs(kernel[h, distance].item() - expected) < 1e-12
 
 
 @pytest.mark.parametrize("length", [1, 3, 4, 5, 9, 16])
@@ -63,8 +63,8 @@ def test_banded_attention_equals_plain_masked_attention(length):
     allowed = (j <= i) & (i - j <= past)
     full = amplitude.transpose(1, 2)[..., None] * kernel[:, (i - j).clamp(0, past)]
     scores = q @ k.transpose(-1, -2) / math.sqrt(4) + full.masked_fill(~allowed, -math.inf)
-    wanted = attention.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(3, length, 8))
-    torch.testing.assert_close(got, wanted, atol=1e-12, rtol=0)
+    expected = attention.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(3, length, 8))
+    torch.testing.assert_close(got, expected, atol=1e-12, rtol=0)
 
 
 @torch.no_grad()
@@ -208,8 +208,8 @@ def test_scores_are_those_of_the_definition():
     for past in (8, 4):
         distance = torch.arange(9)[:, None] - torch.arange(9)
         hidden = (distance < 0) | (distance > past)
-        wanted = scores.masked_fill(hidden, float("-inf")).softmax(-1)
-        wanted = torch.einsum("bhij,bjhd->bihd", wanted, v).flatten(2)
+        expected = scores.masked_fill(hidden, float("-inf")).softmax(-1)
+        expected = torch.einsum("bhij,bjhd->bihd", expected, v).flatten(2)
         options = {"device": q.device, "dtype": q.dtype}
         steering = Steering(places=places)
         for layout in (
@@ -217,4 +217,4 @@ def test_scores_are_those_of_the_definition():
             make_band(9, past, steering, count=None, **options),
         ):
             got, _ = layout.attend(q, k, v, None, Extras(gate, alpha, mu))
-            torch.testing.assert_close(got, wanted)
+            torch.testing.assert_close(got, expected)

@@ -51,7 +51,7 @@ fn all_at_most<S: Simd, T: Lanes>(s: S, [a, b]: Block<S, T>, limit: T::Vector<S>
     !(T::any_above(s, a, limit) || T::any_above(s, b, limit))
 }
 
-/// Limit up to which values are so small relative to [`Real::EPS`] that their power is linear, for an exponent.
+/// Limit up to which values are so small relative to `Real::EPS` that their power is linear, for an exponent.
 #[inline(always)]
 fn limit<S: Simd, T: Lanes>(s: S, gamma: T) -> T::Vector<S> {
     T::splat(s, T::LINEAR * T::EPS / gamma)

@@ -75,8 +75,8 @@ impl MotionSizes {
 
 /// The model, and the state of one performer's stream.
 ///
-/// The newest frame only overwrites entries that are free until [`MotionStream::advance`] (a slot of every ring, a row
-/// of the filter), so that the result of a frame can be computed without changing the stream.
+/// Until a frame is committed, it only overwrites entries that are free (a slot of every ring, a row of the filter), so
+/// that the controls of a frame can be computed without advancing the stream.
 #[derive(Debug, Clone)]
 pub struct MotionStream {
     embedding: Embedding,

@@ -92,14 +92,14 @@ def test_the_model_says_what_the_head_has_learned_and_else_what_it_said(model, e
     clip = example_of(200)
     inputs = inputs_of(model, clip)
     learned = some_head(inputs)
-    got, before = run_model(with_strokes(model, learned), clip), run_model(model, clip)
+    actual, before = run_model(with_strokes(model, learned), clip), run_model(model, clip)
     # The inputs of the head are stored in half precision.
-    wanted = torch.sigmoid(learned.logits(inputs)).numpy()
-    np.testing.assert_allclose(got.hazards[:, 0], wanted, atol=5e-3)
-    assert not np.allclose(got.hazards[:, 0], before.hazards[:, 0], atol=5e-3)
-    assert np.array_equal(got.hazards[:, 1], before.hazards[:, 1])
+    expected = torch.sigmoid(learned.logits(inputs)).numpy()
+    np.testing.assert_allclose(actual.hazards[:, 0], expected, atol=5e-3)
+    assert not np.allclose(actual.hazards[:, 0], before.hazards[:, 0], atol=5e-3)
+    assert np.array_equal(actual.hazards[:, 1], before.hazards[:, 1])
     for name in ("params", "scalars", "gate"):
-        assert np.array_equal(getattr(got, name), getattr(before, name))
+        assert np.array_equal(getattr(actual, name), getattr(before, name))
 
 
 def test_a_head_for_another_model_is_refused(model, example_of):

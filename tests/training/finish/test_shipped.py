@@ -32,10 +32,10 @@ def pieces(data_dir):
 
 def test_beats_of_walking_are_announced_100_ms_ahead(model, pieces, data_dir):
     manifests = Manifests(data_dir / "cmu")
-    said = [manifests.words(piece.name.partition("/")[0]) for piece in pieces]
-    walks = [plain(piece) for piece, words in zip(pieces, said, strict=True) if kind_of(words) == "walking"]
-    said = [live(run_model(model, example), 0) for example in walks]
-    score = total(score_clips(walks, said, 0, lead=5.0)[0])
+    output = [manifests.words(piece.name.partition("/")[0]) for piece in pieces]
+    walks = [plain(piece) for piece, words in zip(pieces, output, strict=True) if kind_of(words) == "walking"]
+    output = [live(run_model(model, example), 0) for example in walks]
+    score = total(score_clips(walks, output, 0, lead=5.0)[0])
     assert score.true > 50
     assert score.f1 >= 0.8
 
