@@ -34,7 +34,7 @@ def test_plans_are_simulated_in_every_precision(dtype):
     model = models.build("anticipatory", dtype, planning=True)
     ids = inputs("anticipatory", 2, 20)
     out = model(ids[:, :18], plan=model.planning.simulate(ids, 18))
-    found = model.planning.judged(out.anticipation, ids)
+    found = model.planning.planning_losses(out.anticipation, ids)
     found.simulator.backward()
     assert bool(found.simulator.isfinite())
 
