@@ -2,10 +2,10 @@
 
 Times are int64 nanoseconds of one injected clock (:mod:`realtime.clock`) unless a name says otherwise.
 
-Whoever imports it has one thread for every numerical library, unless the environment says otherwise: a step
-of a millisecond gains nothing from a second one, and a pool that spins or sleeps between frames costs the
-wake-up of its slowest member; stalls of up to 100 ms were seen with two. NumPy looks when it is loaded: so it
-is said here.
+Importing this package limits every numerical library to one thread, unless the environment says otherwise. A
+step of a millisecond gains nothing from a second thread, and a pool that spins or sleeps between frames costs
+the wake-up of its slowest member; stalls of up to 100 ms were seen with two threads. NumPy reads these
+variables when it is loaded, so they are set here.
 """
 
 import os

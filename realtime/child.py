@@ -1,4 +1,4 @@
-"""A child process of the show: fed and heard through pipes that never block, started again when it dies."""
+"""A child process of the show: non-blocking pipes in both directions, restarted when it dies."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ from pyanticip.system import ALONE
 
 __all__ = ["Child", "check_installed", "tell_parent"]
 
-_LONGEST_PAUSE = 30.0
-_OPENING_S = 20.0
-_WELL_S = 60.0
-# What a child that does not read is told is kept up to this; no line but the one it reads goes beyond.
-_UNREAD = 1 << 20
-_PIPE = 1 << 16
-_LOOK_S = 0.002
-# One that has not read for so long stands still.
-_STUCK_S = 10.0
-# One that is killed ends within so long, unless it is within a driver that hangs.
-_KILLED_S = 0.1
+_MAX_RETRY_DELAY_S = 30.0
+_READY_TIMEOUT_S = 20.0
+# A child that has run this long is restarted without an increased delay.
+_STABLE_S = 60.0
+# Input that the child has not read is kept up to this size; beyond it only the line being written is kept.
+_MAX_UNSENT_BYTES = 1 << 20
+_WRITE_BYTES = 1 << 16
+_POLL_S = 0.002
+# A child that has not read its pending input for this long is stuck.
+_STUCK_TIMEOUT_S = 10.0
+# A killed process exits within this time unless it is stuck in a driver.
+_KILL_TIMEOUT_S = 0.1
 
 
 class Child:
     """Runs ``python -P -m MODULE ARGUMENTS`` and keeps it running.
 
-    Ctrl-C at the terminal reaches the show alone. A child has to end when its standard input does: with the
-    show, whatever that dies of. ``name`` is what the person at the terminal, who is told by ``say``, knows it
-    as. A child that ends with one of the codes ``final`` is not started again; what a ``quiet`` one writes to
-    standard error is not seen.
+    Ctrl-C at the terminal reaches the show only. A child must exit when its standard input ends, so that it
+    ends with the show however the show dies. ``name`` is the child's name in lines passed to ``say``. A child
+    that exits with one of ``final_codes`` is not restarted; the standard error of a ``quiet`` one is
+    discarded.
     """
 
-    #: Seconds that it has to finish by itself, and then when it is told to.
+    #: Seconds it has to exit by itself, and then after being terminated.
     closing = (2.0, 1.0)
-    #: Seconds until it is started again for the first time.
+    #: Seconds until the first restart; doubled for each one that follows.
     first_pause = 1.0
 
     def __init__(
@@ -49,26 +50,28 @@ class Child:
         module: str,
         arguments: Sequence[str],
         say: Callable[[str], None],
-        final: Sequence[int] = (),
+        final_codes: Sequence[int] = (),
         *,
         quiet: bool = False,
     ) -> None:
         self.name = name
         self._say = say
-        self._final = tuple(final)
+        self._final_codes = tuple(final_codes)
         self._errors = subprocess.DEVNULL if quiet else None
-        # UTF-8 through the pipes, whatever the terminal speaks. Other arguments count from the next start on.
+        # UTF-8 through the pipes whatever the terminal's encoding. Changed arguments apply at the next start.
         self._command = [sys.executable, "-X", "utf8", "-P", "-m", module]
         self._arguments = list(arguments)
         self._process: subprocess.Popen[bytes] | None = None
-        self._pause, self._again = self.first_pause, 0.0
+        self._retry_delay_s, self._retry_at = self.first_pause, 0.0
         self._output = b""
-        self._unread = b""
-        self._read = 0.0
-        self._ended = ""
-        #: When it was started last (monotonic seconds), how often after the first time, whether for good.
+        self._unsent = b""
+        self._last_read_at = 0.0
+        self._exit_reason = ""
+        #: Time of the last start, in monotonic seconds.
         self.begun = 0.0
+        #: Number of restarts.
         self.restarts = -1
+        #: Whether it will not be restarted any more.
         self.given_up = False
         self._start()
 
@@ -85,154 +88,157 @@ class Child:
         for end in (process.stdin, process.stdout):
             if end is not None:
                 os.set_blocking(end.fileno(), False)
-        self._output, self._unread = b"", b""
-        self.begun = self._read = time.monotonic()
+        self._output, self._unsent = b"", b""
+        self.begun = self._last_read_at = time.monotonic()
         self.restarts += 1
-        self._ended, self._killed = "", False
+        self._exit_reason, self._is_killed = "", False
         self._greet()
 
     def _greet(self) -> None:
-        """What a new process is told first."""
+        """Called after each start; writes what a new process must receive first."""
 
     def _hear(self, lines: Sequence[str]) -> None:
-        """What it has said, before it is judged by that."""
+        """Called with the lines the child wrote, before its liveness is checked."""
 
     def _died(self) -> None:
-        """Its process has ended, and will be started again."""
+        """Called when the process has ended and will be restarted."""
 
     def report_to(self, say: Callable[[str], None]) -> None:
-        """Say what it has to say by this from now on."""
+        """Pass lines for the user to ``say`` from now on."""
         self._say = say
 
     @property
     def pid(self) -> int | None:
-        """Its process id while it runs."""
+        """Process id while it runs, else None."""
         return self._process.pid if self._process is not None else None
 
     def poll(self) -> list[str]:
-        """The lines that it has said; where it has died it is started again, with growing pauses."""
+        """Return the lines it wrote; a child that has died is restarted, with increasing delays."""
         now = time.monotonic()
         if self._process is None:
-            if not self.given_up and now >= self._again:
+            if not self.given_up and now >= self._retry_at:
                 try:
                     self._start()
                 except OSError as error:
-                    # No memory, no descriptors, no processes: perhaps later.
-                    self._wait(f"cannot be started ({error.strerror})")
+                    # Out of memory, descriptors or processes: it may work later.
+                    self._schedule_restart(f"cannot be started ({error.strerror})")
             return []
-        lines = self._listen()
+        lines = self._read_lines()
         self._hear(lines)
         self.write(b"")
-        if self._is_stuck(now) and not self._killed:
+        if self._is_stuck(now) and not self._is_killed:
             self._say(f"{self.name} stands still")
-            # Within a driver it may not even end then: it is not waited for.
-            self._killed = True
+            # Stuck in a driver it may not exit even then, so do not wait long.
+            self._is_killed = True
             self._process.kill()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_KILLED_S)
+                self._process.wait(_KILL_TIMEOUT_S)
         code = self._process.poll()
         if code is None:
-            if now - self.begun > _WELL_S:
-                self._pause = self.first_pause
+            if now - self.begun > _STABLE_S:
+                self._retry_delay_s = self.first_pause
             return lines
-        self._release()
-        if code in self._final:
-            self.given_up, self._ended = True, f"ended (code {code})"
+        self._close_pipes()
+        if code in self._final_codes:
+            self.given_up, self._exit_reason = True, f"ended (code {code})"
             self._say(f"going on without {self.name}")
             return lines
-        self._wait(f"ended (code {code})")
+        self._schedule_restart(f"ended (code {code})")
         self._died()
         return lines
 
     def _is_stuck(self, now: float) -> bool:
-        """Whether it has to be killed, for it will not go on."""
-        return bool(self._unread) and now - self._read > _STUCK_S
+        """Whether it has to be killed because it makes no progress."""
+        return bool(self._unsent) and now - self._last_read_at > _STUCK_TIMEOUT_S
 
     @property
     def state(self) -> str:
-        """What the status says of it: yes, or no and why."""
-        return "yes" if self._process is not None else f"no ({self._ended or 'ended'})"
+        """State for the status: ``yes``, or ``no`` and the reason."""
+        return "yes" if self._process is not None else f"no ({self._exit_reason or 'ended'})"
 
-    def _wait(self, why: str) -> None:
-        self._ended = why
-        self._say(f"{self.name} {why}; starting it again in {self._pause:g} s")
-        self._again = time.monotonic() + self._pause
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+    def _schedule_restart(self, reason: str) -> None:
+        self._exit_reason = reason
+        self._say(f"{self.name} {reason}; starting it again in {self._retry_delay_s:g} s")
+        self._retry_at = time.monotonic() + self._retry_delay_s
+        self._retry_delay_s = min(2 * self._retry_delay_s, _MAX_RETRY_DELAY_S)
 
     @property
     def waiting(self) -> int:
-        """Bytes that it was told and has not taken."""
-        return len(self._unread)
+        """Number of bytes written to it that it has not read yet."""
+        return len(self._unsent)
 
     def opened(self) -> str:
-        """Wait until it says ``ready TEXT``, once, before the show begins; the text.
+        """Wait for its first line, ``ready TEXT``, and return the text; called once, before the show begins.
 
         Raises:
-            DeviceError: It has said ``error TEXT`` instead, or nothing.
+            DeviceError: It wrote ``error TEXT`` instead, or nothing in time.
         """
-        deadline = time.monotonic() + _OPENING_S
-        said: list[str] = []
+        deadline = time.monotonic() + _READY_TIMEOUT_S
+        lines: list[str] = []
         while (process := self._process) is not None and time.monotonic() < deadline:
             has_ended = process.poll() is not None
             self.write(b"")
-            said = self._listen()
-            if has_ended or said:
+            lines = self._read_lines()
+            if has_ended or lines:
                 break
-            time.sleep(_LOOK_S)
-        said = said or [f"error {self.name}: its process does not answer"]
-        word, _, text = said[0].partition(" ")
+            time.sleep(_POLL_S)
+        lines = lines or [f"error {self.name}: its process does not answer"]
+        word, _, text = lines[0].partition(" ")
         if word != "ready":
             self.close()
             raise DeviceError(text)
         return text
 
     def write(self, line: bytes) -> None:
-        """Tell it a line, now or when it reads again. Never blocks."""
-        if not self._unread:
-            self._read = time.monotonic()
-        self._unread += line
+        """Send it a line, now or when it reads again. Never blocks."""
+        if not self._unsent:
+            self._last_read_at = time.monotonic()
+        self._unsent += line
         if self._process is None or self._process.stdin is None:
-            self._unread = b""
+            self._unsent = b""
             return
         with contextlib.suppress(OSError):
-            while self._unread:
-                self._unread = self._unread[os.write(self._process.stdin.fileno(), self._unread[:_PIPE]) :]
-                self._read = time.monotonic()
-        if len(self._unread) > _UNREAD:
-            # It hangs: what it has begun to read is all that it gets.
-            self._unread = self._unread[: self._unread.index(b"\n") + 1]
+            while self._unsent:
+                self._unsent = self._unsent[
+                    os.write(self._process.stdin.fileno(), self._unsent[:_WRITE_BYTES]) :
+                ]
+                self._last_read_at = time.monotonic()
+        if len(self._unsent) > _MAX_UNSENT_BYTES:
+            # It is stuck: keep only the line that it has begun to read.
+            self._unsent = self._unsent[: self._unsent.index(b"\n") + 1]
 
-    def _listen(self) -> list[str]:
+    def _read_lines(self) -> list[str]:
         if self._process is None or self._process.stdout is None:
             return []
         self._output += self._process.stdout.read() or b""
         *lines, self._output = self._output.split(b"\n")
         return [line.decode(errors="replace") for line in lines]
 
-    def _release(self) -> None:
-        """Let go of a process that has ended."""
+    def _close_pipes(self) -> None:
+        """Close the pipes of a process that has ended, and forget it."""
         process, self._process = self._process, None
         if process is not None:
-            _shut(process.stdin)
-            _shut(process.stdout)
+            _close_pipe(process.stdin)
+            _close_pipe(process.stdout)
 
     def leave(self) -> None:
-        """Let it finish by itself; :meth:`close` waits for that. It is told nothing any more."""
+        """Close its input so that it exits by itself, which :meth:`close` waits for."""
         self.given_up = True
         if self._process is not None:
-            _shut(self._process.stdin)
+            _close_pipe(self._process.stdin)
             self._process.stdin = None
 
     def close(self) -> int | None:
-        """End it: let it finish by itself, then make it. Its exit code, if it was there and has ended."""
+        """Let it exit by itself, then terminate and kill it. Returns its exit code; None if it did not run or
+        exit."""
         self.leave()
         if self._process is None:
             return None
         try:
             return self._end(self._process)
         finally:
-            # Not before it has ended: what it still says would break, and Python tell so at the terminal.
-            self._release()
+            # Only once it has exited: writing to a closed pipe would raise, and Python print that.
+            self._close_pipes()
 
     def _end(self, process: subprocess.Popen[bytes]) -> int | None:
         for wait in self.closing:
@@ -246,20 +252,23 @@ class Child:
 
 
 def check_installed(what: str, extra: str = "", *packages: str) -> None:
-    """Raises a DeviceError where a package that ``what`` needs is missing; ``extra`` brings all of them."""
+    """Raise a DeviceError if a package that ``what`` needs is missing; ``extra`` installs all of them."""
     for package in packages:
         if importlib.util.find_spec(package.removeprefix("python-")) is None:
             raise DeviceError(f"{what} needs {package}: pip install 'pyanticip[{extra}]'")
 
 
-def _shut(pipe: IO[bytes] | None) -> None:
+def _close_pipe(pipe: IO[bytes] | None) -> None:
     with contextlib.suppress(OSError):
         if pipe is not None:
             pipe.close()
 
 
 def tell_parent(line: str) -> None:
-    """What a child says to whoever began it. Where that has died nobody hears: not a word at the terminal,
-    as Python has for what is left in its buffer."""
+    """Write a line from a child to its parent.
+
+    It bypasses Python's buffer, for which the interpreter would print an error at exit if the parent had
+    died.
+    """
     with contextlib.suppress(OSError):
         os.write(1, " ".join(line.split()).encode(errors="replace") + b"\n")

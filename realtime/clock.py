@@ -1,7 +1,6 @@
-"""Injected clocks: the monotonic one on stage, a scaled one for replays, an offline one for whole shows.
+"""Injected clocks: monotonic for live shows, scaled for replays, offline for rendering.
 
-Everything in the pipeline that asks for the time asks one of these; nothing calls the system's clock by
-itself but to measure its own cost.
+The pipeline reads the time from one of these; the system's clock is read directly only to measure durations.
 """
 
 from __future__ import annotations
@@ -15,28 +14,27 @@ from pyanticip.errors import OptionError
 __all__ = ["FRAME", "FRAME_NS", "Clock", "MonotonicClock", "OfflineClock", "ScaledClock", "wall_ns"]
 
 FRAME_NS = _core.FRAME_NS
-"""Nanoseconds between two frames of the grid."""
+"""Nanoseconds between two frames of the 50 Hz grid."""
 
 FRAME = FRAME_NS / 1e9
-"""The same in seconds."""
+"""Seconds between two frames of the 50 Hz grid."""
 
 
 class Clock(Protocol):
-    """Nanoseconds that never go back."""
+    """A source of int64 nanoseconds that never decrease."""
 
     #: Show seconds per wall second.
     speed: float
-    #: Whether this is a performance, not one that is played again: what takes too long is told from this
-    #: alone.
+    #: Whether this is a live performance rather than a replay; timeouts are judged only while live.
     live: bool
 
     def now_ns(self) -> int:
-        """The time now."""
+        """The current time in nanoseconds."""
         ...
 
 
 class MonotonicClock:
-    """The system's monotonic clock: the one on stage."""
+    """The system's monotonic clock, used by live shows."""
 
     speed = 1.0
     live = True
@@ -47,7 +45,8 @@ class MonotonicClock:
 
 
 class ScaledClock:
-    """A show that runs ``speed`` times as fast as the wall clock, beginning at the monotonic clock's time."""
+    """Runs ``speed`` (0.01 to 1000) times as fast as the wall clock, starting at the monotonic clock's
+    time."""
 
     live = False
 
@@ -55,27 +54,28 @@ class ScaledClock:
         if not 0.01 <= speed <= 1000:
             raise OptionError(f"speed: expected 0.01 to 1000 or max, got {speed:g}")
         self.speed = speed
-        self._from = self._start = time.monotonic_ns()
-        self._until_ns: int | None = None
+        self._wall_start_ns = self._start_ns = time.monotonic_ns()
+        self._limit_ns: int | None = None
 
     def begin(self, t_ns: int) -> None:
-        """It is ``t_ns`` now."""
-        self._start, self._from = t_ns, time.monotonic_ns()
+        """Set the current time to ``t_ns``."""
+        self._start_ns, self._wall_start_ns = t_ns, time.monotonic_ns()
 
     def wait_for(self, t_ns: int | None) -> None:
-        """Go no farther than ``t_ns``, where something comes to be heard first; None: on from here."""
+        """Do not pass ``t_ns``, so that what happens then is processed first; None: continue from the current
+        time."""
         if t_ns is None:
             self.begin(self.now_ns())
-        self._until_ns = t_ns
+        self._limit_ns = t_ns
 
     def now_ns(self) -> int:
-        """Show time so far."""
-        now = self._start + int((time.monotonic_ns() - self._from) * self.speed)
-        return now if self._until_ns is None else min(now, self._until_ns)
+        """The current show time in nanoseconds."""
+        now = self._start_ns + int((time.monotonic_ns() - self._wall_start_ns) * self.speed)
+        return now if self._limit_ns is None else min(now, self._limit_ns)
 
 
 class OfflineClock:
-    """Time that passes only when told: a whole show runs as fast as it can, and always the same."""
+    """Advances only on request, so that a whole show runs as fast as possible and deterministically."""
 
     speed = float("inf")
     live = False
@@ -88,13 +88,14 @@ class OfflineClock:
         return self._now
 
     def advance_to(self, t_ns: int) -> None:
-        """Let time pass up to ``t_ns``; a time already past changes nothing."""
+        """Advance to ``t_ns``; an earlier time changes nothing."""
         self._now = max(self._now, t_ns)
 
 
 def wall_ns(clock: Clock, t_ns: int) -> int:
-    """The Unix time of a moment of a clock, as it is told now: the one place where wall time is asked for.
+    """Unix time in nanoseconds of the time ``t_ns`` of ``clock``; wall time is read nowhere else in the
+    pipeline.
 
-    It is asked for anew each time, for the system's clock may be set while one plays.
+    It is read on every call because the system's clock may be adjusted during a show.
     """
     return time.time_ns() - round((clock.now_ns() - t_ns) / clock.speed)

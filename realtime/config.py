@@ -1,4 +1,4 @@
-"""Kinds of values that several tables of a rig have."""
+"""Value types and error texts shared by the tables of a rig."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(ge=0.0, le=3600.0)]
 
 
-def _auto_or_ms(most: int) -> BeforeValidator:
+def _auto_or_ms(max_ms: int) -> BeforeValidator:
     def check(value: Any) -> Any:
         with contextlib.suppress(TypeError, ValueError):
-            if value == "auto" or (not isinstance(value, bool) and 0.0 <= float(value) <= most):
+            if value == "auto" or (not isinstance(value, bool) and 0.0 <= float(value) <= max_ms):
                 return value
-        raise PydanticCustomError("milliseconds", f"expected auto, or 0 to {most} ms")
+        raise PydanticCustomError("milliseconds", f"expected auto, or 0 to {max_ms} ms")
 
     return BeforeValidator(check)
 
@@ -47,21 +47,21 @@ BufferMs = Annotated[float | Literal["auto"], _auto_or_ms(100)]
 LeadMs = Annotated[float | Literal["auto"], _auto_or_ms(HORIZONS_MS[-1])]
 
 
-def _a_sender(who: str) -> str:
-    # An IPv6 address has colons of its own, and stands in brackets before a port.
-    alone = who.endswith("]") or (who.count(":") != 1 and not who.startswith("["))
-    host, _, port = who.rpartition(":")
-    if alone or (host and port.isdecimal() and 0 < int(port) < 65536):
-        return who
+def _check_sender(sender: str) -> str:
+    # An IPv6 address contains colons, and is put in brackets before a port.
+    has_no_port = sender.endswith("]") or (sender.count(":") != 1 and not sender.startswith("["))
+    host, _, port = sender.rpartition(":")
+    if has_no_port or (host and port.isdecimal() and 0 < int(port) < 65536):
+        return sender
     raise PydanticCustomError("sender", "expected host or host:port")
 
 
-#: Who sends: host, or host:port.
-Sender = Annotated[str, Field(min_length=1), AfterValidator(_a_sender)]
+#: Address of a sender: host, or host:port.
+Sender = Annotated[str, Field(min_length=1), AfterValidator(_check_sender)]
 
 
 def registered(registry: Registry[Any], *also: str, but: str = "") -> AfterValidator:
-    """Annotates a name that a seam's registry knows, but for one, or that is one of ``also``."""
+    """Validates a name: in the seam's ``registry`` or among ``also``, and not ``but``."""
 
     def check(name: str) -> str:
         if name == but or (name not in also and name not in registry):
@@ -73,8 +73,8 @@ def registered(registry: Registry[Any], *also: str, but: str = "") -> AfterValid
 
 
 def known_keys(*known: str, also: str = "") -> AfterValidator:
-    """Annotates a table whose keys are among the known names, or begin with ``also`` (what is known only
-    while a show plays); the error suggests the nearest."""
+    """Validates the keys of a table: each is in ``known`` or starts with ``also``, the prefix of names that
+    are known only while a show plays. The error suggests the nearest name."""
 
     def check(table: Mapping[str, Any]) -> Mapping[str, Any]:
         for name in table:
@@ -87,30 +87,33 @@ def known_keys(*known: str, also: str = "") -> AfterValidator:
 
 
 def unknown(name: str, known: tuple[str, ...]) -> str:
-    """What to say behind an unknown name."""
+    """Text that follows an unknown name: the nearest known one, or all of them."""
     return (
         suggestion(name, known) or f"; expected {'one of' if known else 'none'} {', '.join(known)}".rstrip()
     )
 
 
 def one_problem(error: ValidationError, table: type[BaseModel], *outer: str) -> str:
-    """The first problem with a table that lies at the keys ``outer``, and how many more there are."""
+    """The first problem of a table at the key path ``outer``, and the number of others."""
     first, *others = problems_of(error, table, *outer)
     return first + (f" (and {len(others)} more)" if others else "")
 
 
 def problems_of(error: ValidationError, table: type[BaseModel], *outer: str) -> list[str]:
-    """Each problem: its key and, for an unknown one, the nearest known. Unknown keys come first."""
+    """One line for each problem: its key and what is wrong, with the nearest known key for an unknown one.
+
+    Unknown keys come first.
+    """
     problems = error.errors(include_url=False)
-    # Of what may be a name or a list, a list is no wrong name.
+    # Where a name or a list is allowed, pydantic also complains that the list is no string.
     problems = [p for p in problems if p["loc"][-1:] != ("str",) or not isinstance(p["input"], list | tuple)]
     problems.sort(key=lambda problem: problem["type"] != "extra_forbidden")
     return list(dict.fromkeys(_problem_text(problem, table, outer) for problem in problems))
 
 
 def _problem_text(problem: ErrorDetails, table: type[BaseModel], outer: tuple[str, ...]) -> str:
-    kind, given = problem["type"], problem["input"]
-    # Where there may be a number or a word, pydantic names which of them it tried.
+    kind, value = problem["type"], problem["input"]
+    # In a union of number and word, pydantic adds the member it tried to the location.
     loc = tuple(
         part
         for part in problem["loc"]
@@ -121,20 +124,20 @@ def _problem_text(problem: ErrorDetails, table: type[BaseModel], outer: tuple[st
         return f"{key}: unknown key{unknown(str(loc[-1]), _keys(_table_at(table, loc[:-1])))}"
     message = problem["msg"].removeprefix("Value error, ")
     if kind == "value_error":
-        within = re.match(r"[^\s:]+: ", message)  # it begins with a key of the table
+        within = re.match(r"[^\s:]+: ", message)  # the message begins with a key of this table
         return f"{key}{'.' if within else ': '}{message}" if outer or loc else message
-    if kind == "tuple_type" and isinstance(given, Mapping):
+    if kind == "tuple_type" and isinstance(value, Mapping):
         return f"{key}: there may be several: expected [[{key}]], got [{key}]"
     if kind in ("model_type", "dict_type"):
         message = "expected a table" if any(isinstance(part, int) for part in loc) else f"expected [{key}]"
     elif kind == "tuple_type":
         field = _table_at(table, loc[:-1]).model_fields.get(str(loc[-1]))
         message = f"expected [[{key}]]" if field and _tables(field.annotation) else "expected a list"
-    return f"{key}: {message[:1].lower()}{message[1:]}, got {given!r}"
+    return f"{key}: {message[:1].lower()}{message[1:]}, got {value!r}"
 
 
 def _table_at(table: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
-    """The table at a location of the tree."""
+    """The model class at a location of the configuration tree."""
     for part in loc:
         field = table.model_fields.get(part) if isinstance(part, str) else None
         if field is not None:
@@ -143,7 +146,7 @@ def _table_at(table: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseMo
 
 
 def _keys(table: type[BaseModel]) -> tuple[str, ...]:
-    """The keys of a table, as a rig has them."""
+    """The keys of a table as written in a rig file."""
     return tuple(field.alias or name for name, field in table.model_fields.items())
 
 

@@ -1,4 +1,4 @@
-"""Lines for the person at the terminal, who may have stopped it: nothing else waits until they are read."""
+"""Prints lines for the user from a thread, so that a blocked terminal stalls nothing else."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ __all__ = ["beside"]
 
 Say = Callable[[str], None]
 
-# So many lines wait; what is said then is left out, and how many were is told.
-_MOST = 1000
-# At the end what waits has so long, seconds.
-_PARTING_S = 1.0
+# Maximum number of queued lines; further ones are dropped and counted.
+_MAX_LINES = 1000
+# Time to print the queued lines at the end.
+_CLOSE_TIMEOUT_S = 1.0
 
 
-class _Lines:
+class _LineQueue:
     def __init__(self, say: Say) -> None:
         self._say = say
-        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._left_out = 0
-        # No daemon: the program ends once all is said, not in the middle of a line that nobody reads.
+        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._dropped = 0
+        # Not a daemon: the interpreter exits only once all lines are printed, not in the middle of one.
         self._thread = threading.Thread(target=self._run, name="lines")
         self._thread.start()
 
     def say(self, line: str) -> None:
-        """Say it when its turn comes."""
-        if self._waiting.qsize() >= _MOST:
-            self._left_out += 1
+        """Queue a line."""
+        if self._queue.qsize() >= _MAX_LINES:
+            self._dropped += 1
             return
-        if self._left_out:
-            left_out, self._left_out = self._left_out, 0
-            self._waiting.put(f"{left_out} lines were not told: nobody read them")
-        self._waiting.put(line)
+        if self._dropped:
+            dropped, self._dropped = self._dropped, 0
+            self._queue.put(f"{dropped} lines were not told: nobody read them")
+        self._queue.put(line)
 
     def _run(self) -> None:
-        while (line := self._waiting.get()) is not None:
-            # The caller's own, who cannot be told here; a terminal that has gone hears nothing.
+        while (line := self._queue.get()) is not None:
+            # Errors of the caller's function cannot be reported here, nor those of a closed terminal.
             with contextlib.suppress(Exception):
                 self._say(line)
 
     def close(self) -> None:
-        """Let what waits be said, if that is soon."""
-        self._waiting.put(None)
-        self._thread.join(_PARTING_S)
+        """Wait for the queued lines to be printed, for a limited time."""
+        self._queue.put(None)
+        self._thread.join(_CLOSE_TIMEOUT_S)
 
 
 @contextlib.contextmanager
 def beside(say: Say) -> Iterator[Say]:
-    """``say`` as it is called while a show plays: from a thread of its own, so that nobody waits.
+    """Wrap ``say`` for the time a show plays: it is called from a thread of its own and blocks nobody.
 
-    A terminal stands still after Ctrl-S, where text is marked in a console of Windows, or with its
-    connection; a pager reads no more than it shows. Behind the block all is said, or what was not read within
-    a second waits for a reader.
+    A terminal blocks after Ctrl-S, while text is selected in a Windows console, or when its connection
+    stalls; a pager reads no more than it shows. On exit the queued lines are waited for, at most one second;
+    the thread prints the rest when the terminal continues.
     """
-    lines = _Lines(say)
+    lines = _LineQueue(say)
     try:
         yield lines.say
     finally:

@@ -1,5 +1,5 @@
-"""The asyncio loop, as each system can have it: signals, standard input, one that waits for sockets, and the
-children that serve in it."""
+"""Portable helpers around the asyncio loop: signals, standard input, datagrams, and the main function of
+child processes that run one."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from realtime.child import tell_parent
 __all__ = ["Datagrams", "check_no_loop", "child_main", "input_lines", "obey_signals", "run_loop"]
 
 _T = TypeVar("_T")
-_MOST_READ = 1 << 16
+_READ_BYTES = 1 << 16
 
 
 def check_no_loop() -> None:
-    """:func:`run_loop` can be called in this thread.
+    """Check that :func:`run_loop` can be called in this thread.
 
     Raises:
-        OptionError: a loop runs in it, as in Jupyter.
+        OptionError: A loop runs in it already, as in Jupyter.
     """
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
@@ -34,80 +34,82 @@ def check_no_loop() -> None:
 
 
 def run_loop(main: Coroutine[Any, Any, _T]) -> _T:
-    """:func:`asyncio.run` in a loop that waits for sockets, which the usual one of Windows cannot."""
+    """Like :func:`asyncio.run`, in a selector loop: the default loop of Windows cannot wait for sockets."""
     with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
         return runner.run(main)
 
 
 @contextlib.contextmanager
 def obey_signals(interrupt: Callable[[], object], end: Callable[[], object]) -> Iterator[None]:
-    """What Ctrl-C and its like do meanwhile in the loop that runs, where this is the main thread; behind it
-    what they did before. What the loop itself was told to do at one (``add_signal_handler``) is done as well.
+    """Handle signals in the running loop: Ctrl-C and ``kill`` call ``interrupt``, SIGHUP and its like
+    ``end``.
 
-    A terminal that is closed tells so more than once: only Ctrl-C and `kill` do not wait when repeated.
+    Only in the main thread; the previous handlers are restored on exit. Handlers that the loop itself has
+    (``add_signal_handler``) are called as well. A closing terminal signals more than once, so it calls
+    ``end``, which may be repeated, not ``interrupt``, which ends at once the second time.
     """
-    loop, before = asyncio.get_running_loop(), {}
-    acts = dict.fromkeys(signals("SIGINT", "SIGTERM"), interrupt)
-    acts |= dict.fromkeys(signals("SIGHUP", "SIGQUIT", "SIGBREAK"), end)
+    loop, previous = asyncio.get_running_loop(), {}
+    handlers = dict.fromkeys(signals("SIGINT", "SIGTERM"), interrupt)
+    handlers |= dict.fromkeys(signals("SIGHUP", "SIGQUIT", "SIGBREAK"), end)
 
-    def tell(number: int, _: object) -> None:
-        loop.call_soon_threadsafe(acts[signal.Signals(number)])
+    def on_signal(number: int, _: object) -> None:
+        loop.call_soon_threadsafe(handlers[signal.Signals(number)])
 
     try:
         with contextlib.suppress(ValueError):
-            for number in acts:
-                # Not by the loop: it forgets whom it told before, and that of Windows cannot.
-                before[number] = signal.signal(number, tell)
+            for number in handlers:
+                # Not with add_signal_handler: it forgets the previous handler, and Windows lacks it.
+                previous[number] = signal.signal(number, on_signal)
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler or signal.SIG_DFL)
 
 
 async def input_lines() -> AsyncIterator[bytes]:
-    """The lines of standard input until it ends; what has no end is not given.
+    """Yield the lines of standard input until it ends, without a last one that has no newline.
 
-    A thread reads them: there are loops that cannot wait for a pipe.
+    A thread reads them, because some loops cannot wait for a pipe.
     """
     loop = asyncio.get_running_loop()
-    came: asyncio.Queue[bytes] = asyncio.Queue()
+    chunks: asyncio.Queue[bytes] = asyncio.Queue()
 
     def read() -> None:
         data = b"begin"
         while data:
             try:
-                data = os.read(0, _MOST_READ)
+                data = os.read(0, _READ_BYTES)
             except OSError:
                 data = b""
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(came.put_nowait, data)
+                loop.call_soon_threadsafe(chunks.put_nowait, data)
 
     threading.Thread(target=read, daemon=True).start()
     rest = b""
-    while data := await came.get():
+    while data := await chunks.get():
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             yield line
 
 
 class Datagrams(asyncio.DatagramProtocol):
-    """Hands on what comes, whoever sent it."""
+    """Passes every datagram to a function, whoever sent it."""
 
-    def __init__(self, hear: Callable[[bytes], object]) -> None:
-        self._hear = hear
+    def __init__(self, on_datagram: Callable[[bytes], object]) -> None:
+        self._on_datagram = on_datagram
 
     def datagram_received(self, data: bytes, addr: object) -> None:
-        """One of them."""
-        self._hear(data)
+        """Called by asyncio for each datagram."""
+        self._on_datagram(data)
 
 
 def child_main(serving: Coroutine[Any, Any, None], nice: int) -> int:
-    """The process of a child that serves; its exit code.
+    """Run the server ``serving`` in a child process and return its exit code.
 
-    What goes wrong is told to the parent. ``nice`` is by how much others come first.
+    An error is reported to the parent. ``nice`` is the amount by which the priority is lowered.
     """
     ignore_terminal()
-    # Nobody's request is worth a line, and the show's processor comes first.
+    # Requests must not print at the terminal, and the show comes first on the processor.
     logging.disable(logging.CRITICAL)
     lower_priority(nice)
     try:

@@ -1,4 +1,4 @@
-"""What the pipeline asks of who looks on: a recorder of takes, an observer."""
+"""Protocols of objects that follow the pipeline (take recorder, observer), and constants shared with them."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from pyanticip._core import FrontOutput
 __all__ = ["ALONE_NS", "BEAT_TRUST", "Observer", "TakeRecorder", "lost_of"]
 
 BEAT_TRUST = 0.5
-"""Trust from which on the body keeps a beat that others go by."""
+"""Minimum trust (0..1) at which the body's tempo is reported and used by others."""
 
 ALONE_NS = 2_000_000_000
-"""Who played when a recording began is waited for so long, before anybody else is heard."""
+"""How long the sender that played when a recording began is waited for before any other is heard."""
 
 
 def lost_of(counts: Mapping[str, int]) -> int | None:
-    """How many of the sender's frames never came; None where they have no numbers that could tell."""
-    knows = counts.get("numbered", 1) or not counts.get("frames")
-    return counts.get("lost", 0) if knows else None
+    """Number of the sender's frames that never arrived; None if its packets carry no sequence numbers."""
+    is_numbered = counts.get("numbered", 1) or not counts.get("frames")
+    return counts.get("lost", 0) if is_numbered else None
 
 
 class TakeRecorder(Protocol):
-    """Who takes down the frames of a performer; see :mod:`realtime.teaching.take_recorder`."""
+    """Records a performer's frames for teaching; see :mod:`realtime.teaching.take_recorder`."""
 
     def frame(self, out: FrontOutput) -> None:
-        """A frame that was played."""
+        """Called with each frame after it was played."""
         ...
 
     @property
     def state(self) -> str:
-        """What the status says of it."""
+        """State as shown in `/anticip/status`."""
         ...
 
 
-#: Called after each live frame: datagram's arrival, return of the last send (both monotonic), the front's
-#: frame number, nanoseconds per stage in the order of :data:`realtime.pipeline.STAGES`.
+#: Called after each live frame with: arrival of the datagram and return of the last send (both monotonic
+#: nanoseconds), frame number of the front end, nanoseconds per stage in the order of
+#: :data:`realtime.pipeline.STAGES`.
 Observer = Callable[[int, int, int, tuple[int, ...]], None]

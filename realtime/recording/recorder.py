@@ -394,5 +394,5 @@ class Recorder(recording.Records, Child):
     def _end(self, process: subprocess.Popen[bytes]) -> int | None:
         code = super()._end(process)
         # What it said at last.
-        self._hear(self._listen())
+        self._hear(self._read_lines())
         return code

@@ -21,12 +21,12 @@ REFUSES = "raise SystemExit(2)\n"
 def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     made: list[Child] = []
 
-    def make(program: str, final: tuple[int, ...] = ()) -> tuple[Child, list[str]]:
+    def make(program: str, final_codes: tuple[int, ...] = ()) -> tuple[Child, list[str]]:
         (tmp_path / "somebody.py").write_text(program)
         # `python -P` leaves the working folder out: it is named.
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
         lines: list[str] = []
-        made.append(Child("somebody", "somebody", [], lines.append, final))
+        made.append(Child("somebody", "somebody", [], lines.append, final_codes))
         return made[-1], lines
 
     yield make
@@ -47,7 +47,7 @@ def test_what_it_is_told_is_what_it_hears(child):
 
 def test_it_is_started_again_when_it_dies_and_hears_no_half_lines(child):
     one, lines = child(ECHO)
-    one._pause = 0.01
+    one._retry_delay_s = 0.01
     one.write(b"half a li")
     os.kill(one.pid, signal.SIGKILL)
     wait_for(lambda: one.poll() or one.restarts == 1)
@@ -87,14 +87,14 @@ def test_one_that_does_not_read_costs_no_time_and_no_memory(child, monkeypatch):
     one, _ = child(DEAF)
     for _ in range(500):
         one.write(b"x" * 9_999 + b"\n")
-    assert len(one._unread) <= 1 << 20
+    assert len(one._unsent) <= 1 << 20
 
 
 def test_one_that_stands_still_is_begun_again(child, monkeypatch):
-    monkeypatch.setattr("realtime.child._STUCK_S", 0.2)
+    monkeypatch.setattr("realtime.child._STUCK_TIMEOUT_S", 0.2)
     monkeypatch.setattr(Child, "closing", (0.1,))
     one, lines = child(DEAF)
-    one._pause = 0.01
+    one._retry_delay_s = 0.01
     assert one.state == "yes"
     one.write(b"x" * 200_000 + b"\n")
     wait_for(lambda: one.poll() or one.restarts == 1)
@@ -103,7 +103,7 @@ def test_one_that_stands_still_is_begun_again(child, monkeypatch):
 
 def test_one_that_cannot_be_started_now_is_tried_later(child):
     one, lines = child(ECHO)
-    one._pause = 0.01
+    one._retry_delay_s = 0.01
     os.kill(one.pid, signal.SIGKILL)
     command, one._command = one._command, ["/nowhere/python"]
     wait_for(lambda: one.poll() or len(lines) == 2)

@@ -242,7 +242,7 @@ def test_a_page_hears_that_the_show_has_ended_which_a_death_of_the_monitor_is_no
             assert (closed.value.rcvd and closed.value.rcvd.code) == code
         if code is None:
             wait_for(lambda: monitor.poll() or monitor.pid is None)
-            monitor._again = 0.0
+            monitor._retry_at = 0.0
             monitor.poll()
             monitor.opened()
 
@@ -357,7 +357,7 @@ def test_beyond_this_machine_it_takes_the_token():
 
 def test_its_death_and_a_browser_that_does_not_read_cost_the_show_nothing(monitor: MonitorProcess):
     feed = MonitorFeed(monitor.port, MonotonicClock())
-    monitor._pause = 0.01
+    monitor._retry_delay_s = 0.01
     with open_page(monitor.url) as client:
         next_message(client, "hello")
         with open_page(monitor.url, max_queue=1, close_timeout=0.1) as asleep:
