@@ -1,11 +1,10 @@
-"""The pipeline: the only file that joins the stages.
+"""The pipeline: the only module that joins the stages.
 
 Everything happens synchronously in the callback of the datagram that completes a frame: one call of the
-core's engine (decode, resample, scalars, the model's step, memory, desk), and one bundle to each sink.
+core's engine (decode, resample, scalars, model step, memory, mixing), then one bundle to each sink.
 
-Time here is that of the datagrams' arrivals and of what is due between them, never the moment the loop gets
-round to it: a tick that is due before a datagram arrived comes before it, so that a recording replays as it
-was played.
+Times are those of datagram arrivals and of deadlines between them, not of their processing: a tick that is
+due before a datagram arrived is processed first, so that a recording replays as it was played.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ from realtime.step.guard import GuardedModel
 
 __all__ = ["Observer", "Pipeline", "StepBackend"]
 
-# The forecast of the last frame stands in for so many frames that do not come.
-_BRIDGED = 20
-_STATUS_NS = 1_000_000_000
-_FADE_OUT = 0.4
-# No frame is taken to be older when it leaves.
-_OLDEST = 0.2
-# Frames between two looks at which joints the source has.
-_LOOK_AT_MASK = 50
-_COUNTED = (
+# Maximum number of missing frames in a row that are bridged by the forecast of the last one.
+_MAX_BRIDGED = 20
+_STATUS_INTERVAL_NS = 1_000_000_000
+_FADE_OUT_S = 0.4
+# Upper limit of the age that is subtracted from the time until an event.
+_MAX_EVENT_AGE_S = 0.2
+# Number of frames between two checks of which joints the source has.
+_MASK_CHECK_FRAMES = 50
+_COUNTERS = (
     *("frames", "bridged", "ticks", "overtaken", "superseded", "stale_events"),
     *("late_steps", "failed_steps", "without_model", "invalid", "errors", "skipped"),
 )
@@ -50,13 +49,13 @@ STAGES = ("decode", "resample", "scalars", "step", "map", "send")
 
 
 class Pipeline:
-    """One performer's way from datagrams to sinks.
+    """Processes one performer's datagrams into frames for the sinks.
 
-    Each frame of the 50 Hz grid leaves once: with the datagram that completes it, or, where that is late, by
-    :meth:`run_until` as the forecast of the newest frame has it. The model is optional: without it, while it
-    is late, and after it failed, the scalar mapping plays. ``tape`` and ``observer`` may be set and cleared
-    at any time. ``buffer_ms`` is how long frames are held back for a regular pace, ``delay_ms`` how late the
-    suit tells of a movement.
+    Each frame of the 50 Hz grid is sent once: with the datagram that completes it or, if that is late, by
+    :meth:`run_until` from the forecast of the newest frame. The scalar mapping plays without a model, while
+    it is late, and after it failed. ``tape`` (the recording) and ``observer`` may be set and cleared at any
+    time. ``buffer_ms`` is how long frames are held back for a regular pace, ``delay_ms`` the latency of the
+    suit.
     """
 
     def __init__(
@@ -73,69 +72,68 @@ class Pipeline:
         memory: LiveMemory | None = None,
         delay_ms: float = 0.0,
     ) -> None:
-        self.mixer, self._delay = mixer, delay_ms / 1000.0
+        self.mixer, self._delay_s = mixer, delay_ms / 1000.0
         self.tape: Records | None = None
         self.take_recorder: TakeRecorder | None = None
         self.live_mapping: LiveMapping | None = None
         self.mapping_error = ""
         self._labels: Labels | None = None
         self._gestures: Gestures | None = None
-        self._parted: list[Event] = []
-        self.lacking: list[str] = []
+        self._leave_events: list[Event] = []
+        self.missing_joints: list[str] = []
         self.observer: Observer | None = None
-        #: What the status says of what is none of the pipeline's.
-        self.beside: Callable[[], Sequence[str]] = tuple
-        #: The wire format, and the kind of source, which for what is decoded on the way is another.
+        #: Returns status words that come from outside the pipeline.
+        self.extra_status: Callable[[], Sequence[str]] = tuple
+        #: Wire format of the datagrams, and kind of source; they differ where packets are translated before.
         self.kind = self.source = kind
-        self.counts = dict.fromkeys(_COUNTED, 0)
+        self.counts = dict.fromkeys(_COUNTERS, 0)
         self.front, self.clock = front, clock
         self._now_ns = clock.now_ns()
         self._model = GuardedModel(backend, clock, budget_ms, self.counts)
-        #: Leave the model out for a while from a moment on.
-        self.rest = self._model.rest
+        #: Suspend the model for a while from the given time in nanoseconds.
+        self.suspend_model = self._model.suspend
         self._outlet = Outlet(sinks, clock, self.counts)
-        #: Who is sent every frame, and: send every frame to one more.
+        #: Sinks that receive every frame; :attr:`add` appends one.
         self.sinks, self.add = self._outlet.sinks, self._outlet.add
-        # Until when the first frame is one sender's alone, and whose the others are.
-        self._alone: tuple[int, Callable[[], str | None]] | None = None
+        # While only one sender is heard: until when, and a function that returns the sender to hear then.
+        self._only_sender: tuple[int, Callable[[], str | None]] | None = None
         self._warm_mixer = Mixer(performer=None if mixer.performer is None else PerformerRange())
         self._engine = Engine(front, mixer.core, self._warm_mixer.core, self._now_ns, buffer_ms or None)
         self._engine.set_model(backend, None if backend is None else backend.core)
         self.memory = memory
-        self._newest: tuple[StepResult | None, ControlFrame] | None = None
+        self._newest_frame: tuple[StepResult | None, ControlFrame] | None = None
         self._front_output: FrontOutput | None = None
-        # What the model said of the newest frame, and of how many frames after it as it imagines them.
+        # Model output for the newest frame, and the number of imagined frames that it lies after that one.
         self._step: StepResult | None = None
-        self._guessed = self._to_hold = 0
-        #: When the datagram that completes the next frame is expected; None while there is no telling.
+        self._imagined_frames = self._datagrams_to_hold = 0
+        #: When the datagram that completes the next frame is expected; None if unknown.
         self.expected_ns: int | None = None
-        # As they were last; a stroke stands here until it has left.
+        # Latest scalars and limb values; a limb's stroke is kept until it has been sent.
         self._scalars, self._limbs = [0.0] * 7, [0.0] * 12
-        # The time of the newest frame that a datagram completed.
-        self._local_ns = 0
+        self._newest_local_ns = 0
         self._tempo: Tempo = (0.0, 0.0, 0.0)
-        #: A beat that leads instead of the body's: beats a minute, and the phase at 0 of the clock.
-        self.led: tuple[float, float] | None = None
-        self._taped: list[float] = []
-        self._status_ns, self._last_mode = -_STATUS_NS, self.mixer.mode
+        #: External beat that replaces the body's: beats per minute, and phase at time 0 of the clock.
+        self.leading_beat: tuple[float, float] | None = None
+        self._taped_params: list[float] = []
+        self._status_ns, self._last_mode = -_STATUS_INTERVAL_NS, self.mixer.mode
 
     def tell(self, say: Callable[[str], None]) -> None:
-        """From now on this is told of a sink that fails, and the others go on."""
+        """Report failing sinks to ``say`` from now on and continue with the others; before, they raise."""
         self._outlet.say = say
 
     @property
     def backend(self) -> StepBackend | None:
-        """What steps the model; None: nothing does."""
+        """The backend that steps the model, if any."""
         return self._model.backend
 
     @property
     def model_error(self) -> str:
-        """Why the model failed or was late last, as a line; empty: it did not."""
+        """Why the model last failed or was late, as one line; empty if it did not."""
         return self._model.error
 
     @property
     def memory(self) -> LiveMemory | None:
-        """What remembers; None: nothing does."""
+        """The memory that plays along, if any."""
         return self._memory
 
     @memory.setter
@@ -147,42 +145,42 @@ class Pipeline:
             following = None if memory.following is None else memory.following.core
             self._engine.set_memory(memory.memory, following, memory.numbers)
 
-    # -- the way of a frame ------------------------------------------------------------------------
+    # -- frames ------------------------------------------------------------------------------------
 
     def feed(self, datagram: bytes, t_arrival_ns: int, sender: str = "") -> bool:
-        """Take one datagram of ``sender``; True if it completed a frame.
+        """Process one datagram of ``sender``; True if it completed a frame.
 
-        Arrivals do not go back; whatever was due before this one is done first.
+        Arrival times must not decrease; what was due before this one is done first.
         """
         self.run_until(t_arrival_ns)
-        # Before the first frame no time counts but that of arrivals: a replay's clock may have begun before.
+        # Before the first frame only arrival times count: the clock of a replay may have started earlier.
         self._now_ns = now = max(t_arrival_ns, self._now_ns) if self._engine.newest >= 0 else t_arrival_ns
         stepping, stale = self._model.ready(now)
         result = None
         try:
-            if self._to_hold:
-                self._to_hold -= 1
+            if self._datagrams_to_hold:
+                self._datagrams_to_hold -= 1
                 self._engine.hold(datagram, t_arrival_ns, sender, now)
             else:
                 result = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale, self._fill)
         finally:
             if self.tape is not None:
                 if result is not None and result.failure is not None:
-                    # It may have failed here alone: before this frame, which a replay must not step either.
+                    # A replay may not fail here: make it suspend the model before this frame, too.
                     self.tape.control(now, "rest", ())
                 self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
-        if self._alone is not None and (result is not None or t_arrival_ns > self._alone[0]):
-            self.front.listen_to(self._alone[1]())
-            self._alone = None
+        if self._only_sender is not None and (result is not None or t_arrival_ns > self._only_sender[0]):
+            self.front.listen_to(self._only_sender[1]())
+            self._only_sender = None
         if result is None:
             self._outlet.on_datagram(sender, datagram)
             return False
         begun = time.perf_counter_ns()
-        out, step, took = result.out, result.step, result.stages_ns
-        if stepping and self._model.judge(now, result.failure, took[0]) and self.tape is not None:
-            # How long a step took is no part of a replay: that it was too long is.
+        out, step, engine_ns = result.out, result.step, result.stages_ns
+        if stepping and self._model.judge(now, result.failure, engine_ns[0]) and self.tape is not None:
+            # Step durations are not replayed, so the suspension is recorded.
             self.tape.control(now, "rest", ())
-        self._keep(result)
+        self._store(result)
         if self.tape is not None:
             self.tape.frame(now, result.number, out.t_source_ns, out.poses[-1], out.root, self.front.mask)
         if (played := result.played) is not None:
@@ -193,79 +191,79 @@ class Pipeline:
                 events = [*events, *due] if self.mixer.mode == "playing" else events
             frame = self._frame(now, params, events, step)
             frame.body = out
-            self._newest = step, frame
+            self._newest_frame = step, frame
             mapped = time.perf_counter_ns()
-            self._leave(frame, result.release_ns)
+            self._emit(frame, result.release_ns)
             sent = time.perf_counter_ns()
-            self._learn(now)
+            self._finish_frame(now)
             if self.observer is not None:
-                # perf_counter and monotonic may differ in origin: the end is stamped on the arrival's clock.
+                # perf_counter and monotonic may differ in origin; convert the end to the arrival's clock.
                 done = time.monotonic_ns() - (time.perf_counter_ns() - sent)
-                stages = (*out.stages_ns, took[0], took[1] + mapped - begun, sent - mapped)
+                stages = (*out.stages_ns, engine_ns[0], engine_ns[1] + mapped - begun, sent - mapped)
                 self.observer(t_arrival_ns, done, out.seq, stages)
         else:
-            # Its turn has passed: the forecast spoke for it. What it says counts from the next frame on.
+            # The forecast was already sent in its place; its content counts from the next frame on.
             self.counts["overtaken"] += 1
-            self._learn(now)
+            self._finish_frame(now)
         if self.take_recorder is not None:
             self.take_recorder.frame(out)
         self._outlet.on_datagram(sender, datagram)
         self._outlet.run_deferred()
         return True
 
-    def hold(self, count: int, t_ns: int, *, again: bool = False) -> None:
-        """Play the next ``count`` datagrams, the first of ``t_ns``, with the one behind them: newer wait.
+    def hold(self, count: int, t_ns: int, *, replayed: bool = False) -> None:
+        """Play the next ``count`` datagrams, the first of ``t_ns``, with the one after them: newer ones wait.
 
-        Not where all can have their turns yet, for a buffer is longer; a replay does ``again`` what was done.
+        Ignored while the buffer leaves time for each in turn, unless ``replayed``, which repeats a decision.
         """
         buffer_ms = self._engine.buffer_ms or 0.0
-        if not again and buffer_ms > 0.0 and self.clock.now_ns() - t_ns < buffer_ms * 1e6:
+        if not replayed and buffer_ms > 0.0 and self.clock.now_ns() - t_ns < buffer_ms * 1e6:
             return
-        self.run_until(t_ns)  # what that records stands before, as a replay needs it
+        self.run_until(t_ns)  # records what comes before, in the order a replay needs
         if self.tape is not None:
             self.tape.control(t_ns, "hold", (count,))
-        self._to_hold = count
+        self._datagrams_to_hold = count
 
-    def _keep(self, result: FrameResult) -> None:
-        """What the frames that follow, and the forecast of those that are late, need of this one."""
+    def _store(self, result: FrameResult) -> None:
+        """Keep what following frames, and the forecast of late ones, need of this one."""
         out, step = result.out, result.step
         if self._memory is not None and (remembered := result.remembered) is not None:
             self._memory.update(remembered)
         self._scalars, self._tempo, limbs = out.scalars.tolist(), out.tempo, out.limbs
-        # The strokes of frames whose turn had passed leave with the next one.
+        # Strokes of overtaken frames are sent with the next one.
         limbs[2::3] = map(max, limbs[2::3], self._limbs[2::3])
         self._limbs = limbs
         if self._gestures is not None:
             self._gestures.hear(out.poses, reset=out.reset)
-        self._step, self._front_output, self._guessed = step, out, 0
-        self._local_ns, self.expected_ns = out.t_local_ns, out.expected_ns
+        self._step, self._front_output, self._imagined_frames = step, out, 0
+        self._newest_local_ns, self.expected_ns = out.t_local_ns, out.expected_ns
         self.counts["frames"] += 1 + result.left_out
         self.counts["skipped"] += result.left_out
         self.counts["without_model"] += step is None and self.backend is not None
         self.counts["invalid"] += not out.valid
 
     def begin_with(self, sender: str, t_ns: int, then: Callable[[], str | None]) -> None:
-        """Hear only this sender until its first frame, or for two seconds from ``t_ns`` on; who is heard from
-        there on is asked of ``then`` (None: whoever comes)."""
+        """Listen only to this sender until its first frame, or for two seconds from ``t_ns`` on; ``then``
+        returns the sender to listen to afterwards (None: any)."""
         self.front.listen_to(sender)
-        self._alone = t_ns + ALONE_NS, then
+        self._only_sender = t_ns + ALONE_NS, then
 
-    def _learn(self, now: int) -> None:
-        """What only the next frame needs to know, and what can wait, once this one has left."""
-        self.mixer.tell()
+    def _finish_frame(self, now: int) -> None:
+        """After a frame was sent: learn from it, and do what is not urgent."""
+        self.mixer.notify_listener()
         self._engine.learn()
-        self._tell_status(now)
+        self._send_status(now)
 
     def _frame(
         self, now: int, params: Sequence[float], events: Sequence[Event], step: StepResult | None
     ) -> ControlFrame:
         classes, changed = self._labels.step(self.mixer.extras) if self._labels is not None else ((), ())
-        events = [*events, *self._parted, *changed]
-        self._parted = []
+        events = [*events, *self._leave_events, *changed]
+        self._leave_events = []
         gestures: Sequence[UnderWay] = ()
         if self._gestures is not None:
             away = self._engine.away
-            playing = away <= _BRIDGED and self.mixer.mode == "playing" and not self.mixer.bypass
+            playing = away <= _MAX_BRIDGED and self.mixer.mode == "playing" and not self.mixer.bypass
             gestures, changed = self._gestures.tell(away, playing=playing)
             events += changed
         frame = self._control_frame(now, params, step)
@@ -275,7 +273,7 @@ class Pipeline:
         return frame
 
     def _control_frame(self, now: int, params: Sequence[float], step: StepResult | None) -> ControlFrame:
-        """The frame with what the pipeline itself knows."""
+        """A frame with the values known to the pipeline itself."""
         field, plan = telemetry_of(step)
         number, away = self._engine.newest, self._engine.away
         trust = self._memory.trust if self._memory is not None and step is not None else ()
@@ -283,40 +281,40 @@ class Pipeline:
         known = self.mixer.extras, field, plan, trust, place
         frame = ControlFrame(number, number * FRAME, self._scalars, params, (), (), *known, (), now)
         frame.state, frame.tempo, frame.step = self.state, self.tempo, step
-        if away <= _BRIDGED:
+        if away <= _MAX_BRIDGED:
             frame.limbs = self._limbs
         return frame
 
     @property
     def tempo(self) -> Tempo:
-        """The body's beat in the newest frame; it goes on through frames without a datagram, and is trusted
-        while these are bridged. A beat that leads has the phase of now; a frame, that of its leaving."""
-        if self.led is not None:
-            return beat_at(self.led, self._now_ns)
+        """Beats per minute, phase and trust now. The body's beat continues through missing frames, and keeps
+        its trust while these are bridged; the phase of an external one in a frame is that of its sending."""
+        if self.leading_beat is not None:
+            return beat_at(self.leading_beat, self._now_ns)
         bpm, phase, trust = self._tempo
         if (away := self._engine.away) <= 0:
             return self._tempo
-        return bpm, (phase + away * FRAME * bpm / 60.0) % 1.0, trust if away <= _BRIDGED else 0.0
+        return bpm, (phase + away * FRAME * bpm / 60.0) % 1.0, trust if away <= _MAX_BRIDGED else 0.0
 
     def set_mapping(self, live_mapping: LiveMapping | None) -> None:
-        """Play a mapping from the next frame on; None: none any more."""
+        """Play a mapping from the next frame on; None removes it."""
         if self._labels is not None:
-            self._parted += self._labels.part()
+            self._leave_events += self._labels.part()
         if self._gestures is not None:
-            self._parted += self._gestures.part()
+            self._leave_events += self._gestures.part()
         self._labels = live_mapping.labels if live_mapping and live_mapping.mapping.classes else None
         self._gestures = live_mapping.gestures if live_mapping is not None else None
         self.live_mapping = live_mapping
-        self.mapping_error, self.lacking = "", []
+        self.mapping_error, self.missing_joints = "", []
         self.mixer.set_mapping(live_mapping)
         self._warm_mixer.set_mapping(live_mapping)
-        self._engine.set_mapping(None if live_mapping is None else self._by_mapping)
+        self._engine.set_mapping(None if live_mapping is None else self._mapping_values)
         self._outlet.announce(live_mapping.extras if live_mapping is not None else ())
 
-    def _by_mapping(
+    def _mapping_values(
         self, out: FrontOutput, step: StepResult | None, since: float, number: int
     ) -> list[float] | None:
-        """The mapping's values, or None where there is none or it cannot speak."""
+        """The mapping's values; None if there is no mapping or it has no output for this frame."""
         if (live_mapping := self.live_mapping) is None:
             return None
         try:
@@ -324,36 +322,36 @@ class Pipeline:
             if values is not None and not math.isfinite(sum(values)):
                 raise FloatingPointError("a taught output is not finite")
         except Exception as error:
-            # As with the model: told in the status, never the end of the sound.
+            # As with the model, an error is reported in the status and must not stop the sound.
             self.mapping_error = f"{type(error).__name__}: {error}"
             self.live_mapping = None
             return None
-        if out.reset or number % _LOOK_AT_MASK == 0:
-            self.lacking = live_mapping.mapping.lacking(self.front.mask)
+        if out.reset or number % _MASK_CHECK_FRAMES == 0:
+            self.missing_joints = live_mapping.mapping.lacking(self.front.mask)
         return values
 
-    def play_model(self, backend: StepBackend) -> None:
-        """Step another model from the next frame on, as a new stream; the one before is closed.
+    def set_model(self, backend: StepBackend) -> None:
+        """Step another model from the next frame on, as a new stream; the previous one is closed.
 
-        Raises a CheckpointError where the mapping that plays was taught on another one.
+        Raises a CheckpointError if the current mapping was taught on a different model.
         """
         if self.live_mapping is not None:
             check_model(self.live_mapping.mapping, backend)
-        self._model.play(backend)
+        self._model.set_backend(backend)
         self._engine.set_model(backend, backend.core)
-        # What the other one said is no forecast of this one's.
+        # The output of the previous model is no forecast of this one.
         self._step = None
 
     # -- between datagrams ---------------------------------------------------------------------------
 
     @property
     def due_ns(self) -> int:
-        """When :meth:`run_until` has something to do unless a datagram comes before."""
+        """When :meth:`run_until` has something to do, unless a datagram arrives earlier."""
         held = self._outlet.due_ns
         return self._engine.due_ns if held is None else min(held, self._engine.due_ns)
 
     def run_until(self, t_ns: int) -> None:
-        """Do what is due before ``t_ns``: frames that are late, bundles that were held back, the status."""
+        """Do what is due before ``t_ns``: late frames, bundles that were held back, the status."""
         while (due := self.due_ns) < t_ns:
             self._resume(due)
             self._now_ns = max(due, self._now_ns)
@@ -366,48 +364,48 @@ class Pipeline:
         self._resume(t_ns)
 
     def _resume(self, now: int) -> None:
-        """After frames that were left out: ease from what was heard last."""
+        """After superseded frames, continue smoothly from the values that were sent last."""
         if values := self._outlet.last_sent_values(now):
             self.mixer.resume(values)
             if self.tape is not None:
                 self.tape.control(now, "resume", values)
 
     def _fill(self, turns: Sequence[int]) -> None:
-        """What a datagram leaps over while the buffer holds it back, each at its turn."""
+        """Send the frames that a buffered datagram skips, each at its own time."""
         for turn in turns:
             self._tick(self._now_ns, turn)
 
     def _tick(self, now: int, release_ns: int) -> None:
-        """A frame that no datagram of its own completes in time: its forecast, then hold and fade."""
+        """Send a frame that no datagram completed in time: its forecast, later hold and fade."""
         if self._engine.newest < 0:
-            self._engine.due_ns = now + _STATUS_NS
-            self._tell_status(now)
+            self._engine.due_ns = now + _STATUS_INTERVAL_NS
+            self._send_status(now)
             return
-        self._engine.skip(self._engine.away >= _BRIDGED)
+        self._engine.skip(self._engine.away >= _MAX_BRIDGED)
         away = self._engine.away
         step: StepResult | None = None
         events: list[Event] = []
-        if away <= _BRIDGED:
+        if away <= _MAX_BRIDGED:
             self.counts["bridged"] += 1
-            if away == 1 and release_ns == now and (guess := self._imagine(now)) is not None:
-                out, step = guess
+            if away == 1 and release_ns == now and (imagined := self._imagine(now)) is not None:
+                out, step = imagined
                 self._scalars = out.scalars.tolist()
-                # The forecast of what follows is the guess's from now on.
-                self._step, self._guessed = step, 1
-                given = step, self._scalars, FRAME, self._rehearsed(out, step), out.activity
-                params, events = self.mixer.play(*given, guessed=True)
+                # Later frames are forecast from the imagined one.
+                self._step, self._imagined_frames = step, 1
+                arguments = step, self._scalars, FRAME, self._preview_mapping(out, step), out.activity
+                params, events = self.mixer.play(*arguments, guessed=True)
             else:
                 step = self._step
-                params, events = self.mixer.bridge(step, (away - self._guessed) * FRAME, FRAME)
+                params, events = self.mixer.bridge(step, (away - self._imagined_frames) * FRAME, FRAME)
         else:
             self.counts["ticks"] += 1
             self.expected_ns = None
-            params = self.mixer.silence((away if away == _BRIDGED + 1 else 1) * FRAME)
-        self._leave(self._frame(now, params, events, step), release_ns)
-        self._tell_status(now)
+            params = self.mixer.silence((away if away == _MAX_BRIDGED + 1 else 1) * FRAME)
+        self._emit(self._frame(now, params, events, step), release_ns)
+        self._send_status(now)
 
     def _imagine(self, now: int) -> tuple[FrontOutput, StepResult | None] | None:
-        """The frame after the newest with its body carried on, and what the model says of it, if anything."""
+        """The next frame with the body's motion extrapolated, and the model's output for it, if any."""
         if (out := self._engine.imagine(now)) is None:
             return None
         if self.backend is None or self._step is None:
@@ -417,32 +415,34 @@ class Pipeline:
         return out, step if self._memory is None else self._memory.imagine(step)
 
     def fade_out(self, t_ns: int) -> int:
-        """The show is over at ``t_ns``: to neutral, whatever the mode; returns when that is reached."""
+        """Fade to neutral from ``t_ns`` on, in any mode; returns the time when that is reached."""
         self.run_until(t_ns)
         self._now_ns = max(t_ns, self._now_ns)
-        self.mixer.leave(_FADE_OUT)
+        self.mixer.leave(_FADE_OUT_S)
         self._outlet.is_leaving = True
-        return t_ns + round((_FADE_OUT + 2 * FRAME) * 1e9)
+        return t_ns + round((_FADE_OUT_S + 2 * FRAME) * 1e9)
 
-    def _leave(self, frame: ControlFrame, release_ns: int) -> None:
-        """Record a frame, and send it now or when its turn comes."""
+    def _emit(self, frame: ControlFrame, release_ns: int) -> None:
+        """Record a frame, and send it now or at ``release_ns``."""
         if frame.events:
-            # They were foreseen from the movement's own time on: however late it is heard of.
-            age = (max(release_ns, frame.t_ns) - self._local_ns) / 1e9 - self._engine.away * FRAME
-            age = min(max(age, 0.0), _OLDEST) + self._delay
+            # Events are forecast from the time of the movement, so the delay since then is subtracted.
+            age = (max(release_ns, frame.t_ns) - self._newest_local_ns) / 1e9 - self._engine.away * FRAME
+            age = min(max(age, 0.0), _MAX_EVENT_AGE_S) + self._delay_s
             frame.events = [(name, strength, max(ahead - age, 0.0)) for name, strength, ahead in frame.events]
-        if self.led is not None:
-            frame.tempo = beat_at(self.led, max(release_ns, frame.t_ns))
-        if self.tape is not None and (self._engine.away <= _BRIDGED or list(frame.params) != self._taped):
-            self._taped = list(frame.params)
+        if self.leading_beat is not None:
+            frame.tempo = beat_at(self.leading_beat, max(release_ns, frame.t_ns))
+        is_new = self._engine.away <= _MAX_BRIDGED or list(frame.params) != self._taped_params
+        if self.tape is not None and is_new:
+            self._taped_params = list(frame.params)
             telemetry = (frame.field, frame.plan) if frame.field or frame.plan else ()
             values = [*frame.params, *frame.extras]
             self.tape.output(frame.t_ns, frame.seq, values, self._scalars, frame.events, *telemetry)
         self._outlet.enqueue(frame, release_ns)
 
-    def _tell_status(self, now: int) -> None:
-        """Send the status where it is due, a new mode at once: by itself, so that no frame waits for it."""
-        if now - self._status_ns >= _STATUS_NS or self._last_mode != self.mixer.mode:
+    def _send_status(self, now: int) -> None:
+        """Send the status when it is due or the mode has changed: by itself, so that no frame waits for
+        it."""
+        if now - self._status_ns >= _STATUS_INTERVAL_NS or self._last_mode != self.mixer.mode:
             self._status_ns, self._last_mode = now, self.mixer.mode
             self._outlet.send(ControlFrame(-1, 0.0, self._scalars, (), (), self.status(), t_ns=now))
 
@@ -455,7 +455,7 @@ class Pipeline:
         return "silent" if mode == "playing" and self.mixer.silent_seconds > 0.1 else mode
 
     def status(self) -> tuple[str, ...]:
-        """What `/anticip/status` says: the state, then name=value."""
+        """Words of `/anticip/status`: the state, then ``name=value``."""
         return (
             self.state,
             f"source={self.source}",
@@ -466,27 +466,27 @@ class Pipeline:
             status.lead_word(self.mixer),
             *status.tempo_words(self.tempo),
             *status.tape_words(self.tape),
-            *self.beside(),
+            *self.extra_status(),
             *(() if self._memory is None else self._memory.words()),
-            *status.taught_words(self.live_mapping, self.mapping_error, self.lacking),
+            *status.taught_words(self.live_mapping, self.mapping_error, self.missing_joints),
             *(() if self.take_recorder is None else (f"teaching={self.take_recorder.state}",)),
         )
 
     def counters(self) -> dict[str, int]:
-        """Everything counted by the front and by the pipeline itself; `heard` are the sender's own frames."""
+        """All counters of the front end and the pipeline; ``heard`` are the sender's own frames."""
         front = self.front.counters()
         return {**front, "heard": front.get("frames", 0), **self.counts}
 
     def prewarm(self) -> None:
-        """Run what the next datagram will run, on scratch states, shortly before it is due."""
+        """Run the next frame's code on scratch state shortly before its datagram is due, to warm caches."""
         self._model.prewarm(self._now_ns)
-        if self._newest is None or self._front_output is None:
+        if self._newest_frame is None or self._front_output is None:
             return
-        step, frame = self._newest
-        self._engine.prewarm(self._front_output, step, self._rehearsed(self._front_output, step))
+        step, frame = self._newest_frame
+        self._engine.prewarm(self._front_output, step, self._preview_mapping(self._front_output, step))
         self._outlet.prewarm(self._control_frame(self._now_ns, frame.params, step))
 
-    def _rehearsed(self, out: FrontOutput, step: StepResult | None) -> list[float] | None:
+    def _preview_mapping(self, out: FrontOutput, step: StepResult | None) -> list[float] | None:
         if self.live_mapping is not None:
             with contextlib.suppress(Exception):
                 return self.live_mapping.rehearse(out.features[-1], step)
@@ -496,5 +496,5 @@ class Pipeline:
         """Close the sinks and the model."""
         self._outlet.close()
         self._model.close()
-        # A method of this: without it both go at once.
+        # The engine holds a method of this object; without it both are freed at once.
         self._engine.set_mapping(None)

@@ -110,7 +110,7 @@ class Show:
         self.keys: Keys | None = None
         self.commands = commands
         self._remotes = remotes
-        pipeline.beside = self._beside
+        pipeline.extra_status = self._beside
         pipeline.tell(say)
         self.control = None if control is None else self._remote(control, must_listen)
 
@@ -350,9 +350,9 @@ class Show:
         news = sinks.look(self.pipeline.sinks)
         if self._source_watch is not None:
             news += self._source_watch.watch(time.monotonic(), self.pipeline.front)
-        if (line := beat.look(self.pipeline.tempo, led=self.pipeline.led is not None)) is not None:
+        if (line := beat.look(self.pipeline.tempo, led=self.pipeline.leading_beat is not None)) is not None:
             news.append(line)
-        taught = self.pipeline.live_mapping, self.pipeline.mapping_error, self.pipeline.lacking
+        taught = self.pipeline.live_mapping, self.pipeline.mapping_error, self.pipeline.missing_joints
         for once in (self.pipeline.model_error, mapping_trouble(*taught)):
             if once and once not in reported:
                 reported.add(once)

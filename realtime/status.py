@@ -1,4 +1,5 @@
-"""Words of `/anticip/status` about the stream, the beat, the mapping and who is sent to."""
+"""Words of `/anticip/status` on the stream, the tempo, the mapping and the sinks, and lines for the
+terminal."""
 
 from __future__ import annotations
 
@@ -34,20 +35,19 @@ __all__ = [
     "tempo_words",
 ]
 
-# A sender that was not heard for so long is not counted as ignored any more.
-_RECENT_NS = 60_000_000_000
-# A beat is told at the terminal when it has lasted for so many looks, a second apart, and is another than the
-# last by this part.
-_LASTS = 3
-# That nothing is left out any more, after so many.
-_KEEPS_UP = 10
-_OTHER = 0.08
+# A sender that was not heard for this long is no longer counted as ignored.
+_SENDER_TIMEOUT_NS = 60_000_000_000
+# Number of looks, a second apart, for which a tempo or an overload must last before it is reported.
+_MIN_LOOKS = 3
+# Number of looks without skipped frames after which the end of an overload is reported.
+_CAUGHT_UP_LOOKS = 10
+# Relative difference from the tempo reported last from which a new one is reported.
+_TEMPO_CHANGE = 0.08
 
 
 def count_words(received: Mapping[str, int], counts: Mapping[str, int]) -> list[str]:
-    """Of the front end's counters how many of the sender's frames came, how many never did, where that can be
-    told, and what made no sense; of the pipeline's how many steps were late or failed, and how many frames
-    were left out."""
+    """Words on the sender's frames (received, lost if known, bad) from the front end's counters, and on late
+    and failed steps and skipped frames from the pipeline's."""
     lost = lost_of(received)
     bad = sum(received.get(name, 0) for name in ("truncated", "malformed", "alien"))
     return [
@@ -61,9 +61,9 @@ def count_words(received: Mapping[str, int], counts: Mapping[str, int]) -> list[
 
 
 def model_words(model: GuardedModel, mixer: Mixer, now_ns: int) -> list[str]:
-    """What steps, and whether it plays; why not, where it rests."""
-    why = f": {model.error}" if model.error else ""
-    rests = f" (model rests{why})" if model.rests(now_ns) else ""
+    """Words on the backend, whether model or scalars play, and why the model is suspended."""
+    reason = f": {model.error}" if model.error else ""
+    rests = f" (model rests{reason})" if model.is_suspended(now_ns) else ""
     return [
         f"backend={'none' if model.backend is None else model.backend.description}",
         f"plays={'model' if mixer.by_model else 'scalars'}{rests}",
@@ -71,110 +71,114 @@ def model_words(model: GuardedModel, mixer: Mixer, now_ns: int) -> list[str]:
 
 
 def lead_word(mixer: Mixer) -> str:
-    """How far ahead loudness is read."""
+    """Word on how far ahead loudness is read."""
     return f"lead_ms={mixer.lead.leads[_LOUDNESS]:.0f}" + (" (auto)" if mixer.lead_ms == "auto" else "")
 
 
 def stream_words(front: LiveFront, buffer_ms: float | None, now_ns: int) -> list[str]:
-    """How the stream keeps time, who plays, who does not."""
+    """Words on the stream's timing and its senders."""
     rate, jitter_ms, _ = front.timing
-    found = [] if rate is None else [f"rate={rate:.1f}", f"jitter_ms={jitter_ms:.1f}"]
+    words = [] if rate is None else [f"rate={rate:.1f}", f"jitter_ms={jitter_ms:.1f}"]
     if buffer_ms is not None:
-        found.append(f"buffer_ms={buffer_ms:.1f}")
-    since = now_ns - _RECENT_NS
+        words.append(f"buffer_ms={buffer_ms:.1f}")
+    since = now_ns - _SENDER_TIMEOUT_NS
     senders = front.senders()
-    found += [f"from={name}" for name, plays, *_ in senders if plays and name]
-    found.append(f"ignored={sum(not plays and last >= since for _, plays, _, last in senders)}")
+    words += [f"from={name}" for name, plays, *_ in senders if plays and name]
+    words.append(f"ignored={sum(not plays and last >= since for _, plays, _, last in senders)}")
     if front.refusal:
-        found.append(f"refused={front.refusal}")
-    return found
+        words.append(f"refused={front.refusal}")
+    return words
 
 
-def taught_words(taught: LiveMapping | None, error: str, lacking: Sequence[str]) -> list[str]:
-    """The mapping that plays, how new to it is what it sees, and which joints it misses; or why it failed."""
-    if taught is None:
+def taught_words(live_mapping: LiveMapping | None, error: str, missing_joints: Sequence[str]) -> list[str]:
+    """Words on the mapping, the novelty of its input and missing joints; or why it failed."""
+    if live_mapping is None:
         return [f"mapping=failed: {printable(error)}"] if error else []
-    mapping = taught.mapping
-    beyond = f" ({mapping.beyond}s)" if taught.is_beyond else ""
-    found = [f"mapping={printable(mapping.name)}", f"novelty={taught.novelty:.1f}{beyond}"]
-    return [*found, f"lacking={','.join(lacking)}"] if lacking else found
+    mapping = live_mapping.mapping
+    beyond = f" ({mapping.beyond}s)" if live_mapping.is_beyond else ""
+    words = [f"mapping={printable(mapping.name)}", f"novelty={live_mapping.novelty:.1f}{beyond}"]
+    return [*words, f"lacking={','.join(missing_joints)}"] if missing_joints else words
 
 
-def mapping_trouble(taught: LiveMapping | None, error: str, lacking: Sequence[str]) -> str:
-    """The line about the mapping that failed, or misses joints; empty where nothing is wrong."""
+def mapping_trouble(live_mapping: LiveMapping | None, error: str, missing_joints: Sequence[str]) -> str:
+    """Line for the terminal if the mapping failed or misses joints, else empty."""
     if error:
         return f"the mapping failed, the model plays: {error}"
-    if taught is None or not lacking:
+    if live_mapping is None or not missing_joints:
         return ""
     return (
-        f"mapping {taught.mapping.name} was taught with joints that this source does not have:"
-        f" {', '.join(lacking)}; what it says may be far off: teach it with this suit"
+        f"mapping {live_mapping.mapping.name} was taught with joints that this source does not have:"
+        f" {', '.join(missing_joints)}; what it says may be far off: teach it with this suit"
     )
 
 
 def tempo_words(tempo: Tempo) -> list[str]:
-    """The beats a minute, while the body keeps a beat."""
+    """Word on the tempo in beats per minute, while it is trusted."""
     return [f"tempo={tempo[0]:.0f}"] if tempo[2] >= BEAT_TRUST else []
 
 
 def sink_counts(sinks: Sequence[Sink]) -> dict[str, dict[str, int]]:
-    """What each has sent, of those that count."""
-    found = {}
+    """Counters of each sink, by its name, of those that have any."""
+    counters = {}
     for sink in sinks:
         try:
-            found[sink.name] = dict(sink.counters())
+            counters[sink.name] = dict(sink.counters())
         except Exception:
-            # It may be somebody else's; that it cannot count is no reason to stop, nor to say what it sent.
-            found[sink.name] = {"uncounted": 1}
-    return {name: counts for name, counts in found.items() if counts}
+            # A third-party sink whose counters fail must not stop the show.
+            counters[sink.name] = {"uncounted": 1}
+    return {name: counts for name, counts in counters.items() if counts}
 
 
 def sink_troubles(sinks: Sequence[Sink]) -> dict[str, str]:
-    """Why each does not reach its receiver; empty where it does."""
-    found = {}
+    """Why each sink does not reach its receiver, by its name; empty if it does."""
+    troubles = {}
     for sink in sinks:
         try:
-            found[sink.name] = sink.trouble
+            troubles[sink.name] = sink.trouble
         except Exception as error:
-            # It may be somebody else's; the others are told of even so.
-            found[sink.name] = one_line(error)
-    return found
+            # A third-party sink that fails must not hide the others.
+            troubles[sink.name] = one_line(error)
+    return troubles
 
 
 def sink_words(sinks: Sequence[Sink]) -> list[str]:
-    """Who cannot be reached."""
-    return [f"away={name}" for name, why in sink_troubles(sinks).items() if why]
+    """Words on sinks whose receiver cannot be reached."""
+    return [f"away={name}" for name, reason in sink_troubles(sinks).items() if reason]
 
 
 def tape_words(tape: Records | None) -> Sequence[str]:
-    """Whether what is played is written, and how the file is, where the recorder knows."""
+    """Words on the recording, if any."""
     return ["recording=no"] if tape is None else tape.words
 
 
 def is_writing(tape: Records | None) -> bool:
-    """Whether what is played is written."""
+    """Whether a recording is being written."""
     return tape_words(tape)[0] == "recording=yes"
 
 
 class SinkWatch:
-    """Looked through once a second, says at the terminal who cannot be reached, and who is there again."""
+    """Reports sinks that become unreachable or reachable; called once a second."""
 
     def __init__(self) -> None:
         self._away: set[str] = set()
 
     def look(self, sinks: Sequence[Sink]) -> list[str]:
-        """A line for each change."""
+        """Lines for the terminal, one for each change."""
         trouble = sink_troubles(sinks)
-        gone = [
-            f"{name}: {why}; trying again" for name, why in trouble.items() if why and name not in self._away
+        lost = [
+            f"{name}: {reason}; trying again"
+            for name, reason in trouble.items()
+            if reason and name not in self._away
         ]
-        back = [f"{name} is there" for name, why in trouble.items() if not why and name in self._away]
-        self._away = {name for name, why in trouble.items() if why}
-        return gone + back
+        restored = [
+            f"{name} is there" for name, reason in trouble.items() if not reason and name in self._away
+        ]
+        self._away = {name for name, reason in trouble.items() if reason}
+        return lost + restored
 
 
 class LoadWatch:
-    """Looked through once a second, says at the terminal that frames are left out, and when no more are."""
+    """Reports when frames are being skipped, and when no more are; called once a second."""
 
     def __init__(self) -> None:
         self._skipped = 0
@@ -182,10 +186,11 @@ class LoadWatch:
         self._is_behind = False
 
     def look(self, skipped: int) -> str | None:
-        """A line where there is news; so many were left out so far."""
+        """A line for the terminal if there is news. ``skipped`` is the total number of skipped frames so
+        far."""
         is_behind, self._skipped = skipped > self._skipped, skipped
         self._looks = 0 if is_behind == self._is_behind else self._looks + 1
-        if self._looks < (_LASTS if is_behind else _KEEPS_UP):
+        if self._looks < (_MIN_LOOKS if is_behind else _CAUGHT_UP_LOOKS):
             return None
         self._is_behind, self._looks = is_behind, 0
         if not is_behind:
@@ -197,17 +202,17 @@ class LoadWatch:
 
 
 class BeatWatch:
-    """Looked through once a second, says at the terminal when there is a beat, or another one."""
+    """Reports a new tempo; called once a second."""
 
     def __init__(self) -> None:
         self._reported_bpm = 0.0
         self._looks = 0
 
     def look(self, tempo: Tempo, *, led: bool = False) -> str | None:
-        """A line where there is news."""
+        """A line for the terminal if there is news. ``led``: the tempo is an external one."""
         bpm, _, trust = tempo
         self._looks = self._looks + 1 if trust >= BEAT_TRUST else 0
-        if self._looks < _LASTS or abs(bpm - self._reported_bpm) <= _OTHER * self._reported_bpm:
+        if self._looks < _MIN_LOOKS or abs(bpm - self._reported_bpm) <= _TEMPO_CHANGE * self._reported_bpm:
             return None
         self._reported_bpm = bpm
         return f"{'given' if led else 'body'} tempo: {bpm:.0f} bpm"

@@ -22,9 +22,9 @@ class BeatControl:
         self._pipeline = pipeline
 
     @property
-    def led(self) -> tuple[float, ...]:
+    def leading_beat(self) -> tuple[float, ...]:
         """Arguments for :meth:`again`: none while the body leads."""
-        return self._pipeline.led or ()
+        return self._pipeline.leading_beat or ()
 
     def lead(self, bpm: object = None, phase: object = 0.0) -> str:
         """Beats a minute (20 to 400), and the phase (0 to 1) at this moment; nothing: the body leads again.
@@ -43,7 +43,7 @@ class BeatControl:
 
     def again(self, bpm: float | None = None, phase: float = 0.0) -> None:
         """Beats a minute, and the phase at 0 of the clock, or nothing."""
-        self._pipeline.led = None if bpm is None else (float(bpm), float(phase))
+        self._pipeline.leading_beat = None if bpm is None else (float(bpm), float(phase))
 
     def session_beat(self) -> tuple[float, float] | None:
         """Beats a minute and phase now of a sink's session, where they are not those that lead already.
@@ -54,7 +54,7 @@ class BeatControl:
         if not found:
             return None
         bpm, phase = found[0]
-        if (led := self._pipeline.led) is not None and abs(led[0] - bpm) <= _OTHER_TEMPO * bpm:
+        if (led := self._pipeline.leading_beat) is not None and abs(led[0] - bpm) <= _OTHER_TEMPO * bpm:
             away = (phase - led[1] - self._elapsed(led[0]) + 0.5) % 1.0 - 0.5
             if abs(away) <= _OTHER_PHASE:
                 return None

@@ -196,7 +196,7 @@ class Commands:
             arguments = (*words_of(self.cues[-1:]), 1)
         elif name == "tempo":
             # The phase is that of the command's own moment.
-            arguments = self.beat.led
+            arguments = self.beat.leading_beat
         sounds = self._pipeline.mixer.sound_ms
         if name != "sound_ms":
             self._record(now, name, arguments)
@@ -231,7 +231,7 @@ class Commands:
         self._say(line)
         return line
 
-    def play_model(self, backend: StepBackend, path: str | None) -> None:
+    def set_model(self, backend: StepBackend, path: str | None) -> None:
         """Step a model that was read from ``path`` (None: the packaged one) from the next frame on.
 
         Raises a CheckpointError where the mapping that plays was taught on another one.
@@ -278,9 +278,9 @@ class Commands:
                 if not 0 < (count := int(str(*arguments))) < MOST_WAIT:
                     raise OptionError(f"expected 1 to {MOST_WAIT - 1} datagrams, got {count}")
                 # It records itself, with what it holds.
-                return self._pipeline.hold(count, t_ns, again=True)
+                return self._pipeline.hold(count, t_ns, replayed=True)
             if name == "rest":
-                self._pipeline.rest(t_ns)
+                self._pipeline.suspend_model(t_ns)
             elif name == "player":
                 (player,) = map(str, arguments)
                 self._pipeline.begin_with(player, t_ns, lambda: self.listens_to or None)
@@ -302,8 +302,8 @@ class Commands:
         found = [Command(t_ns, name, (value,)) for name, value in mixer.settings.items()]
         if mixer.bypass:
             found.append(Command(t_ns, "bypass", (1,)))
-        if self.beat.led:
-            found.append(Command(t_ns, "tempo", self.beat.led))
+        if self.beat.leading_beat:
+            found.append(Command(t_ns, "tempo", self.beat.leading_beat))
         if mixer.mode != "playing":
             found.append(Command(t_ns, {"frozen": "freeze", "stopped": "stop"}.get(mixer.mode, mixer.mode)))
         for output, shaper in mixer.shapers.items():
@@ -352,7 +352,7 @@ class Commands:
         self._mapping = str(path), live_mapping.mapping.sha256
 
     def _step_by(self, backend: StepBackend, path: str | None) -> None:
-        self._pipeline.play_model(backend)
+        self._pipeline.set_model(backend)
         self.live_rig.step(path)
 
     def _step_again(self, path: object, sha256: object) -> None:

@@ -190,7 +190,7 @@ class RigRemote:
 
     def _play_model(self, backend: StepBackend, checkpoint: str | None) -> str:
         try:
-            self._commands.play_model(backend, checkpoint)
+            self._commands.set_model(backend, checkpoint)
         except MotionError:
             backend.close()
             raise

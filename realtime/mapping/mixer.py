@@ -257,7 +257,7 @@ class Mixer:
         if self._extra_names:
             self.extras = self.core.extras
 
-    def tell(self) -> None:
+    def notify_listener(self) -> None:
         """Tell who listens to the performer's range what will be learned of the last frame."""
         performer = self._performer
         if performer is not None and performer.listener is not None:

@@ -1,4 +1,4 @@
-"""The model as far as it can be relied on: one that is late or fails rests for a while; the show goes on."""
+"""Suspends a model that is late or fails for a while, so that the show goes on without it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from realtime.step.base import F32, StepBackend, StepResult
 
 __all__ = ["GuardedModel"]
 
-# So many late steps in a row, and the scalars take over; one in time takes this from the count, so that more
-# than one in five adds up. The model is tried again after the pause, which doubles each time up to the
-# longest, and is the first again once the model has played so long.
-_LATE_IN_A_ROW, _IN_TIME = 3.0, 0.25
-# No interrupt makes a step take so long.
-_LONG_NS = 100_000_000
-_FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000_000, 32_000_000_000
-_GOOD_NS = 60_000_000_000
+# The model is suspended when the score of late steps reaches this. A late step adds 1 ...
+_MAX_LATE_SCORE = 3.0
+# ... and one on time subtracts this, so that more than one late step in five adds up.
+_ON_TIME_CREDIT = 0.25
+# A step that takes longer than this was not merely interrupted.
+_VERY_LONG_NS = 100_000_000
+# The suspension doubles each time up to the maximum.
+_MIN_SUSPEND_NS, _MAX_SUSPEND_NS = 2_000_000_000, 32_000_000_000
+# A model that has played this long is suspended for the minimum again.
+_STABLE_NS = 60_000_000_000
 
 
 class GuardedModel:
-    """Whether a backend steps; ``error`` is the line that says why it failed or was late last, into
-    ``counts`` goes how often.
+    """Decides whether a backend steps. ``error`` is one line on why it last failed or was late; ``counts`` is
+    updated with how often.
 
-    A step slower than ``budget_ms`` is late, where the clock is a live one.
+    A step slower than ``budget_ms`` is late, if the clock is a live one.
     """
 
     def __init__(
@@ -35,83 +37,84 @@ class GuardedModel:
         self._clock = clock
         self._budget_ns = int(budget_ms * 1e6)
         self._counts = counts
-        self._late = 0.0
-        self._pause_ns = _FIRST_PAUSE_NS
-        self._off_until_ns = 0
-        self._stale = True
+        self._late_score = 0.0
+        self._suspend_ns = _MIN_SUSPEND_NS
+        self._suspended_until_ns = 0
+        self._is_stale = True
 
-    def play(self, backend: StepBackend) -> None:
-        """Step this one from now on, as a new stream; the one before is closed."""
-        before, self.backend = self.backend, backend
-        self.error, self._late, self._stale = "", 0.0, True
-        self._pause_ns, self._off_until_ns = _FIRST_PAUSE_NS, 0
-        _close(before)
+    def set_backend(self, backend: StepBackend) -> None:
+        """Step this backend from now on, as a new stream; the previous one is closed."""
+        previous, self.backend = self.backend, backend
+        self.error, self._late_score, self._is_stale = "", 0.0, True
+        self._suspend_ns, self._suspended_until_ns = _MIN_SUSPEND_NS, 0
+        _close(previous)
 
     def close(self) -> None:
-        """Close the backend that plays."""
+        """Close the backend."""
         _close(self.backend)
 
     def ready(self, now: int) -> tuple[bool, bool]:
-        """Whether a frame of ``now`` is stepped, and whether that begins a stream whatever the frame says."""
+        """Whether a frame at ``now`` is stepped, and whether the stream must be reset for it."""
         if self.backend is None:
             return False, False
-        if self.rests(now):
-            self._stale = True
+        if self.is_suspended(now):
+            self._is_stale = True
             return False, False
-        return True, self._stale
+        return True, self._is_stale
 
     def judge(self, now: int, failure: str | None, took_ns: int) -> bool:
-        """What a step came to; True where it was late once too often.
+        """Record the outcome of a step; True if it was late once too often.
 
-        ``failure`` is why there is none: told in the status, never the end of the sound.
+        ``failure`` is the error of a step that failed; it is reported in the status and must not stop the
+        sound.
         """
-        self._stale = False
+        self._is_stale = False
         if failure is not None:
             self._counts["failed_steps"] += 1
             self.error = f"the model failed, the scalars play: {failure}"
-            self.rest(now)
+            self.suspend(now)
             return False
         if not (self._clock.live and took_ns > self._budget_ns):
-            self._late = max(self._late - _IN_TIME, 0.0)
+            self._late_score = max(self._late_score - _ON_TIME_CREDIT, 0.0)
             return False
         self._counts["late_steps"] += 1
-        self._late += 1.0
-        if took_ns > _LONG_NS:
+        self._late_score += 1.0
+        if took_ns > _VERY_LONG_NS:
             self.error = (
-                f"a step of the model took more than {_LONG_NS // 1_000_000} ms: all else waits for it"
+                f"a step of the model took more than {_VERY_LONG_NS // 1_000_000} ms: all else waits for it"
             )
-        too_often = self._late >= _LATE_IN_A_ROW
+        too_often = self._late_score >= _MAX_LATE_SCORE
         if too_often:
             late = f"takes longer than {self._budget_ns / 1e6:g} ms (model.budget_ms)"
             self.error = f"the model {late}, the scalars play until it is tried again"
-            self.rest(now)
+            self.suspend(now)
         return too_often
 
     def imagine(self, row: F32) -> StepResult | None:
-        """What holds if this is the next row; None: it cannot be told."""
-        # A model that fails here will say why with the next true frame.
+        """Output if ``row`` were the next one; None if it cannot be computed."""
+        # A model that fails here is reported with the next real frame.
         with contextlib.suppress(Exception):
             step = None if self.backend is None else self.backend.imagine(row)
             if step is not None and step.finite:
                 return step
         return None
 
-    def rest(self, now: int) -> None:
-        """Leave the model out for a while from ``now`` on, longer each time unless it has played for long."""
-        self._late = 0.0
-        self._stale = True
-        if now - self._off_until_ns > _GOOD_NS:
-            self._pause_ns = _FIRST_PAUSE_NS
-        self._off_until_ns = now + self._pause_ns
-        self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
+    def suspend(self, now: int) -> None:
+        """Suspend the model from ``now`` on, for longer each time unless it has played for long."""
+        self._late_score = 0.0
+        self._is_stale = True
+        if now - self._suspended_until_ns > _STABLE_NS:
+            self._suspend_ns = _MIN_SUSPEND_NS
+        self._suspended_until_ns = now + self._suspend_ns
+        self._suspend_ns = min(2 * self._suspend_ns, _MAX_SUSPEND_NS)
 
-    def rests(self, now: int) -> bool:
-        """Whether it is left out."""
-        return self.backend is not None and now < self._off_until_ns
+    def is_suspended(self, now: int) -> bool:
+        """Whether there is a model and it is suspended."""
+        return self.backend is not None and now < self._suspended_until_ns
 
     def prewarm(self, now: int) -> None:
-        """Compute a step and throw it away; that this fails changes nothing of what plays, and is told."""
-        if self.backend is not None and not self.rests(now):
+        """Compute a step and discard it; an error is reported and changes nothing else."""
+        if self.backend is not None and not self.is_suspended(now):
             try:
                 self.backend.prewarm()
             except Exception as error:
@@ -122,7 +125,7 @@ class GuardedModel:
 
 
 def _close(backend: StepBackend | None) -> None:
-    # It may be somebody else's, and it is not needed any more.
+    # Errors of a third-party backend do not matter any more.
     if backend is not None:
         with contextlib.suppress(Exception):
             backend.close()

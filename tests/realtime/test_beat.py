@@ -110,13 +110,13 @@ def test_a_session_leads_and_is_recorded_where_it_has_another_beat(play: Play) -
         session.told = told
         look()
         assert len(show.told) == recorded, told
-    assert show.pipeline.led == (125.0, 0.6)
+    assert show.pipeline.leading_beat == (125.0, 0.6)
     session.told = None
     look()
-    assert show.pipeline.led == (125.0, 0.6), "it goes on by itself"
+    assert show.pipeline.leading_beat == (125.0, 0.6), "it goes on by itself"
     assert len(asked) == 7, "each is asked, whoever leads"
     session.beat = Mock(side_effect=ValueError("gone"))
     behind.beat = lambda: (90.0, 0.0)
     look()
-    assert show.pipeline.led == (90.0, 0.0)
+    assert show.pipeline.leading_beat == (90.0, 0.0)
     assert show.pipeline.counts["errors"] == 1

@@ -112,9 +112,9 @@ def test_a_model_that_was_late_long_ago_rests_no_longer_than_the_first_time(pape
     clock.live = True
     model = GuardedModel(paper_model(), clock, 15.0, Counter())
 
-    def rest(now: int) -> int:
+    def suspend(now: int) -> int:
         for _ in range(3):
             model.judge(now, None, 16_000_000)
-        return next(s for s in range(99) if not model.rests(now + s * 1_000_000_000))
+        return next(s for s in range(99) if not model.is_suspended(now + s * 1_000_000_000))
 
-    assert [rest(s * 1_000_000_000) for s in (100, 110, 130, 210)] == [2, 4, 8, 2]
+    assert [suspend(s * 1_000_000_000) for s in (100, 110, 130, 210)] == [2, 4, 8, 2]

@@ -115,8 +115,8 @@ def parameters(pipeline: Pipeline) -> list[bytes]:
 def play(pipeline: Pipeline, held: set[int], n: int = 0) -> dict[int, Any]:
     """Output of each frame; each of those ``held`` waits for the next one."""
     left = {}
-    frame = pipeline._leave
-    pipeline._leave = lambda it, t: (left.__setitem__(it.seq, it), frame(it, t))
+    frame = pipeline._emit
+    pipeline._emit = lambda it, t: (left.__setitem__(it.seq, it), frame(it, t))
     pipeline.feed(SKELETON, n * NS, SUIT)
     while n < len(FRAMES):
         more = next(k for k in range(len(FRAMES)) if n + k not in held)
@@ -229,7 +229,7 @@ def test_a_recording_says_what_was_left_out_and_a_replay_leaves_out_the_same(tmp
         said: list[str] = []
         Commands(again, said.append, rig).replay_command(Command(again.clock.now_ns(), "hold", wrong))
         assert "hold: cannot be done again as it was recorded" in said[0]
-        assert again._to_hold == 0
+        assert again._datagrams_to_hold == 0
 
 
 def test_a_replay_eases_from_what_was_heard_before_a_standstill_where_several_wait_behind_it(tmp_path):

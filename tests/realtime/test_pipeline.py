@@ -277,7 +277,7 @@ def test_values_of_a_recording_that_were_never_heard_are_refused(stage: Any) -> 
     assert all(line.startswith("resume: cannot be done again as it was recorded: ") for line in said)
     # A beat without a phase is one that begins with the clock.
     Commands(s.pipeline, said.append).replay_command(Command(0, "tempo", (120.0,)))
-    assert (s.pipeline.led, len(said)) == ((120.0, 0.0), 6)
+    assert (s.pipeline.leading_beat, len(said)) == ((120.0, 0.0), 6)
 
 
 def test_a_sender_that_restarts_goes_on(stage: Any) -> None:

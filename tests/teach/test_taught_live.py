@@ -206,10 +206,10 @@ def test_a_suit_that_lacks_joints_is_told_of(taught_project: Project) -> None:
     vmc = list(datagrams(clip, "vmc"))
     pipeline = assemble(rig, clock, kind="vmc", sinks=[ear])
     play_offline(shown(vmc), clock, pipeline.feed)
-    assert pipeline.lacking == []
+    assert pipeline.missing_joints == []
     pipeline.front = Sparse(pipeline.front)
     play_offline(shown(vmc), clock, pipeline.feed)
-    assert pipeline.lacking == ["left_toes", "right_toes"]
+    assert pipeline.missing_joints == ["left_toes", "right_toes"]
     assert any(word == "lacking=left_toes,right_toes" for word in pipeline.status())
 
 
