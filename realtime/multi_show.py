@@ -1,7 +1,7 @@
-"""Several performers in one process: a show each, in one loop, behind one remote control.
+"""Several performers in one process: one show each, in one loop, behind one remote control.
 
-Each has a pipeline, a calibration and a state of their own, so what is sent of one is what a show of theirs
-alone would send. They share the thread, the sockets of their suits where the rig says so, and the ensemble.
+Each has its own pipeline, calibration and state, and sends exactly what a show with this performer alone
+would send. They share the thread, the ensemble and, where the rig says so, the sockets of their suits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Say = Callable[[str], None]
 
 
 class MultiShow:
-    """The shows of several performers, by name. ``control`` obeys for all of them; None: nothing does."""
+    """The shows of several performers, by name. ``control`` is the remote control of all of them, if any."""
 
     def __init__(self, shows: Mapping[str, Show], control: ControlServer | None, say: Say) -> None:
         self.shows = dict(shows)
@@ -49,20 +49,20 @@ class MultiShow:
         self._say = say
 
     async def run(self, seconds: float | None = None) -> dict[str, Any]:
-        """Play until ``seconds`` have passed or Ctrl-C; then all fade out, and once all have, close."""
-        begun = time.monotonic()
+        """Play until ``seconds`` have passed or Ctrl-C; then all fade out, and are closed together."""
+        start = time.monotonic()
         with obey_signals(self.interrupt, self.end):
-            done = await self._play_all(seconds)
-        found = {name: summary for name, summary in zip(self.shows, done, strict=True) if summary}
+            results = await self._play_all(seconds)
+        found = {name: summary for name, summary in zip(self.shows, results, strict=True) if summary}
         counters: Counter[str] = Counter()
         for summary in found.values():
             counters.update(summary["counters"])
         return {
-            "seconds": round(time.monotonic() - begun, 3),
+            "seconds": round(time.monotonic() - start, 3),
             "counters": dict(counters),
             "sinks": {
-                name if name == ENSEMBLE else f"{who}: {name}": n
-                for who, one in found.items()
+                name if name == ENSEMBLE else f"{performer}: {name}": n
+                for performer, one in found.items()
                 for name, n in one["sinks"].items()
             },
             "performers": found,
@@ -92,7 +92,7 @@ class MultiShow:
                 self._say(line)
 
     async def _play(self, name: str, seconds: float | None) -> dict[str, Any]:
-        """What one performer's show came to; nothing where it failed, which is told."""
+        """Summary of one performer's show; empty if it failed, which is reported."""
         try:
             return await self.shows[name].play(seconds)
         except Exception as error:
@@ -100,12 +100,12 @@ class MultiShow:
             return {}
 
     def interrupt(self) -> None:
-        """What Ctrl-C does: all finish, and asked twice, at once."""
+        """Handle Ctrl-C: all finish, and the second time at once."""
         for show in self.shows.values():
             show.interrupt()
 
     def end(self) -> None:
-        """All finish."""
+        """End all shows."""
         for show in self.shows.values():
             show.end()
 
@@ -113,13 +113,13 @@ class MultiShow:
 def open_multi_show(
     rig: Rig, clock: Clock, say: Say, terminal: Terminal | None = None, *, prewarm: bool = False
 ) -> MultiShow:
-    """Everything that the ``[[performer]]`` tables of a rig need, ready to run.
+    """Open everything that the ``[[performer]]`` tables of a rig need, ready to run.
 
-    The ``terminal`` shows the first performer; its keys are for all. Raises a MotionError; everything is
-    closed then. One alone is prewarmed anyway, several with ``prewarm``.
+    The ``terminal`` shows the first performer; its keys command all. A single performer is always prewarmed,
+    several only with ``prewarm``. Raises a MotionError, with everything closed.
     """
     if not rig.monitor.token and not rig.monitor.is_local:
-        # Whoever knows it of one page may see all.
+        # One token for the pages of all performers.
         rig = rig.model_copy(
             update={"monitor": rig.monitor.model_copy(update={"token": secrets.token_urlsafe(9)})}
         )
@@ -128,37 +128,39 @@ def open_multi_show(
     shows: dict[str, Show] = {}
     with contextlib.ExitStack() as undo:
         performer_sources = _performer_sources(rigs, undo, say)
-        out = EnsembleOut(rig.osc, len(names))
+        ensemble = EnsembleOut(rig.osc, len(names))
         guard = Guard(say) if rig.osc else None
         if guard is not None:
             undo.callback(guard.close)
         pipelines: dict[str, Pipeline] = {}
-        waiting: list[Pipeline] = []
-        undo.callback(_close_all, waiting)
-        for sink, (name, own) in zip(out.sinks, rigs.items(), strict=True):
+        unstaged: list[Pipeline] = []
+        undo.callback(_close_all, unstaged)
+        for sink, (name, own_rig) in zip(ensemble.sinks, rigs.items(), strict=True):
             if pipelines:
-                own = rigs[name] = _as_chosen(own, next(iter(pipelines.values())))
-            pipelines[name] = pipeline = assemble(own, clock)
-            waiting.append(pipeline)
+                own_rig = rigs[name] = _with_chosen_backend(own_rig, next(iter(pipelines.values())))
+            pipelines[name] = pipeline = assemble(own_rig, clock)
+            unstaged.append(pipeline)
             pipeline.add(sink)
             performer_sources[name].hold = pipeline.hold
-        for name, own in rigs.items():
+        for name, own_rig in rigs.items():
             first = not shows
-            # One for all obeys for each; the monitor steers who it shows.
-            near = {"host": "127.0.0.1", "port": free_port()} if own.monitor.enabled else {"enabled": False}
-            # From here on the show closes it.
-            waiting.pop(0)
+            # The shared remote control serves all performers; each monitor commands the one it shows.
+            control_update = (
+                {"host": "127.0.0.1", "port": free_port()} if own_rig.monitor.enabled else {"enabled": False}
+            )
+            # From here on the show closes its pipeline.
+            unstaged.pop(0)
             shows[name] = show = stage(
-                own,
+                own_rig,
                 pipelines[name],
                 performer_sources[name],
-                # Who waits for one suit lets the others wait.
+                # Waiting for one suit's datagram delays the others.
                 prewarm=prewarm or len(names) == 1,
                 say=_prefixed(say, name),
                 terminal=terminal if first else None,
                 everybody=monitors(rig),
                 guard=guard,
-                control=rig.control.model_copy(update=near),
+                control=rig.control.model_copy(update=control_update),
             )
             show.performer = name
             show.collector = next(iter(shows.values())).collector
@@ -168,10 +170,10 @@ def open_multi_show(
             {name: show.families() for name, show in shows.items()},
             frozenset({*next(iter(shows.values())).commands.names, "record/start", "record/stop"}),
         )
-        told = rig.control
+        table = rig.control
         control = None
-        if told.enabled:
-            control = ControlServer(told.host, told.port, actions, told.reply_port, families, say, names)
+        if table.enabled:
+            control = ControlServer(table.host, table.port, actions, table.reply_port, families, say, names)
             undo.callback(control.close)
         if rig.oscquery.enabled:
             target = OscConfig(send=rig.oscquery.send)
@@ -182,19 +184,19 @@ def open_multi_show(
                 if show.offer is not None
             ]
             shared = [name for name in actions if name.partition("/")[0] not in shows]
-            obeys = None if offered is None else offered.address
-            together = Offers(offers, [] if offered is None else shared, target)
-            oscquery = OscQueryProcess(rig.oscquery, obeys, together, say)
+            control_address = None if offered is None else offered.address
+            all_offers = Offers(offers, [] if offered is None else shared, target)
+            oscquery = OscQueryProcess(rig.oscquery, control_address, all_offers, say)
             undo.callback(oscquery.close)
             next(iter(shows.values())).children.append(oscquery)
             for offer in offers:
                 offer.tell(oscquery.port)
-            out.tell(target.model_copy(update={"port": oscquery.port}))
+            ensemble.tell(target.model_copy(update={"port": oscquery.port}))
         multi_show = MultiShow(shows, control, say)
         if terminal is not None:
             keys = Keys(pipelines[names[0]], actions, multi_show.interrupt, say, terminal.tell)
             shows[names[0]].keys = keys
-        _tell(rig, rigs, performer_sources, multi_show, say)
+        _announce(rig, rigs, performer_sources, multi_show, say)
         undo.pop_all()
     return multi_show
 
@@ -207,35 +209,35 @@ def _close_all(pipelines: list[Pipeline]) -> None:
 def _performer_sources(
     rigs: Mapping[str, Rig], undo: contextlib.ExitStack, say: Say
 ) -> dict[str, PerformerSource]:
-    """A place at a socket for each performer: one socket for each address that the suits send to."""
+    """The source of each performer; those that listen at the same address share one socket."""
     sockets: dict[tuple[str, int], SharedSource] = {}
     turns = Turns()
     found: dict[str, PerformerSource] = {}
-    for name, own in rigs.items():
-        where = own.source.listen
+    for name, own_rig in rigs.items():
+        where = own_rig.source.listen
         if where not in sockets:
-            whose = ", ".join(one for one, its in rigs.items() if its.source.listen == where)
-            told = _prefixed(say, whose)
-            source = UdpSource(own.source.kind, *where, say=told, **own.source.opened())
+            names = ", ".join(one for one, its_rig in rigs.items() if its_rig.source.listen == where)
+            told = _prefixed(say, names)
+            source = UdpSource(own_rig.source.kind, *where, say=told, **own_rig.source.opened())
             undo.callback(source.close)
             sockets[where] = SharedSource(source, turns)
-        found[name] = sockets[where].add_performer(own.source.sender)
+        found[name] = sockets[where].add_performer(own_rig.source.sender)
     return found
 
 
-def _as_chosen(rig: Rig, first: Pipeline) -> Rig:
-    """The backend that was found fastest for the first performer is everyone's: races take seconds."""
+def _with_chosen_backend(rig: Rig, first: Pipeline) -> Rig:
+    """The rig with the backend that was chosen for the first performer, because choosing takes seconds."""
     if rig.model.backend != "auto" or first.backend is None or first.backend.name not in BACKENDS:
         return rig
     return rig.model_copy(update={"model": rig.model.model_copy(update={"backend": first.backend.name})})
 
 
 def _prefixed(say: Say, name: str) -> Say:
-    """Lines of one performer; commands in them are those for that performer."""
+    """Prefix lines with a performer's name, and the commands in them with that performer's address."""
     return lambda line: say(f"{name}: {line.replace(CONTROL, f'{CONTROL}{name}/')}")
 
 
-def _tell(
+def _announce(
     rig: Rig,
     rigs: Mapping[str, Rig],
     performer_sources: Mapping[str, PerformerSource],
@@ -244,8 +246,8 @@ def _tell(
 ) -> None:
     for name, performer_source in performer_sources.items():
         host, port = performer_source.address
-        whom = f" from {performer_source.sender}" if performer_source.sender else ""
-        say(f"{name}: listening for {performer_source.kind}{whom} at {host_and_port(known_as(host), port)}")
+        sender = f" from {performer_source.sender}" if performer_source.sender else ""
+        say(f"{name}: listening for {performer_source.kind}{sender} at {host_and_port(known_as(host), port)}")
         if rigs[name].synth.enabled:
             say(f"{name}: playing the built-in voice")
     for target in rig.osc:

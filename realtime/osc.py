@@ -1,4 +1,5 @@
-"""OSC from anybody: a datagram split into its messages, and each read; what is none is one ValueError."""
+"""Parses untrusted OSC: splits a datagram into messages and reads each; anything malformed is a
+ValueError."""
 
 from __future__ import annotations
 
@@ -9,71 +10,71 @@ from pythonosc.osc_message import OscMessage
 __all__ = ["read_message", "read_messages", "split"]
 
 _BUNDLE = b"#bundle\0"
-_DEPTH = 4
-# The types of arguments that are read, and as what OSC's symbols and impulses are.
-_TYPES, _MEANT = b"ifdhsbrmtTFNSI[]", bytes.maketrans(b"SI", b"sN")
+_MAX_DEPTH = 4
+# Supported argument types, and the table that reads symbols as strings and impulses as nil.
+_TYPES, _NORMALIZED = b"ifdhsbrmtTFNSI[]", bytes.maketrans(b"SI", b"sN")
 
 
-def split(datagram: bytes, most: int) -> Iterator[bytes]:
-    """The first ``most`` messages of a datagram, whatever the time tags of its bundles.
+def split(datagram: bytes, max_messages: int) -> Iterator[bytes]:
+    """Yield the first ``max_messages`` messages of a datagram, ignoring the time tags of bundles.
 
-    Not python-osc's own bundles, which step back for ever at an element of negative size.
+    python-osc's own bundle parser loops forever at an element of negative size.
 
     Raises:
-        ValueError: A bundle that is none.
+        ValueError: A malformed bundle.
     """
     parts = [(datagram, 0)]
-    while parts and most > 0:
+    while parts and max_messages > 0:
         data, depth = parts.pop()
         if not data.startswith(_BUNDLE):
             yield data
-            most -= 1
+            max_messages -= 1
             continue
-        if depth >= _DEPTH:
+        if depth >= _MAX_DEPTH:
             raise ValueError("bundles in bundles in bundles")
-        inside: list[tuple[bytes, int]] = []
-        at = 16
-        while at < len(data) and len(inside) < most:
-            size = int.from_bytes(data[at : at + 4], "big")
-            if not 0 < size <= len(data) - at - 4:
+        elements: list[tuple[bytes, int]] = []
+        offset = 16
+        while offset < len(data) and len(elements) < max_messages:
+            size = int.from_bytes(data[offset : offset + 4], "big")
+            if not 0 < size <= len(data) - offset - 4:
                 raise ValueError("an element longer than its bundle")
-            inside.append((data[at + 4 : at + 4 + size], depth + 1))
-            at += 4 + size
-        parts.extend(reversed(inside))
+            elements.append((data[offset + 4 : offset + 4 + size], depth + 1))
+            offset += 4 + size
+        parts.extend(reversed(elements))
 
 
-def read_message(data: bytes, most: int) -> OscMessage:
-    """A message of ``most`` arguments at most; a symbol is a string, an impulse nil.
+def read_message(data: bytes, max_arguments: int) -> OscMessage:
+    """Read a message of at most ``max_arguments`` arguments; a symbol becomes a string, an impulse nil.
 
     Raises:
-        ValueError: It is none, or has types that python-osc would complain of at the terminal and pass over,
-            so that what stands behind them is misread.
+        ValueError: It is malformed, or has argument types that python-osc would only log and skip, and then
+            misread the arguments after them.
     """
-    begin = (data.find(b"\0") // 4 + 1) * 4
-    tags = data[begin:].partition(b"\0")[0]
-    if len(tags) - 1 > most or tags.lstrip(b",").translate(None, _TYPES):
+    tags_start = (data.find(b"\0") // 4 + 1) * 4
+    tags = data[tags_start:].partition(b"\0")[0]
+    if len(tags) - 1 > max_arguments or tags.lstrip(b",").translate(None, _TYPES):
         raise ValueError("more arguments than are read, or of unknown types")
     if not data.startswith(b"/"):
         raise ValueError("no address")
     try:
-        return OscMessage(data[:begin] + tags.translate(_MEANT) + data[begin + len(tags) :])
+        return OscMessage(data[:tags_start] + tags.translate(_NORMALIZED) + data[tags_start + len(tags) :])
     except Exception as error:
-        # python-osc raises several kinds for bytes that are not OSC.
+        # python-osc raises several kinds of errors for bytes that are not OSC.
         raise ValueError(str(error)) from None
 
 
-def read_messages(datagram: bytes, most: int, most_arguments: int) -> list[OscMessage]:
-    """The messages of a datagram that can be read, as by :func:`split` and :func:`read_message`.
+def read_messages(datagram: bytes, max_messages: int, max_arguments: int) -> list[OscMessage]:
+    """The readable messages of a datagram, by :func:`split` and :func:`read_message`.
 
     Raises:
-        ValueError: A bundle that is none, or no message that can be read.
+        ValueError: A malformed bundle, or no message that can be read.
     """
-    found, refused = [], None
-    for one in split(datagram, most):
+    messages, last_error = [], None
+    for data in split(datagram, max_messages):
         try:
-            found.append(read_message(one, most_arguments))
+            messages.append(read_message(data, max_arguments))
         except ValueError as error:
-            refused = error
-    if refused is not None and not found:
-        raise refused
-    return found
+            last_error = error
+    if last_error is not None and not messages:
+        raise last_error
+    return messages

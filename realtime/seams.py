@@ -1,7 +1,7 @@
-"""The four seams of the live path, each with its registry.
+"""The four extension points of the live path, each with its registry.
 
-What is built in stands here; somebody else's package adds a name in the entry-point group of its metadata,
-and the rig and the command line know it (docs/extending.md).
+Built-in implementations are listed here; other packages add names in the entry-point group of their metadata,
+which the rig and the command line then accept (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -30,140 +30,145 @@ T = TypeVar("T")
 
 
 class SlowCalls:
-    """Says, once for each callee, that calls on the way of every frame take so long that all else waits."""
+    """Reports, once for each callee, calls in the path of every frame that are so slow that all else
+    waits."""
 
-    _LIMIT_NS = 5_000_000
-    # One that is slow alone was interrupted: for less than this.
-    _LONG_NS = 100_000_000
-    # So many in a row; a quick one takes this from the count, so that more than one in five adds up.
-    _IN_A_ROW, _QUICK = 3.0, 0.25
+    _SLOW_NS = 5_000_000
+    # A single call slower than this is reported; below, it may just have been interrupted.
+    _VERY_SLOW_NS = 100_000_000
+    # A callee is reported when its score reaches this. A slow call adds 1 ...
+    _MAX_SCORE = 3.0
+    # ... and a quick one subtracts this, so that more than one slow call in five adds up.
+    _QUICK_CREDIT = 0.25
 
     def __init__(self) -> None:
-        self._slow: dict[object, float] = {}
+        self._scores: dict[object, float] = {}
 
     def took(self, callee: object, since_ns: int, name: str, say: Callable[[str], None]) -> int:
-        """A call that began at ``since_ns`` of ``time.perf_counter_ns`` has ended; what time it is then."""
+        """Record a call that began at ``since_ns`` of ``time.perf_counter_ns``; returns the time now."""
         now = time.perf_counter_ns()
         took = now - since_ns
-        if took <= self._LIMIT_NS and callee not in self._slow:
+        if took <= self._SLOW_NS and callee not in self._scores:
             return now
-        slow = self._slow.get(callee, 0.0)
-        if slow >= self._IN_A_ROW:
+        score = self._scores.get(callee, 0.0)
+        if score >= self._MAX_SCORE:
             return now
-        slow = slow + 1.0 if took > self._LIMIT_NS else max(slow - self._QUICK, 0.0)
-        self._slow[callee] = slow = self._IN_A_ROW if took > self._LONG_NS else slow
-        if slow >= self._IN_A_ROW:
+        score = score + 1.0 if took > self._SLOW_NS else max(score - self._QUICK_CREDIT, 0.0)
+        self._scores[callee] = score = self._MAX_SCORE if took > self._VERY_SLOW_NS else score
+        if score >= self._MAX_SCORE:
             say(f"{name} takes {took / 1e6:.0f} ms: all else waits for it")
         return time.perf_counter_ns()
 
 
-class _Completed:
-    """A thing that takes no attributes of its own (slots, an extension), to give it what it lacks."""
+class _WithDefaults:
+    """Wraps an object that takes no attributes (slots, an extension type) to add missing ones."""
 
-    def __init__(self, thing: object) -> None:
-        self._thing = thing
+    def __init__(self, obj: object) -> None:
+        self._object = obj
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._thing, name)
+        return getattr(self._object, name)
 
 
 class _Foreign:
-    """A thing of somebody else's package: what it raises and what it lacks is told in one line."""
+    """An object of another package: what it raises and what it lacks becomes an OptionError of one line."""
 
     def __init__(
         self,
-        what: str,
+        kind: str,
         point: metadata.EntryPoint,
-        has: Sequence[str],
-        does: Sequence[str],
+        attributes: Sequence[str],
+        methods: Sequence[str],
         defaults: Mapping[str, Any],
-        wrong: Callable[[Any], str],
+        find_fault: Callable[[Any], str],
     ) -> None:
-        self._at = f"{what} {point.name!r}: {point.value}"
-        self._has = (*has, *does)
+        self._description = f"{kind} {point.name!r}: {point.value}"
+        self._required = (*attributes, *methods)
         self._defaults = defaults
-        self._wrong = wrong
-        with foreign_errors(f"{self._at} cannot be imported"):
-            self._thing = point.load()
-        if isinstance(self._thing, type):  # what a function will open is not known before
-            self._check(self._thing, does)
+        self._find_fault = find_fault
+        with foreign_errors(f"{self._description} cannot be imported"):
+            self._object = point.load()
+        if isinstance(self._object, type):  # what a function will return is not known yet
+            self._check(self._object, methods)
 
     @property
     def Config(self) -> type[BaseModel]:
-        """Its table."""
-        with foreign_errors(f"{self._at} cannot be used"):
-            config: type[BaseModel] = self._thing.Config
+        """The pydantic model of its table in a rig."""
+        with foreign_errors(f"{self._description} cannot be used"):
+            config: type[BaseModel] = self._object.Config
             if not hasattr(config, "model_validate"):
                 raise TypeError("its Config is no pydantic model")
         return config
 
     def __call__(self, *args: Any) -> Any:
-        """Open one."""
-        with foreign_errors(f"{self._at} cannot be opened"):
-            opened = self._thing(*args)
-        with foreign_errors(f"{self._at} cannot be used"):
-            self._check(opened, self._has)
-            if lacks := {name: value for name, value in self._defaults.items() if not hasattr(opened, name)}:
-                opened = opened if hasattr(opened, "__dict__") else _Completed(opened)
-                vars(opened).update(lacks)  # frozen ones too
-                self._check(opened, tuple(lacks))
-            if wrong := self._wrong(opened):
-                raise OptionError(f"{self._at} cannot be used ({wrong})")
+        """Open an instance, check it and add missing defaults."""
+        with foreign_errors(f"{self._description} cannot be opened"):
+            opened = self._object(*args)
+        with foreign_errors(f"{self._description} cannot be used"):
+            self._check(opened, self._required)
+            if missing := {
+                name: value for name, value in self._defaults.items() if not hasattr(opened, name)
+            }:
+                opened = opened if hasattr(opened, "__dict__") else _WithDefaults(opened)
+                vars(opened).update(missing)  # frozen ones too
+                self._check(opened, tuple(missing))
+            if fault := self._find_fault(opened):
+                raise OptionError(f"{self._description} cannot be used ({fault})")
         return opened
 
-    def _check(self, thing: Any, has: Sequence[str]) -> None:
-        if lacks := [name for name in has if not hasattr(thing, name)]:
-            raise OptionError(f"{self._at} cannot be used (it has no {', '.join(lacks)})")
+    def _check(self, obj: Any, attributes: Sequence[str]) -> None:
+        if missing := [name for name in attributes if not hasattr(obj, name)]:
+            raise OptionError(f"{self._description} cannot be used (it has no {', '.join(missing)})")
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name.
+    """Objects of one kind by name, imported when they are loaded.
 
-    Built-in ones are named as entry points are, ``module:attribute``, and imported when they are asked for.
-    Another package adds its own in the entry-point ``group`` of its metadata; built-in names cannot be taken.
-    What its thing opens ``has`` these attributes, and methods for what it ``does``; where it lacks
-    one of ``defaults``, it gets that; what is ``wrong`` with the values, or nothing.
+    ``built_in`` maps names to ``module:attribute``, as entry points are written. Other packages add theirs in
+    the entry-point ``group`` of their metadata, under other names. What such an object opens must have
+    ``attributes`` and ``methods`` (names separated by spaces); missing ``defaults`` are added. ``find_fault``
+    returns what is wrong with its values, or nothing.
     """
 
     def __init__(
         self,
-        what: str,
+        kind: str,
         group: str,
         built_in: Mapping[str, str],
-        has: str,
-        does: str,
-        wrong: Callable[[Any], str] = lambda opened: "",
+        attributes: str,
+        methods: str,
+        find_fault: Callable[[Any], str] = lambda opened: "",
         defaults: Mapping[str, Any] = {},
     ) -> None:
-        self.what = what
+        self.what = kind
         self._defaults = defaults
-        self._wrong = wrong
+        self._find_fault = find_fault
         self.group = group
-        self._has, self._does = has.split(), does.split()
-        self._built_in = {name: metadata.EntryPoint(name, at, group) for name, at in built_in.items()}
+        self._attributes, self._methods = attributes.split(), methods.split()
+        self._built_in = {name: metadata.EntryPoint(name, target, group) for name, target in built_in.items()}
 
     @property
     def built_in(self) -> tuple[str, ...]:
-        """The names that need no other package."""
+        """The built-in names."""
         return tuple(self._built_in)
 
     def __contains__(self, name: str) -> bool:
         return name in self._built_in or any(metadata.entry_points(group=self.group, name=name))
 
     def names(self) -> tuple[str, ...]:
-        """Every name: the built-in ones in their order, then those of other packages."""
+        """All names: the built-in ones in their order, then those of other packages, sorted."""
         more = {point.name for point in metadata.entry_points(group=self.group)} - set(self._built_in)
         return (*self._built_in, *sorted(more))
 
     def shadowed(self) -> list[metadata.EntryPoint]:
-        """Where other packages name something as what is built in, which plays."""
+        """Entry points of other packages that have a built-in name and are therefore ignored."""
         return [point for point in metadata.entry_points(group=self.group) if point.name in self._built_in]
 
     def find(self, name: str) -> metadata.EntryPoint:
-        """Where the thing of that name is; nothing is imported.
+        """The entry point of a name; nothing is imported.
 
         Raises:
-            OptionError: none has it, or two packages do.
+            OptionError: No object has this name, or those of two packages have it.
         """
         if name in self._built_in:
             return self._built_in[name]
@@ -171,24 +176,27 @@ class Registry(Generic[T]):
         if not points:
             raise OptionError(f"expected one of {', '.join(self.names())}, got {name!r}")
         if len(points) > 1:
-            at = ", ".join(point.value for point in points)
-            raise OptionError(f"{self.what} {name!r} is claimed more than once: {at}")
+            targets = ", ".join(point.value for point in points)
+            raise OptionError(f"{self.what} {name!r} is claimed more than once: {targets}")
         return points[0]
 
     def load(self, name: str) -> T:
-        """The thing of that name.
+        """Import the object of a name.
 
         Raises:
-            OptionError: as :meth:`find`, and where somebody else's package cannot be imported or its class
-                lacks a method; so does what is loaded of theirs, where it cannot be opened or lacks more.
+            OptionError: As :meth:`find`; or another package cannot be imported, or its class lacks a method.
+            The
+                returned object raises it as well, if it cannot be opened or what it opens lacks something.
         """
         point = self.find(name)
         if name in self._built_in:
             return cast(T, point.load())
-        return cast(T, _Foreign(self.what, point, self._has, self._does, self._defaults, self._wrong))
+        return cast(
+            T, _Foreign(self.what, point, self._attributes, self._methods, self._defaults, self._find_fault)
+        )
 
 
-def _wrong_source(source: Source) -> str:
+def _source_fault(source: Source) -> str:
     port, wire = source.port, source.wire
     if not (isinstance(port, int) and 1 <= port <= 65535):
         return f"its port is {port!r}, expected 1 to 65535"
@@ -197,27 +205,28 @@ def _wrong_source(source: Source) -> str:
     return ""
 
 
-def _wrong_backend(backend: StepBackend) -> str:
+def _backend_fault(backend: StepBackend) -> str:
     core: object = backend.core
     if core is None or isinstance(core, _core.MotionStream):
         return ""
     return f"its core is {core!r}, expected a MotionStream or None"
 
 
-def _within(value: object, low: float, high: float) -> bool:
+def _in_range(value: object, low: float, high: float) -> bool:
     return isinstance(value, Real) and low <= float(value) <= high
 
 
-def _wrong_voice(voice: Voice) -> str:
+def _voice_fault(voice: Voice) -> str:
     rate, latency = voice.sample_rate, voice.latency
-    if not _within(rate, 8000, 192_000):
+    if not _in_range(rate, 8000, 192_000):
         return f"its sample_rate is {rate!r}, expected 8000 to 192000"
-    if not _within(latency, 0, rate):
+    if not _in_range(latency, 0, rate):
         return f"its latency is {latency!r}, expected 0 to {rate:g} samples, a second"
     return ""
 
 
-#: Kinds of motion capture. A name gives what makes a :class:`realtime.sources.base.Source` for one sender.
+#: Kinds of motion capture; each name loads a factory of a :class:`realtime.sources.base.Source` for one
+#: sender.
 SOURCES: Registry[Callable[[], Source]] = Registry(
     "source",
     "pyanticip.sources",
@@ -227,11 +236,11 @@ SOURCES: Registry[Callable[[], Source]] = Registry(
     },
     "port wire native",
     "decode",
-    _wrong_source,
+    _source_fault,
     {"group": None, "ask": None, "greet": None, "begin_anew": lambda: None},
 )
 
-#: Kinds of receivers. A name gives what opens a :class:`realtime.sinks.base.Sink` from a table of the rig.
+#: Kinds of receivers; each name loads what opens a :class:`realtime.sinks.base.Sink` from a table of the rig.
 SINKS: Registry[SinkType] = Registry(
     "sink",
     "pyanticip.sinks",
@@ -246,8 +255,8 @@ SINKS: Registry[SinkType] = Registry(
     defaults={"trouble": ""},
 )
 
-#: What steps the model. A name gives what opens a checkpoint (its folder; None: the one that comes with the
-#: package) as a :class:`realtime.step.base.StepBackend`.
+#: Backends that step the model; each name loads what opens a checkpoint (its folder; None: the packaged one)
+#: as a :class:`realtime.step.base.StepBackend`.
 BACKENDS: Registry[Callable[[str | Path | None], StepBackend]] = Registry(
     "backend",
     "pyanticip.backends",
@@ -258,15 +267,15 @@ BACKENDS: Registry[Callable[[str | Path | None], StepBackend]] = Registry(
     },
     "name description manifest hidden codes why core",
     "step imagine reset prewarm steer close",
-    _wrong_backend,
+    _backend_fault,
 )
 
-#: Voices. A name gives what opens a :class:`realtime.voice.base.Voice` from ``[synth] options``.
+#: Voices; each name loads what opens a :class:`realtime.voice.base.Voice` from ``[synth] options``.
 VOICES: Registry[Preset] = Registry(
     "voice",
     "pyanticip.voices",
     {name: f"realtime.voice.open:PRESETS.{name}" for name in _core.PRESETS},
     "sample_rate latency position",
     "set params event fade render",
-    _wrong_voice,
+    _voice_fault,
 )

@@ -1,4 +1,4 @@
-"""Sockets, bound and connected, with one clear line where that fails."""
+"""Opening and binding sockets with one-line errors, and handling of addresses."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ __all__ = [
     "served_at",
 ]
 
-# Python has no name for it.
+# IP_MULTICAST_ALL, for which Python has no name.
 _LINUX_MULTICAST_ALL = 49
 
 
 def resolve(host: str, port: int, what: str, kind: socket.SocketKind, flags: int = 0) -> tuple[Any, ...]:
-    """Family, kind, protocol, name and address of the first way to a host, as ``getaddrinfo`` has them.
+    """Family, kind, protocol, name and address of a host's first entry from ``getaddrinfo``.
 
-    A name that has both is IPv4's: most programs listen there alone.
+    IPv4 is preferred if a name has both, because most programs listen on IPv4 only.
     """
     try:
         found = socket.getaddrinfo(host, port, type=kind, flags=flags)
-        return next((way for way in found if way[0] == socket.AF_INET), found[0])
+        return next((info for info in found if info[0] == socket.AF_INET), found[0])
     except (socket.gaierror, UnicodeError, OverflowError) as error:
         raise DeviceError(f"{what}: cannot resolve host {host!r} ({reason(error)})") from None
 
@@ -52,7 +52,7 @@ def _resolved(host: str, port: int, what: str, flags: int = 0) -> tuple[socket.s
 
 
 def bind_udp(host: str, port: int, what: str) -> socket.socket:
-    """A non-blocking UDP socket bound to ``host:port``; one clear :class:`DeviceError` if that fails."""
+    """A non-blocking UDP socket bound to ``host:port``; raises :class:`DeviceError` if that fails."""
     sock, address = _resolved(host, port, what, socket.AI_PASSIVE)
     try:
         sock.setblocking(False)
@@ -71,11 +71,14 @@ def bind_udp(host: str, port: int, what: str) -> socket.socket:
 def hear_group(
     sock: socket.socket, group: str, say: Callable[[str], None]
 ) -> tuple[list[socket.socket], Callable[[], None]]:
-    """Hear what is sent to a multicast group at the interface of ``sock``, at each where it is bound to all.
+    """Join a multicast group at the interface of ``sock``, or at every one if it is bound to all addresses.
 
-    A socket that is bound to one address is handed no multicast (but by Windows): what else has to be read
-    for it comes back, bound to the group. Where nothing can be joined, one line is said. What comes back with
-    it joins again: an adapter that was plugged in since, or in again, is one that was not there.
+    Except on Windows, a socket that is bound to one address receives no multicast, so a second one, bound to
+    the group, is opened. If no interface can be joined, one line is reported to ``say``.
+
+    Returns:
+        Further sockets to read, and a function that joins again, to be called now and then: an adapter that
+        was plugged in later has not been joined.
     """
     host, port = sock.getsockname()[:2]
     everywhere = host in ("0.0.0.0", "::")
@@ -92,42 +95,43 @@ def hear_group(
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             more.append(sock)
             sock.setblocking(False)
-            # As others do who hear it, too.
+            # Other programs may listen to the group as well.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((group, port))
         if sys.platform == "linux":
-            # Else it hears what others of this machine have joined, wherever that comes in.
+            # Otherwise it receives groups that other programs joined, at any interface.
             sock.setsockopt(socket.IPPROTO_IP, _LINUX_MULTICAST_ALL, 0)
         _join(sock, socket.inet_aton(group), None if everywhere else host)
     except OSError as error:
-        for one in more:
-            one.close()
+        for extra in more:
+            extra.close()
         say(f"multicast to {group} is not heard at {host_and_port(host, port)} ({reason(error)})")
         return [], join_again
     return more, join_again
 
 
 def _join(sock: socket.socket, group: bytes, host: str | None) -> None:
-    """Join at the interface of an IPv4 address; None: at each. Raises an OSError where there is none."""
+    """Join at the interface with the IPv4 address ``host`` (None: at every one). Raises OSError if none
+    can."""
     if host is not None:
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group + socket.inet_aton(host))
         return
     joined, failed = False, OSError("no interface")
     for index, _ in socket.if_nameindex():
-        # By its number: an `ip_mreqn`, and at Windows an address of network 0.
-        way = struct.pack("!I", index) if sys.platform == "win32" else struct.pack("@4xi", index)
+        # The interface by its index: in an `ip_mreqn`; on Windows as an address 0.x.x.x.
+        interface = struct.pack("!I", index) if sys.platform == "win32" else struct.pack("@4xi", index)
         try:
-            sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group + way)
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group + interface)
             joined = True
         except OSError as error:
-            # One that is IPv6's alone, say.
+            # For example an interface with IPv6 only.
             failed = error
     if not joined:
         raise failed
 
 
 def connect_udp(host: str, port: int, what: str, *, broadcast: bool = False) -> socket.socket:
-    """A UDP socket connected to ``host:port``, so that the system tells when nobody listens there; one clear
+    """A UDP socket connected to ``host:port``, so that the system reports when nobody listens there; raises
     :class:`DeviceError` if that fails."""
     sock, address = _resolved(host, port, what)
     try:
@@ -140,7 +144,7 @@ def connect_udp(host: str, port: int, what: str, *, broadcast: bool = False) -> 
 
 
 def host_and_port(host: str, port: int) -> str:
-    """As it is typed: an IPv6 address stands in brackets."""
+    """``host:port``, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -152,8 +156,8 @@ def host_of(sender: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine alone, which nobody else on the network reaches; at ``::`` IPv4 comes as
-    ``::ffff:127.0.0.1``."""
+    """Whether a host is a loopback address or ``localhost``; also IPv4 as seen by a socket bound to ``::``,
+    such as ``::ffff:127.0.0.1``."""
     try:
         address = ipaddress.ip_address(host)
         return (getattr(address, "ipv4_mapped", None) or address).is_loopback
@@ -162,7 +166,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_address(who: str) -> bool:
-    """Whether ``who`` is an IP address that somebody can send from, with a port behind it or without."""
+    """Whether ``who`` is an IP address that can be a sender's, with or without a port."""
     host, _, port = who.rpartition(":")
     has_port = port.isascii() and port.isdecimal() and 0 < int(port) < 65536
     for each in (who, host if has_port else ""):
@@ -177,7 +181,7 @@ def is_from(sender: str, who: str) -> bool:
 
 
 def free_port() -> int:
-    """A UDP port of the loopback interface that nobody uses at this moment."""
+    """A UDP port of the loopback interface that is currently unused."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
@@ -185,10 +189,7 @@ def free_port() -> int:
 
 
 def address_of_this_machine() -> str:
-    """The address by which others on the network reach this machine; nothing is sent to find it.
-
-    127.0.0.1 where it is on none.
-    """
+    """The address at which the network reaches this machine; 127.0.0.1 if it is on none. Nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             sock.connect(("192.0.2.1", 9))
@@ -199,10 +200,11 @@ def address_of_this_machine() -> str:
 
 
 def served_at(host: str) -> str | None:
-    """The host for a TCP server of asyncio that hears both families at ``::``, as a UDP socket does."""
+    """The host argument for an asyncio TCP server that accepts both families at ``::``, as a UDP socket
+    does."""
     return None if host == "::" else host
 
 
 def known_as(host: str) -> str:
-    """The host that others type to reach what is bound to ``host``."""
+    """The host at which others reach what is bound to ``host``."""
     return address_of_this_machine() if host in ("0.0.0.0", "::") else host

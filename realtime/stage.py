@@ -1,4 +1,4 @@
-"""The one place that puts the parts of a performance together, for live, replay, render, demo and bench."""
+"""Assembles the parts of a performance, for live, replay, render, demo and bench alike."""
 
 from __future__ import annotations
 
@@ -63,37 +63,37 @@ def assemble(
     sinks: Sequence[Sink] | None = None,
     backend: StepBackend | None = None,
 ) -> Pipeline:
-    """The pipeline that a rig describes.
+    """Build the pipeline that a rig describes.
 
-    ``kind`` is the wire format where it is not the rig's source; ``sinks`` replaces the rig's;
-    ``backend`` replaces the rig's model. Hosts are resolved and the checkpoint is loaded here, so that
-    what is wrong with them is known before anything plays. Raises a MotionError.
+    ``kind`` replaces the wire format of the rig's source, ``sinks`` the rig's sinks, ``backend`` its model.
+    Hosts are resolved and the checkpoint is loaded here, so that errors in them are known before anything
+    plays. Raises a MotionError.
     """
     if rig.performers:
         raise OptionError("a rig with [[performer]] tables is for `live`; here one performer plays")
     tuning.map_large_blocks()
     source, kind = kind or rig.source.kind, kind or rig.source.wire
-    made: list[Sink] = list(sinks or ())
+    opened_sinks: list[Sink] = list(sinks or ())
     try:
         if sinks is None:
-            made += (OscSink(table) for table in rig.osc)
+            opened_sinks += (OscSink(table) for table in rig.osc)
             if rig.midi.port is not None:
-                made.append(SINKS.load("midi")(rig.midi))
-            made += (SINKS.load(table.kind)(table.config()) for table in rig.sink)
-            _tell_apart(made)
+                opened_sinks.append(SINKS.load("midi")(rig.midi))
+            opened_sinks += (SINKS.load(table.kind)(table.config()) for table in rig.sink)
+            _make_names_unique(opened_sinks)
         if backend is None and rig.model.enabled and not rig.only_records:
             backend = open_backend(rig.model.backend, rig.model.checkpoint)
         memory = _memory(rig.memory, rig.cue)
     except BaseException:
-        for sink in made:
-            # What went wrong before is what is told.
+        for sink in opened_sinks:
+            # The first error is the one to report.
             with contextlib.suppress(Exception):
                 sink.close()
         raise
     pipeline = Pipeline(
         front=LiveFront(kind, steady=rig.performer.steady, noise=rig.performer.jitter),
         mixer=build_mixer(rig),
-        sinks=made,
+        sinks=opened_sinks,
         clock=clock,
         backend=backend,
         kind=kind,
@@ -114,8 +114,8 @@ def assemble(
     return pipeline
 
 
-def _tell_apart(sinks: Sequence[Sink]) -> None:
-    """Call receivers of one address by their prefix as well, and by a number where that is one, too."""
+def _make_names_unique(sinks: Sequence[Sink]) -> None:
+    """Append the OSC prefix to equal names of sinks, and a number where they are equal even so."""
     names = Counter(sink.name for sink in sinks)
     for sink in sinks:
         if names[sink.name] > 1 and isinstance(sink, OscSink):
@@ -161,13 +161,13 @@ def stage(
     guard: Guard | None = None,
     control: ControlRig | None = None,
 ) -> Show:
-    """The show around a pipeline: voice, recorder, remote control, and somebody who watches the suit.
+    """Build the show around a pipeline: voice, recorder, remote control, monitor and the watch on the suit.
 
-    In a ``terminal`` it is drawn, and obeys keys. ``everybody`` has the ports of all performers' monitors;
-    ``voice`` is the rig's where it has begun already, ``guard`` that of all performers where they share one;
-    ``control`` says where the remote control listens, where that is not as the rig says.
+    ``terminal`` draws it and takes keys. ``everybody`` holds the ports of all performers' monitors; ``voice``
+    is the rig's voice if it runs already, ``guard`` the guard that several performers share; ``control``
+    replaces the rig's table of the remote control.
 
-    It records already where the rig says so. Raises a MotionError; everything is closed then.
+    Recording has started if the rig says so. Raises a MotionError, with everything closed.
     """
     synth = None
     with contextlib.ExitStack() as undo:
@@ -183,12 +183,12 @@ def stage(
             pipeline.add(OscSink(OscConfig(port=synth.port)))
         commands = Commands(pipeline, say, rig, synth)
         loader = Loader(pipeline, commands, _mapping_file(rig.mapping, rig.teach), rig.folder)
-        # Saved, and looked for: beside the one that was named, or else where the rig lies.
-        memories = rig.folder if rig.memory.file is None else Path(rig.memory.file).parent
+        # Memories are saved and looked for in the folder of the rig's memory, or else in that of the rig.
+        memory_folder = rig.folder if rig.memory.file is None else Path(rig.memory.file).parent
         remotes: list[Remote] = [
             loader,
-            MemoryRemote(lambda: pipeline.memory, memories, rig.one, say),
-            RigRemote(pipeline, commands, rig.folder, memories),
+            MemoryRemote(lambda: pipeline.memory, memory_folder, rig.one, say),
+            RigRemote(pipeline, commands, rig.folder, memory_folder),
         ]
         project = None
         if rig.teach is not None:
@@ -229,24 +229,33 @@ def stage(
             undo.callback(show.control.close)
         if guard is not None and receivers:
             show.children.append(guard)
-        obeys = None if show.control is None else show.control.address
-        offered = show.control if rig.offers_control else None
-        obeyed = None if offered is None else offered.names
+        control_address = None if show.control is None else show.control.address
+        offered_control = show.control if rig.offers_control else None
+        command_names = None if offered_control is None else offered_control.names
         target = OscConfig(send=rig.oscquery.send)
-        show.offer = Offer(target, pipeline, obeyed, commands.live_rig, lambda: _taught(project))
+        show.offer = Offer(target, pipeline, command_names, commands.live_rig, lambda: _output_names(project))
         if rig.oscquery.enabled:
-            oscquery = OscQueryProcess(rig.oscquery, obeys if offered else None, show.offer, say)
+            oscquery = OscQueryProcess(
+                rig.oscquery, control_address if offered_control else None, show.offer, say
+            )
             undo.callback(oscquery.close)
             show.children.append(oscquery)
             show.offer.tell(oscquery.port)
-        stands = partial(health, pipeline, commands, show.control, rig.synth.preset)
+        get_health = partial(health, pipeline, commands, show.control, rig.synth.preset)
         if terminal is not None:
-            pipeline.add(terminal.attend(pipeline.clock, stands))
+            pipeline.add(terminal.attend(pipeline.clock, get_health))
             show.children.append(terminal)
             show.keys = Keys(pipeline, show.actions(), show.interrupt, say, terminal.tell)
         if rig.monitor.enabled:
             monitor = MonitorProcess(
-                rig.monitor, obeys, stands, say, commands.live_rig, rig.folder, pipeline.kind, everybody
+                rig.monitor,
+                control_address,
+                get_health,
+                say,
+                commands.live_rig,
+                rig.folder,
+                pipeline.kind,
+                everybody,
             )
             undo.callback(monitor.close)
             show.children.append(monitor)
@@ -260,34 +269,34 @@ def stage(
     return show
 
 
-def _taught(project: Project | None) -> list[str]:
+def _output_names(project: Project | None) -> list[str]:
     return [] if project is None else [output.name for output in project.state.outputs]
 
 
 def _mapping_file(mapping: str | None, teach: str | None) -> Path | None:
-    """The mapping that plays, or that a fit will write."""
+    """The file of the mapping that plays, or that a fit will write."""
     if mapping is not None:
         return Path(mapping)
     return None if teach is None else Path(teach) / MAPPING
 
 
 def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
-    """What a recording that begins now says of what made it."""
+    """The header of a recording that begins now: what produces it."""
     manifest = None if pipeline.backend is None else pipeline.backend.manifest
-    # A mapping that plays no more must not play in a replay that begins here.
-    is_played = pipeline.live_mapping is not None or rig.only_records
-    played = rig if is_played else rig.model_copy(update={"mapping": None})
+    # A mapping that was unloaded must not play in the replay.
+    has_mapping = pipeline.live_mapping is not None or rig.only_records
+    recorded_rig = rig if has_mapping else rig.model_copy(update={"mapping": None})
     if pipeline.memory is not None:
-        known = rig.memory.model_copy(update={"sha256": pipeline.memory.sha256 or None})
-        played = played.model_copy(update={"memory": known})
+        memory_table = rig.memory.model_copy(update={"sha256": pipeline.memory.sha256 or None})
+        recorded_rig = recorded_rig.model_copy(update={"memory": memory_table})
     if (performer := pipeline.mixer.performer) is not None:
-        # What was calibrated is the rig's by now.
+        # Calibrated ranges are in the rig already.
         frozen = rig.performer.model_copy(update={"frozen": performer.frozen})
-        played = played.model_copy(update={"performer": frozen})
+        recorded_rig = recorded_rig.model_copy(update={"performer": frozen})
     return {
-        # A recording is handed on; the key to this stage is not.
-        "rig": played.model_dump(mode="json", by_alias=True, exclude={"monitor": {"token"}}),
-        # What the rig and commands name is relative to it.
+        # Recordings are shared; the token of this monitor is not.
+        "rig": recorded_rig.model_dump(mode="json", by_alias=True, exclude={"monitor": {"token"}}),
+        # Paths in the rig and in commands are relative to it.
         "folder": str(Path.cwd()),
         "source": pipeline.kind,
         "model": {"name": manifest.name, "sha256": dict(manifest.sha256)} if manifest else None,
@@ -296,8 +305,7 @@ def recording_header(rig: Rig, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def _mapping(pipeline: Pipeline) -> dict[str, Any] | None:
-    """What the recording should say of the mapping that plays: `outputs` stand behind the eight
-    parameters."""
+    """The header's entry on the mapping that plays; its `outputs` follow the eight parameters."""
     if pipeline.live_mapping is None:
         return None
     mapping, extras = pipeline.live_mapping.mapping, pipeline.live_mapping.extras

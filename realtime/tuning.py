@@ -1,6 +1,7 @@
-"""The process settings of the live path, each with its reason; docs/latency.md has the figures.
+"""Process settings of the live path, each with its reason; docs/latency.md has the figures.
 
-Entered once everything is loaded, before the first datagram; :func:`map_large_blocks` is called before.
+:func:`realtime_mode` is entered once everything is loaded, before the first datagram;
+:func:`map_large_blocks` is called before loading.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ __all__ = [
     "realtime_mode",
 ]
 
-# A thread that wants the interpreter waits at most so long for it (Python's default is 5 ms: a quarter
-# of a frame).
+# Maximum time in seconds that a thread waits for the interpreter. Python's default, 5 ms, is a quarter of a
+# frame.
 _SWITCH_INTERVAL = 0.0005
 
 
 def raise_priority() -> str:
-    """Run this thread before ordinary ones where the system lets us, and say what came of it.
+    """Raise the priority of this thread if the system permits, and return its scheduling class.
 
-    Linux grants it to root and to those with an rtprio limit (the audio group of a studio machine). The
-    lowest real-time priority is enough: the thread works for about a millisecond of twenty, and children
-    do not inherit it. macOS keeps a thread of this class on its fast cores.
+    Linux permits it to root and to users with an rtprio limit (the audio group of a studio machine). The
+    lowest real-time priority is enough: the thread works for about one millisecond in twenty, and children do
+    not inherit it. macOS keeps a thread of this class on its fast cores.
     """
     with contextlib.suppress(AttributeError, OSError):
         if sys.platform == "linux":
@@ -48,10 +49,10 @@ def raise_priority() -> str:
 
 
 def lock_memory() -> bool:
-    """Keep what we have touched in memory, where the system lets us; whether it did.
+    """Lock the pages in use in memory if the system permits; returns whether it did.
 
-    A page that the kernel took away in a quiet minute costs a disk access in the middle of a frame. Granted
-    like the priority: root, or a memlock limit.
+    A page that the kernel evicted costs a disk access in the middle of a frame. Permitted like the priority:
+    to root, or with a memlock limit.
     """
     if sys.platform == "linux":
         current, future, on_fault = 1, 2, 4
@@ -61,10 +62,10 @@ def lock_memory() -> bool:
 
 
 def map_large_blocks() -> None:
-    """Let every large block be mapped by itself, as glibc does until the first one is freed.
+    """Map every large block by itself, as glibc does only until the first one is freed.
 
-    What reading a model takes goes back to the system, and what is to be zero, such as room for an hour of
-    memory, is no memory until it is written. So it is called before a model is read.
+    Called before a model is read: what reading it takes is then returned to the system, and zeroed blocks,
+    such as room for an hour of memory, take no memory until they are written.
     """
     if sys.platform == "linux":
         mmap_threshold, size = -3, 128 * 1024
@@ -72,44 +73,46 @@ def map_large_blocks() -> None:
             ctypes.CDLL(None).mallopt(mmap_threshold, size)
 
 
-# For each show of the process how the interpreter was before the first of them.
-_before: list[tuple[float, bool]] = []
+# For each running show, the switch interval and whether the collector was enabled before the first of them.
+_previous_states: list[tuple[float, bool]] = []
 
 
 @contextlib.contextmanager
 def realtime_mode() -> Iterator[None]:
-    """No collection in the middle of a frame, no long wait for the interpreter.
+    """Disable automatic garbage collection and shorten the wait for the interpreter.
 
-    What is loaded by now lives as long as the show: it is moved out of the collector's sight, so that the
-    collections that remain (:class:`Collector`) look at little. Behind the last show the interpreter is as it
-    was, the priority an ordinary one: the process may go on.
+    Objects loaded by now live as long as the show, so they are frozen, and the remaining collections
+    (:class:`Collector`) look at little. After the last show the interpreter's settings are restored and the
+    priority is an ordinary one.
     """
-    _before.append(_before[0] if _before else (sys.getswitchinterval(), gc.isenabled()))
+    _previous_states.append(
+        _previous_states[0] if _previous_states else (sys.getswitchinterval(), gc.isenabled())
+    )
     sys.setswitchinterval(_SWITCH_INTERVAL)
     gc.collect()
     gc.freeze()
     gc.disable()
     if sys.platform == "win32":
-        # Otherwise it wakes 64 times a second.
+        # Otherwise timers have a resolution of 1/64 s.
         ctypes.windll.winmm.timeBeginPeriod(1)
     try:
         yield
     finally:
-        interval, collects = _before.pop()
-        if not _before:
+        interval, gc_was_enabled = _previous_states.pop()
+        if not _previous_states:
             gc.unfreeze()
             sys.setswitchinterval(interval)
-            if collects:
+            if gc_was_enabled:
                 gc.enable()
-        # Of this thread, and of the whole process behind its last show.
+        # The priority of this thread; the process's settings after its last show.
         with contextlib.suppress(AttributeError, OSError):
             if sys.platform == "linux":
                 os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-                if not _before:
+                if not _previous_states:
                     ctypes.CDLL(None).munlockall()
             elif sys.platform == "win32":
                 ctypes.windll.winmm.timeEndPeriod(1)
-                if not _before:
+                if not _previous_states:
                     _set_class(_NORMAL)
 
 
@@ -122,7 +125,7 @@ if sys.platform == "win32":
 
 
 class Collector:
-    """Collects garbage once a second in the idle gap between two frames, never on the way of one."""
+    """Collects garbage once a second, in the idle gap between two frames."""
 
     def __init__(self) -> None:
         self._last_ns = time.monotonic_ns()
@@ -130,11 +133,11 @@ class Collector:
         self.runs = 0
 
     def due(self) -> bool:
-        """Whether it is time again."""
+        """Whether a second has passed since the last collection."""
         return time.monotonic_ns() - self._last_ns >= 1_000_000_000
 
     def collect(self) -> None:
-        """Collect now; called in a gap."""
+        """Collect now."""
         self._last_ns = time.monotonic_ns()
         gc.collect()
         self.runs += 1

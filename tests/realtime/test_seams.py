@@ -77,7 +77,7 @@ def test_a_decoder_that_takes_anything_claims_only_what_is_motion() -> None:
 
 
 def test_a_decoder_that_fails_or_dawdles_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SlowCalls, "_LIMIT_NS", -1)
+    monkeypatch.setattr(SlowCalls, "_SLOW_NS", -1)
     said: list[str] = []
     heard: list[bytes] = []
     source = UdpSource("halting", "127.0.0.1", 0, say=said.append)
@@ -154,7 +154,7 @@ def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> Non
 
 
 def test_a_sink_that_raises_or_dawdles_is_told_of_once_and_the_others_go_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(SlowCalls, "_LIMIT_NS", -1)
+    monkeypatch.setattr(SlowCalls, "_SLOW_NS", -1)
     tables = [{"kind": kind, "path": str(tmp_path / kind)} for kind in ("cross", "lines")]
     tree = {"osc": [], "sink": tables, "model": {"enabled": False}, "memory": {"enabled": False}}
     kind, items = open_show(PERFORMANCE)
