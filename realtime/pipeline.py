@@ -20,7 +20,7 @@ from pyanticip.motion.recording import Records
 from realtime import status
 from realtime.clock import FRAME, FRAME_NS, Clock
 from realtime.config import BufferMs
-from realtime.mapping.labels import Gestures, Labels, UnderWay
+from realtime.mapping.labels import ActiveGesture, Gestures, Labels
 from realtime.mapping.live_mapping import LiveMapping, check_model
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
@@ -187,7 +187,7 @@ class Pipeline:
             params, events = played
             self.mixer.follow_extras()
             if self._memory is not None and self._memory.following is not None:
-                due = self._memory.following.due()
+                due = self._memory.following.take_due()
                 events = [*events, *due] if self.mixer.mode == "playing" else events
             frame = self._frame(now, params, events, step)
             frame.body = out
@@ -234,7 +234,7 @@ class Pipeline:
         limbs[2::3] = map(max, limbs[2::3], self._limbs[2::3])
         self._limbs = limbs
         if self._gestures is not None:
-            self._gestures.hear(out.poses, reset=out.reset)
+            self._gestures.push(out.poses, reset=out.reset)
         self._step, self._front_output, self._imagined_frames = step, out, 0
         self._newest_local_ns, self.expected_ns = out.t_local_ns, out.expected_ns
         self.counts["frames"] += 1 + result.left_out
@@ -260,11 +260,11 @@ class Pipeline:
         classes, changed = self._labels.step(self.mixer.extras) if self._labels is not None else ((), ())
         events = [*events, *self._leave_events, *changed]
         self._leave_events = []
-        gestures: Sequence[UnderWay] = ()
+        gestures: Sequence[ActiveGesture] = ()
         if self._gestures is not None:
             away = self._engine.away
             playing = away <= _MAX_BRIDGED and self.mixer.mode == "playing" and not self.mixer.bypass
-            gestures, changed = self._gestures.tell(away, playing=playing)
+            gestures, changed = self._gestures.report(away, playing=playing)
             events += changed
         frame = self._control_frame(now, params, step)
         frame.events, frame.classes, frame.gestures = events, classes, gestures
@@ -299,9 +299,9 @@ class Pipeline:
     def set_mapping(self, live_mapping: LiveMapping | None) -> None:
         """Play a mapping from the next frame on; None removes it."""
         if self._labels is not None:
-            self._leave_events += self._labels.part()
+            self._leave_events += self._labels.leave_all()
         if self._gestures is not None:
-            self._leave_events += self._gestures.part()
+            self._leave_events += self._gestures.leave_all()
         self._labels = live_mapping.labels if live_mapping and live_mapping.mapping.classes else None
         self._gestures = live_mapping.gestures if live_mapping is not None else None
         self.live_mapping = live_mapping
@@ -418,7 +418,7 @@ class Pipeline:
         """Fade to neutral from ``t_ns`` on, in any mode; returns the time when that is reached."""
         self.run_until(t_ns)
         self._now_ns = max(t_ns, self._now_ns)
-        self.mixer.leave(_FADE_OUT_S)
+        self.mixer.fade_out(_FADE_OUT_S)
         self._outlet.is_leaving = True
         return t_ns + round((_FADE_OUT_S + 2 * FRAME) * 1e9)
 
@@ -489,7 +489,7 @@ class Pipeline:
     def _preview_mapping(self, out: FrontOutput, step: StepResult | None) -> list[float] | None:
         if self.live_mapping is not None:
             with contextlib.suppress(Exception):
-                return self.live_mapping.rehearse(out.features[-1], step)
+                return self.live_mapping.preview(out.features[-1], step)
         return None
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How much a stranger may ask: commands a second and a datagram, and lines at the terminal."""
+"""Rate limits on what unknown senders may cause: commands, and lines at the terminal."""
 
 from __future__ import annotations
 
@@ -10,75 +10,76 @@ from realtime.sockets import is_loopback
 
 __all__ = ["Bucket", "Budgets", "Lines"]
 
-# Senders that are remembered.
-_MOST_HOSTS = 64
-_SAID_EVERY = 10.0
+# Maximum number of hosts that are remembered.
+_MAX_HOSTS = 64
+_LINE_INTERVAL_S = 10.0
 
 
 class Bucket:
-    """Lets ``rate`` things a second pass, and ``burst`` at once. ``now`` is the time in seconds."""
+    """Token bucket: ``rate`` tokens per second, at most ``burst`` at once. ``now`` is the time in seconds."""
 
     def __init__(self, rate: float, burst: float, now: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._burst, self._now = rate, burst, now
-        self._left, self._at = burst, now()
+        self._left, self._filled_at = burst, now()
 
     def take(self, cost: float = 1.0) -> bool:
-        """Whether it may pass; what may not costs nothing."""
+        """Take ``cost`` tokens, if there are as many; returns whether there were."""
         now = self._now()
-        self._left = min(self._left + (now - self._at) * self._rate, self._burst)
-        self._at = now
+        self._left = min(self._left + (now - self._filled_at) * self._rate, self._burst)
+        self._filled_at = now
         if self._left < cost:
             return False
         self._left -= cost
         return True
 
     @property
-    def is_spared(self) -> bool:
-        """Whether at least half of it is left."""
+    def is_half_full(self) -> bool:
+        """Whether at least half of the tokens are left."""
         return self._left >= self._burst / 2
 
 
 class Budgets:
-    """One bucket a host, and one for all hosts beyond this machine together.
+    """One bucket for each host, and one for all other machines together.
 
-    Where that is empty, one more is for those who have hardly asked: a flood of others does not silence them.
+    If that is empty, a spare one serves hosts that have hardly used their own, so that a flood from others
+    does not block them.
     """
 
-    def __init__(self, rate: float, burst: float, together: int = 4) -> None:
+    def __init__(self, rate: float, burst: float, total_factor: int = 4) -> None:
         self._rate, self._burst = rate, burst
-        self._all = Bucket(together * rate, together * burst)
+        self._remote_hosts = Bucket(total_factor * rate, total_factor * burst)
         self._spare = Bucket(rate, burst)
         self._hosts: OrderedDict[str, Bucket] = OrderedDict()
 
     def take(self, host: str) -> bool:
-        """Whether a command of this host may pass."""
+        """Whether a command of this host is admitted."""
         if host not in self._hosts:
-            if len(self._hosts) >= _MOST_HOSTS:
+            if len(self._hosts) >= _MAX_HOSTS:
                 self._hosts.popitem(last=False)
             self._hosts[host] = Bucket(self._rate, self._burst)
         self._hosts.move_to_end(host)
         own = self._hosts[host]
         if not own.take():
             return False
-        return is_loopback(host) or self._all.take() or (own.is_spared and self._spare.take())
+        return is_loopback(host) or self._remote_hosts.take() or (own.is_half_full and self._spare.take())
 
 
 class Lines:
-    """Lets a few lines through to ``say``; how many were kept back stands in the next one."""
+    """Passes a limited number of lines to ``say``; the next one tells how many were dropped."""
 
     def __init__(self, say: Callable[[str], None], bucket: Bucket | None = None) -> None:
         self._say = say
-        self._bucket = bucket or Bucket(1 / _SAID_EVERY, 6)
-        self._kept = 0
+        self._bucket = bucket or Bucket(1 / _LINE_INTERVAL_S, 6)
+        self._dropped = 0
         self._last = ""
 
     def __call__(self, line: str) -> None:
-        """Say it, unless it was said just now or too much was."""
+        """Pass a line on, unless it equals the last one or exceeds the limit."""
         if line == self._last:
             return
         if not self._bucket.take():
-            self._kept += 1
+            self._dropped += 1
             return
         self._last = line
-        self._say(f"{line} ({self._kept} more were not told)" if self._kept else line)
-        self._kept = 0
+        self._say(f"{line} ({self._dropped} more were not told)" if self._dropped else line)
+        self._dropped = 0

@@ -1,4 +1,4 @@
-"""Getting to know a performer: how the suit trembles while they stand, and how far they go when they move."""
+"""Calibration of a performer: the suit's noise while they stand, and their range while they move."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ __all__ = ["Calibration", "Table"]
 
 Table = dict[str, list[float]]
 
-# Seconds: how much of either part is needed, and what of standing is left out until the body has settled.
-_LEAST_STILL, _LEAST_MOVE, _SETTLE = 2.0, 2.0, 1.0
-# Frames of either part: the last ten minutes.
-_MOST = 30_000
-# Below this the model does not tell stillness from stillness.
-_STILL = 0.02
+# Minimum duration of each stage.
+_MIN_STILL_S, _MIN_MOVE_S = 2.0, 2.0
+# The beginning of standing still is ignored until the body has settled.
+_SETTLE_S = 1.0
+# Maximum number of frames kept of each stage: the last ten minutes.
+_MAX_SAMPLES = 30_000
+# Lower limit of the "still" value; below, the model's output does not distinguish degrees of stillness.
+_MIN_STILL_VALUE = 0.02
 
 
 class Calibration:
-    """Listens to a pipeline that plays: :meth:`still`, :meth:`move`, then :meth:`save`.
+    """Calibrates from a playing pipeline: :meth:`still`, :meth:`move`, then :meth:`save`.
 
-    What it finds depends on the frames alone. ``file`` gives the rig that :meth:`save` writes into; None: it
-    only plays. ``known`` is told what of ``[performer]`` plays from now on. Raises :class:`OptionError` where
+    The result depends on the frames only. ``file`` returns the rig file that :meth:`save` writes to (None:
+    none). ``on_change`` is called with changed keys of ``[performer]``. Methods raise :class:`OptionError` if
     the rig plays without a performer, or too little was shown.
     """
 
@@ -42,16 +44,16 @@ class Calibration:
         self,
         pipeline: Pipeline,
         file: Callable[[], Path | None] = lambda: None,
-        known: Callable[[Mapping[str, Any]], None] = lambda table: None,
+        on_change: Callable[[Mapping[str, Any]], None] = lambda table: None,
     ) -> None:
         self._pipeline = pipeline
         self._file = file
-        self._known = known
+        self._on_change = on_change
         self._stage = ""
-        self._samples = _nothing()
+        self._samples = _empty_samples()
         self._seconds = {"still": 0.0, "move": 0.0}
         self._noise: list[float] = []
-        #: What :meth:`save` found last.
+        #: Result of the last :meth:`save`.
         self.found: Table = {}
 
     @property
@@ -61,22 +63,22 @@ class Calibration:
         return {f"calibrate/{step.__name__}": step for step in steps}
 
     def still(self) -> str:
-        """The performer stands still from now on."""
+        """Begin the stage in which the performer stands still."""
         return self._begin("still")
 
     def move(self) -> str:
-        """The performer moves as they will from now on.
+        """Begin the stage in which the performer moves as they will.
 
-        Raises where they should have stood still before, and did not, or not for long enough.
+        Raises if they did not stand still in the stage before, or not for long enough.
         """
         if self._stage == "still":
-            self._check("still", _LEAST_STILL)
-        self._still()
+            self._check("still", _MIN_STILL_S)
+        self._still_values()
         self._noise = self.noise()
         return self._begin("move")
 
     def save(self) -> str | Awaitable[str]:
-        """Play in what was found from now on, and write it into the rig, beside the loop."""
+        """Use the result from now on, and write it to the rig file, in a thread."""
         table = self.found = self.table()
         self.play(table)
         if (file := self._file()) is None:
@@ -88,49 +90,49 @@ class Calibration:
         return f"playing, and written into {file}"
 
     def play(self, table: Mapping[str, Any]) -> None:
-        """Play in what was found from now on. Raises a ValueError where that is no ``[performer]``."""
+        """Use a table from now on. Raises a ValueError if it is not a valid ``[performer]``."""
         self._performer().calibrate(PerformerRig.model_validate(table).reaches())
-        self._known(table)
+        self._on_change(table)
         self._end()
 
     def clear(self) -> str:
-        """Forget what was calibrated: the range is learned while playing."""
+        """Remove the calibration, so that the range is learned while playing."""
         self._performer().calibrate({})
-        self._known(dict.fromkeys(STRETCHED))
+        self._on_change(dict.fromkeys(STRETCHED))
         self._end()
         return "learning while playing"
 
     def freeze(self, value: object = 1) -> str:
-        """Learn no further while playing, or go on."""
+        """Stop or continue learning while playing."""
         performer = self._performer()
         performer.frozen = switch("calibrate/freeze", value)
         return "frozen" if performer.frozen else "learning"
 
     def noise(self) -> list[float]:
-        """The jitter of the joints as learned so far, degrees; empty where nothing learns it."""
+        """Jitter of the joints as learned so far, in degrees; empty if it is not learned."""
         noise = self._pipeline.front.noise
         return [] if noise is None else [round(math.degrees(a), 3) for a in noise.tolist()]
 
     def seconds(self, stage: str) -> float:
-        """How much of a part was heard: of still all, of move what moved."""
+        """Duration of a stage so far; of ``move`` only frames with movement count."""
         return self._seconds[stage]
 
     def table(self) -> Table:
-        """``[performer]`` as the rig has it: noise in degrees, still, low and high of each parameter."""
-        self._check("move", _LEAST_MOVE)
-        found_table: Table = {"noise": self._noise} if self._noise else {}
+        """The rig's ``[performer]`` table: noise in degrees; still, low and high of each parameter."""
+        self._check("move", _MIN_MOVE_S)
+        table: Table = {"noise": self._noise} if self._noise else {}
         moved = np.quantile(self._samples["move"], (0.05, 0.95), axis=0)
-        for i, (name, still) in enumerate(self._still().items()):
+        for i, (name, still) in enumerate(self._still_values().items()):
             low = max(float(moved[0, i]), still)
-            found_table[name] = [round(v, 4) for v in (still, low, max(float(moved[1, i]), low))]
-        return found_table
+            table[name] = [round(v, 4) for v in (still, low, max(float(moved[1, i]), low))]
+        return table
 
-    def _check(self, stage: str, least: float) -> None:
-        if (heard := self._seconds[stage]) < least:
-            raise OptionError(f"calibrate/{stage}: expected at least {least:g} s of it, got {heard:.1f}")
+    def _check(self, stage: str, min_s: float) -> None:
+        if (seconds := self._seconds[stage]) < min_s:
+            raise OptionError(f"calibrate/{stage}: expected at least {min_s:g} s of it, got {seconds:.1f}")
 
-    def _still(self) -> dict[str, float]:
-        """How far each parameter goes in who stands still."""
+    def _still_values(self) -> dict[str, float]:
+        """The value of each parameter while standing still (95th percentile)."""
         found = {}
         for i, name in enumerate(STRETCHED):
             still = float(np.quantile([v[i] for v in self._samples["still"]] or [0.0], 0.95))
@@ -139,7 +141,7 @@ class Calibration:
                 raise OptionError(
                     f"calibrate/still: {problem} ({name} {still:.2f}, wanted below {RESTLESS:g})"
                 )
-            found[name] = max(still, _STILL)
+            found[name] = max(still, _MIN_STILL_VALUE)
         return found
 
     def _performer(self) -> PerformerRange:
@@ -161,17 +163,17 @@ class Calibration:
     def _end(self) -> None:
         self._performer().listener = None
         self._stage = ""
-        self._samples = _nothing()
+        self._samples = _empty_samples()
         self._seconds = {"still": 0.0, "move": 0.0}
 
-    def _observe(self, now: Sequence[float], activity: float, dt: float) -> None:
-        moves = self._stage == "move"
-        if moves and activity < 1.0:
+    def _observe(self, params: Sequence[float], activity: float, dt: float) -> None:
+        is_moving = self._stage == "move"
+        if is_moving and activity < 1.0:
             return
         self._seconds[self._stage] += dt
-        if moves or self._seconds["still"] > _SETTLE:
-            self._samples[self._stage].append(tuple(now[place] for place in PLACES))
+        if is_moving or self._seconds["still"] > _SETTLE_S:
+            self._samples[self._stage].append(tuple(params[place] for place in PLACES))
 
 
-def _nothing() -> dict[str, deque[tuple[float, ...]]]:
-    return {stage: deque(maxlen=_MOST) for stage in ("still", "move")}
+def _empty_samples() -> dict[str, deque[tuple[float, ...]]]:
+    return {stage: deque(maxlen=_MAX_SAMPLES) for stage in ("still", "move")}

@@ -1,7 +1,6 @@
-"""What the performer's hand does to a running pipeline: one place for the remote control and for replays.
+"""Commands that change a running pipeline, from the remote control and from replays.
 
-Every command takes effect between two frames, is recorded with its time, and does the same when a replay
-gives it again.
+Every command takes effect between two frames, is recorded with its time, and has the same effect in a replay.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pyanticip.models.checkpoint.manifest import WEIGHTS
 from realtime.control.beat import BeatControl
 from realtime.control.calibration import Calibration
 from realtime.control.live_rig import LiveRig
-from realtime.control.memory import MemoryControl, cues_of, words_of
+from realtime.control.memory import MemoryControl, cue_values, parse_cues
 from realtime.control.server import Action, number, rounded_float, switch
 from realtime.mapping.live_mapping import LiveMapping, check_model, open_mapping
 from realtime.mapping.mixer import Mixer
@@ -39,28 +38,28 @@ from realtime.voice.base import Switchable
 
 __all__ = ["Commands", "PlanControl"]
 
-_LARGEST = 1e6
-# Smaller changes of the way to the ear are left alone.
-_NOTICED_MS = 2.0
+_MAX_BOOST = 1e6
+# Smaller changes of the sound's latency are ignored.
+_MIN_CHANGE_MS = 2.0
 
 
 class PlanControl:
-    """The remote control's ``plan`` command: boosts of codes, kept until they are taken back.
+    """The ``plan`` command: boosts of codes, which last until they are removed.
 
     A boost is added to the code's contrast (the logarithm of how much likelier than usual it is): 1 is a
-    nudge, 10 all but puts the code into every plan, -10 all but keeps it out.
+    nudge, 10 puts the code into nearly every plan, -10 keeps it out of nearly every one.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._boosted: StepBackend | None = None
+        self._boosted_backend: StepBackend | None = None
         self._boosts: dict[int, float] = {}
 
     def boost(self, *arguments: object) -> str:
-        """``code, boost``: from the next frame on; a boost of 0 takes it back, and no arguments all of them.
+        """Set the ``boost`` of a ``code`` from the next frame on; 0 removes it, no arguments remove all.
 
         Raises:
-            OptionError: a model that makes no plans, no such code, or not a number.
+            OptionError: The model makes no plans, there is no such code, or the boost is not a number.
         """
         backend = self._pipeline.backend
         if backend is None or not backend.codes:
@@ -69,34 +68,34 @@ class PlanControl:
             raise OptionError(
                 f"plan: expected a code and a boost, or nothing, got {len(arguments)} arguments"
             )
-        # Of a model that was loaded since, nothing is boosted yet.
-        boosts = dict(self._boosts) if arguments and backend is self._boosted else {}
+        # A model that was loaded since has no boosts.
+        boosts = dict(self._boosts) if arguments and backend is self._boosted_backend else {}
         if arguments:
             code, boost = number("plan", arguments[0]), number("plan", arguments[1])
             if not code.is_integer() or not 0 <= code < backend.codes:
                 raise OptionError(f"plan: codes are 0 to {backend.codes - 1}, got {code:g}")
-            if abs(boost) > _LARGEST:
-                raise OptionError(f"plan: a boost is from -{_LARGEST:g} to {_LARGEST:g}, got {boost:g}")
+            if abs(boost) > _MAX_BOOST:
+                raise OptionError(f"plan: a boost is from -{_MAX_BOOST:g} to {_MAX_BOOST:g}, got {boost:g}")
             boosts[int(code)] = boost
             boosts = {known: value for known, value in boosts.items() if value}
         vector = np.zeros(backend.codes, np.float32)
         for known, value in boosts.items():
             vector[known] = value
         backend.steer(vector)
-        self._boosted, self._boosts = backend, boosts
+        self._boosted_backend, self._boosts = backend, boosts
         return ", ".join(f"{known}: {value:+g}" for known, value in sorted(boosts.items())) or "no boosts"
 
     def state_as_commands(self, t_ns: int) -> list[Command]:
-        """How the model that steps is steered: the first commands of a recording."""
-        boosts = self._boosts if self._pipeline.backend is self._boosted else {}
+        """The current boosts, as first commands of a recording."""
+        boosts = self._boosts if self._pipeline.backend is self._boosted_backend else {}
         return [Command(t_ns, "plan", boost) for boost in boosts.items()]
 
 
 class Commands:
-    """The commands that change what is heard, by name.
+    """The commands that change the sound, by name.
 
-    ``say`` takes a line for the person at the terminal: what a replay could not do again. ``rig`` is the
-    one that plays. ``voice`` plays the preset that is chosen.
+    ``say`` takes lines for the user, such as on commands that cannot be replayed. ``rig`` is the one that
+    plays, ``voice`` what plays the chosen preset.
     """
 
     def __init__(
@@ -111,13 +110,13 @@ class Commands:
         self._mapping: tuple[str, str] | None = None
         self._voice = voice
         self._preset = ""
-        self._sounds_by_hand = False
+        self._sound_set_manually = False
         rig = rig or Rig(osc=())
-        #: The one sender that is heard, as it was told; empty: whoever comes.
+        #: The only sender that is listened to, as commanded; empty: any.
         self.listens_to = rig.source.sender or ""
-        #: The rig as it plays.
+        #: The rig with its live changes.
         self.live_rig = LiveRig(pipeline, rig)
-        self._calibration = Calibration(pipeline, lambda: self.live_rig.file, self.live_rig.calibrated)
+        self._calibration = Calibration(pipeline, lambda: self.live_rig.file, self.live_rig.set_performer)
         self._memory = MemoryControl(pipeline)
         self._plan = PlanControl(pipeline)
         self.beat = BeatControl(pipeline)
@@ -134,90 +133,91 @@ class Commands:
             "plan": self._plan.boost,
             "unload": self._unload,
             **{name: self._setting(name) for name in mixer.settings},
-            "sound_ms": self._sound,
+            "sound_ms": self._set_sound_ms,
             **self._calibration.actions,
             **self._memory.actions,
             **self.live_rig.actions,
         }
-        # What a replay does otherwise than the hand did.
-        self._again: dict[str, Callable[..., object]] = {
-            "tempo": self.beat.again,
+        # Commands that a replay executes differently, or that only recordings contain.
+        self._replay_actions: dict[str, Callable[..., object]] = {
+            "tempo": self.beat.set_beat,
             "resume": lambda *values: mixer.resume([float(str(value)) for value in values]),
-            "mapping": self._map_again,
-            "memory": self._remember_again,
-            "model": self._step_again,
-            "rig/merge": self.live_rig.merge_again,
-            "shape": self._shape_again,
-            "range": self._learned_again,
-            "cue/set": self._set_cue_again,
-            "cues": self._tell_again,
-            # Whoever it was need not have been heard yet.
+            "mapping": self._replay_mapping,
+            "memory": self._replay_memory,
+            "model": self._replay_model,
+            "rig/merge": self.live_rig.replay_merge,
+            "shape": self._replay_shape,
+            "range": self._replay_range,
+            "cue/set": self._replay_cue,
+            "cues": self._replay_cues,
+            # In a replay the sender need not have been heard yet.
             "source": lambda sender="": self._listen_to(str(sender)),
-            # The rig was written then.
-            "calibrate/save": lambda found: self._calibration.play(json.loads(str(found))),
+            # The rig was written when it was recorded.
+            "calibrate/save": lambda commands: self._calibration.play(json.loads(str(commands))),
         }
-        #: Commands whose end is an argument, by what they begin with.
+        #: Commands whose name ends in an argument, by their prefix.
         self.families: dict[str, Callable[..., str]] = self.live_rig.families
 
     @property
     def preset(self) -> str:
-        """The preset that was chosen while playing; empty: none was."""
+        """The preset that was chosen while playing; empty if none was."""
         return self._preset
 
     @property
     def mapping(self) -> str | None:
-        """The file of the mapping that was loaded while playing; None: none was, or it was unloaded."""
+        """The file of the mapping that was loaded while playing; None if none was, or it was unloaded."""
         return None if self._mapping is None else self._mapping[0]
 
     @property
     def cues(self) -> tuple[Cue, ...]:
-        """Those that are said now; where nothing is followed, the rig's."""
+        """The current cues; if no take is followed, the rig's."""
         return self.live_rig.rig.cue if self.following is None else self.following.cues
 
     @property
     def following(self) -> Following | None:
-        """What follows the takes that were rehearsed; None: nothing does."""
+        """The follower of the rehearsed takes, if any."""
         return None if self._pipeline.memory is None else self._pipeline.memory.following
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those that the remote control offers as they are."""
+        """Names of the commands for the remote control, without families."""
         return tuple(self._actions)
 
     def obey(self, name: str, *arguments: object) -> str | Awaitable[str]:
-        """Do it now, and record it; returns the reply. Raises MotionError; TypeError: too many arguments."""
+        """Execute and record a command; returns the reply. Raises MotionError, or TypeError for the
+        arguments."""
         now, sound_ms = self._now(), self._pipeline.mixer.sound_ms
         answer = self._action(name)(*arguments)
         if name == "calibrate/save":
-            # A recording may begin in the middle of a calibration.
+            # The result is recorded, because the recording may have begun in the middle of the calibration.
             arguments = (json.dumps(self._calibration.found),)
         elif name == "cue/set" and not any(arguments[1:2]):
-            # As may one while the performer is followed: a replay does not know where they are.
-            arguments = (*words_of(self.cues[-1:]), 1)
+            # Its place is recorded, because a replay of such a recording cannot know it.
+            arguments = (*cue_values(self.cues[-1:]), 1)
         elif name == "tempo":
-            # The phase is that of the command's own moment.
+            # Recorded with the phase at time 0 of the clock, not at the time of the command.
             arguments = self.beat.leading_beat
-        sounds = self._pipeline.mixer.sound_ms
+        new_sound_ms = self._pipeline.mixer.sound_ms
         if name != "sound_ms":
             self._record(now, name, arguments)
-        if name == "sound_ms" or sounds != sound_ms:
-            # By number: a replay has other receivers, or none.
-            self._record(now, "sound_ms", (sounds,))
+        if name == "sound_ms" or new_sound_ms != sound_ms:
+            # Recorded as a number, because a replay has other receivers or none.
+            self._record(now, "sound_ms", (new_sound_ms,))
         return answer
 
     def _action(self, name: str) -> Action:
-        """What a command does. Raises KeyError: there is none of this name."""
+        """The action of a command. Raises KeyError if there is none of this name."""
         for family, act in self.families.items():
             if name not in self._actions and name.startswith(family):
                 return partial(act, name.removeprefix(family))
         return self._actions[name]
 
     def play_mapping(self, live_mapping: LiveMapping, path: Path) -> str:
-        """Play a mapping that was read from ``path`` from the next frame on; what it plays, in a line.
+        """Play a mapping that was read from ``path`` from the next frame on; returns a line on its outputs.
 
-        Raises a CheckpointError where it was taught on a model that steps no more.
+        Raises a CheckpointError if it was taught on a model other than the current one.
         """
-        # Another model may have come while it was read.
+        # The model may have been replaced while the mapping was read.
         check_model(live_mapping.mapping, self._pipeline.backend)
         now = self._now()
         self._pipeline.set_mapping(live_mapping)
@@ -234,41 +234,41 @@ class Commands:
     def set_model(self, backend: StepBackend, path: str | None) -> None:
         """Step a model that was read from ``path`` (None: the packaged one) from the next frame on.
 
-        Raises a CheckpointError where the mapping that plays was taught on another one.
+        Raises a CheckpointError if the current mapping was taught on a different one.
         """
         now = self._now()
-        self._step_by(backend, path)
+        self._step_model(backend, path)
         self._record(now, "model", (path or "", _weights(backend)))
 
     def play_memory(self, live: LiveMemory, path: Path, table: MemoryRig | None = None) -> str:
-        """Mix with a memory that was read from ``path``, and say its cues, from the next frame on; what
-        plays, in a line.
+        """Use a memory that was read from ``path``, and its cues, from the next frame on; returns a line on
+        it.
 
-        ``table`` is the table of the rig that names it, where one does.
+        ``table`` is the rig's table that names it, if any.
         """
         now = self._now()
-        self._remember(live, path, table)
+        self._set_memory(live, path, table)
         self._record(now, "memory", (str(path), live.sha256))
         if not live.memory.learning:
             self._record(now, "memory/freeze", ())
         if live.following is not None and live.following.cues:
-            self._record(now, "cues", words_of(live.following.cues))
+            self._record(now, "cues", cue_values(live.following.cues))
         return f"memory {live.name}"
 
     def play_cues(self, following: Following, cues: Sequence[Cue], shared: Shared) -> str:
-        """Say these cues and no other from the next frame on; ``shared`` is what ``following`` finds of them.
+        """Replace the cues from the next frame on; ``shared`` is the result of ``following.shared``.
 
-        Raises an OptionError where one is in no take, or another memory plays by now.
+        Raises an OptionError if a cue is in no take, or the memory was replaced meanwhile.
         """
         if following is not self.following:
             raise OptionError("cues: another memory plays by now")
         now = self._now()
-        self._tell_cues(following, cues, shared)
-        self._record(now, "cues", words_of(cues))
+        self._set_cues(following, cues, shared)
+        self._record(now, "cues", cue_values(cues))
         return f"cues {', '.join(cue.name for cue in cues) or 'none'}"
 
     def replay_command(self, command: Command) -> None:
-        """What a replay found in a recording."""
+        """Execute a command from a recording."""
         t_ns, name, arguments = command
         self._pipeline.run_until(t_ns)
         mixer = self._pipeline.mixer
@@ -277,7 +277,7 @@ class Commands:
             if name == "hold":
                 if not 0 < (count := int(str(*arguments))) < MOST_WAIT:
                     raise OptionError(f"expected 1 to {MOST_WAIT - 1} datagrams, got {count}")
-                # It records itself, with what it holds.
+                # The pipeline records it by itself.
                 return self._pipeline.hold(count, t_ns, replayed=True)
             if name == "rest":
                 self._pipeline.suspend_model(t_ns)
@@ -285,55 +285,57 @@ class Commands:
                 (player,) = map(str, arguments)
                 self._pipeline.begin_with(player, t_ns, lambda: self.listens_to or None)
             else:
-                (self._again.get(name) or self._action(name))(*arguments)
+                (self._replay_actions.get(name) or self._action(name))(*arguments)
         except KeyError:
             self._say(f"{name}: cannot be done again as it was recorded: this version does not know it")
         except (MotionError, OSError, TypeError, ValueError) as error:
             self._say(f"{name}: cannot be done again as it was recorded: {error}")
         else:
             if name != "sound_ms":
-                # That is recorded by itself.
+                # sound_ms is recorded as a command of its own.
                 mixer.sound_ms = sound_ms
             self._record(t_ns, name, arguments)
 
     def state_as_commands(self, t_ns: int) -> list[Command]:
-        """What it takes to begin where things stand: the first commands of a recording."""
+        """The current state, as first commands of a recording."""
         mixer = self._pipeline.mixer
-        found = [Command(t_ns, name, (value,)) for name, value in mixer.settings.items()]
+        commands = [Command(t_ns, name, (value,)) for name, value in mixer.settings.items()]
         if mixer.bypass:
-            found.append(Command(t_ns, "bypass", (1,)))
+            commands.append(Command(t_ns, "bypass", (1,)))
         if self.beat.leading_beat:
-            found.append(Command(t_ns, "tempo", self.beat.leading_beat))
+            commands.append(Command(t_ns, "tempo", self.beat.leading_beat))
         if mixer.mode != "playing":
-            found.append(Command(t_ns, {"frozen": "freeze", "stopped": "stop"}.get(mixer.mode, mixer.mode)))
+            commands.append(
+                Command(t_ns, {"frozen": "freeze", "stopped": "stop"}.get(mixer.mode, mixer.mode))
+            )
         for output, shaper in mixer.shapers.items():
             if shaper.open or shaper.toggled:
-                found.append(Command(t_ns, "shape", (output, int(shaper.open), int(shaper.toggled))))
+                commands.append(Command(t_ns, "shape", (output, int(shaper.open), int(shaper.toggled))))
         if (performer := mixer.performer) is not None and performer.frozen:
             learned = performer.learned().items()
-            found += [Command(t_ns, "range", (n, r.still, r.low, r.high)) for n, r in learned]
+            commands += [Command(t_ns, "range", (n, r.still, r.low, r.high)) for n, r in learned]
         if self.listens_to != (self.live_rig.rig.source.sender or ""):
-            found.append(Command(t_ns, "source", (self.listens_to,)))
+            commands.append(Command(t_ns, "source", (self.listens_to,)))
         senders = self._pipeline.front.senders()
         player = next((name for name, plays, *_ in senders if plays and name), "")
         if player:
-            # Of a host that is wanted any port may come next.
-            wanted = is_from(player, self.listens_to)
-            found.append(Command(t_ns, "player", (self.listens_to if wanted else player,)))
-        found += self.live_rig.state_as_commands(t_ns) + self._plan.state_as_commands(t_ns)
+            # If only a host is wanted, any of its ports may follow.
+            matches = is_from(player, self.listens_to)
+            commands.append(Command(t_ns, "player", (self.listens_to if matches else player,)))
+        commands += self.live_rig.state_as_commands(t_ns) + self._plan.state_as_commands(t_ns)
         if self._mapping is not None:
-            found.append(Command(t_ns, "mapping", self._mapping))
+            commands.append(Command(t_ns, "mapping", self._mapping))
         if self._preset:
-            found.append(Command(t_ns, "preset", (self._preset,)))
+            commands.append(Command(t_ns, "preset", (self._preset,)))
         live = self._pipeline.memory
         if live is not None:
-            found.append(Command(t_ns, "memory/learn" if live.memory.learning else "memory/freeze"))
+            commands.append(Command(t_ns, "memory/learn" if live.memory.learning else "memory/freeze"))
         if self.following is not None:
-            # Those of the rig stand in the header.
-            gone = {cue.name for cue in self.live_rig.rig.cue} - {cue.name for cue in self.cues}
-            found += [Command(t_ns, "cue/remove", (name,)) for name in sorted(gone)]
-            found += [Command(t_ns, "cue/set", words_of([cue])) for cue in self.cues]
-        return found
+            # The rig's cues are in the header.
+            removed = {cue.name for cue in self.live_rig.rig.cue} - {cue.name for cue in self.cues}
+            commands += [Command(t_ns, "cue/remove", (name,)) for name in sorted(removed)]
+            commands += [Command(t_ns, "cue/set", cue_values([cue])) for cue in self.cues]
+        return commands
 
     def _now(self) -> int:
         now = self._pipeline.clock.now_ns()
@@ -344,69 +346,69 @@ class Commands:
         if self._pipeline.tape is not None:
             self._pipeline.tape.control(t_ns, name, arguments)
 
-    def _map_again(self, path: object, sha256: object) -> None:
+    def _replay_mapping(self, path: object, sha256: object) -> None:
         live_mapping = open_mapping(str(path), self._pipeline.backend)
         if live_mapping.mapping.sha256 != sha256:
             raise OptionError(f"{path} is another mapping now")
         self._pipeline.set_mapping(live_mapping)
         self._mapping = str(path), live_mapping.mapping.sha256
 
-    def _step_by(self, backend: StepBackend, path: str | None) -> None:
+    def _step_model(self, backend: StepBackend, path: str | None) -> None:
         self._pipeline.set_model(backend)
-        self.live_rig.step(path)
+        self.live_rig.set_checkpoint(path)
 
-    def _step_again(self, path: object, sha256: object) -> None:
+    def _replay_model(self, path: object, sha256: object) -> None:
         file = str(path) or None
         backend = open_backend(self.live_rig.rig.model.backend, file)
         try:
             if _weights(backend) != str(sha256):
                 raise OptionError(f"{file or 'the packaged model'} is another model now")
-            self._step_by(backend, file)
+            self._step_model(backend, file)
         except MotionError:
             backend.close()
             raise
 
-    def _remember(self, live: LiveMemory, path: Path, table: MemoryRig | None = None) -> None:
+    def _set_memory(self, live: LiveMemory, path: Path, table: MemoryRig | None = None) -> None:
         self._pipeline.memory = live
         known = {"enabled": True, "file": str(path), "sha256": None}
         cues = () if live.following is None else live.following.cues
-        self.live_rig.remember(table or self.live_rig.rig.memory.model_copy(update=known), cues)
+        self.live_rig.set_memory(table or self.live_rig.rig.memory.model_copy(update=known), cues)
 
-    def _remember_again(self, path: object, sha256: object) -> None:
-        self._remember(open_memory(str(path), str(sha256)), Path(str(path)))
+    def _replay_memory(self, path: object, sha256: object) -> None:
+        self._set_memory(open_memory(str(path), str(sha256)), Path(str(path)))
 
-    def _set_cue_again(self, *words: object) -> None:
-        if len(words) > len(Cue.model_fields):  # it was set where the performer was
-            self._memory.set_here(*cues_of(words[:-1]))
+    def _replay_cue(self, *words: object) -> None:
+        if len(words) > len(Cue.model_fields):  # it was set at the performer's place
+            self._memory.set_here(*parse_cues(words[:-1]))
         else:
             self._action("cue/set")(*words)
 
-    def _tell_again(self, *words: object) -> None:
-        cues = cues_of(words)
+    def _replay_cues(self, *words: object) -> None:
+        cues = parse_cues(words)
         if (following := self.following) is None:
             raise OptionError("no take was rehearsed that can be followed")
-        self._tell_cues(following, cues, following.shared(cues))
+        self._set_cues(following, cues, following.shared(cues))
 
-    def _tell_cues(self, following: Following, cues: Sequence[Cue], shared: Shared) -> None:
-        following.say(cues, shared)
-        self.live_rig.remember(self.live_rig.rig.memory, cues)
+    def _set_cues(self, following: Following, cues: Sequence[Cue], shared: Shared) -> None:
+        following.set_cues(cues, shared)
+        self.live_rig.set_memory(self.live_rig.rig.memory, cues)
 
-    def _shape_again(self, output: object, is_open: object, toggled: object) -> None:
-        """Where a gate and a toggle stood when the recording began."""
+    def _replay_shape(self, output: object, is_open: object, toggled: object) -> None:
+        """Restore the state of a gate and a toggle at the beginning of the recording."""
         shaper = self._pipeline.mixer.shapers.get(str(output))
         if shaper is None:
             raise OptionError(f"this rig does not shape {output!r}")
         shaper.open, shaper.toggled = bool(is_open), bool(toggled)
 
-    def _learned_again(self, name: object, *ends: object) -> None:
-        """In which range a performer played of whom nothing more was learned when the recording began."""
+    def _replay_range(self, name: object, *ends: object) -> None:
+        """Restore a learned range that was frozen at the beginning of the recording."""
         if (performer := self._pipeline.mixer.performer) is None:
             raise OptionError("this rig plays without a performer")
         still, low, high = (float(str(end)) for end in ends)
-        performer.stay({**performer.learned(), str(name): Reach(still, low, high)})
+        performer.set_learned({**performer.learned(), str(name): Reach(still, low, high)})
 
     def _unload(self) -> str:
-        # One that has failed left its labels and outputs where they were.
+        # A mapping that failed left its labels and outputs as they were, and can be unloaded, too.
         if self._pipeline.live_mapping is None and not self._pipeline.mapping_error:
             raise OptionError("unload: no mapping plays")
         self._pipeline.set_mapping(None)
@@ -414,7 +416,7 @@ class Commands:
         return "the model plays alone"
 
     def _play_preset(self, name: object) -> str:
-        """Without a voice here it is still recorded: a render of the recording has one."""
+        """Recorded even without a voice, because a render of the recording has one."""
         if str(name) not in _core.PRESETS:
             raise OptionError(f"preset: expected one of {', '.join(_core.PRESETS)}, got {name!r}")
         if self._voice is not None:
@@ -434,43 +436,43 @@ class Commands:
 
         return act
 
-    def _sound(self, value: object) -> str:
-        """Told so it stays; auto: what the rig says, or the voice from then on."""
-        by_hand, mixer = value != "auto", self._pipeline.mixer
-        mixer.sound_ms = number("sound_ms", rounded_float(value)) if by_hand else self.live_rig.latency_ms
-        self._sounds_by_hand = by_hand
+    def _set_sound_ms(self, value: object) -> str:
+        """Set the latency manually, or ``auto``: that of the rig, then of the voice."""
+        is_manual, mixer = value != "auto", self._pipeline.mixer
+        mixer.sound_ms = number("sound_ms", rounded_float(value)) if is_manual else self.live_rig.latency_ms
+        self._sound_set_manually = is_manual
         return f"{mixer.sound_ms:g}"
 
     def follow_sound(self, sound_ms: float) -> None:
-        """Read parameters as far ahead as the voice says it takes; not where a receiver takes longer, or
-        where it was set by hand."""
+        """Use the voice's latency, unless a receiver has a longer one, it was set manually or hardly
+        changed."""
         change = abs(sound_ms - self._pipeline.mixer.sound_ms)
-        if self._sounds_by_hand or change < _NOTICED_MS or sound_ms < self.live_rig.latency_ms:
+        if self._sound_set_manually or change < _MIN_CHANGE_MS or sound_ms < self.live_rig.latency_ms:
             return
         with contextlib.suppress(OptionError):
             self.obey("sound_ms", sound_ms)
-            self._sounds_by_hand = False
+            self._sound_set_manually = False
 
     def follow_beat(self) -> None:
-        """Go by the beat of a sink's session, where one leads."""
+        """Use the beat of a sink's session, if there is a new one."""
         if (beat := self.beat.session_beat()) is not None:
             self.obey("tempo", *beat)
 
     def _source(self, sender: object = "") -> str:
-        """``host`` or ``host:port``: only that sender is heard; nothing: whoever comes.
+        """Listen only to the sender ``host`` or ``host:port``; without one, to any.
 
-        An address may be one that nobody was heard from, for others can keep it from being heard of.
+        An address need not have been heard from, because other senders may keep it from being noticed.
         """
-        who = str(sender)
+        wanted = str(sender)
         senders = [name for name, *_ in self._pipeline.front.senders()]
-        heard = not who or any(is_from(name, who) for name in senders)
-        if not heard and not is_address(who):
+        is_heard = not wanted or any(is_from(name, wanted) for name in senders)
+        if not is_heard and not is_address(wanted):
             raise OptionError(
                 f"source: expected an address, or a sender that was heard ({', '.join(senders) or 'nobody'}),"
-                f" got {who!r}"
+                f" got {wanted!r}"
             )
-        self._listen_to(who)
-        return (who or "whoever comes") if heard else f"{who}, not heard yet"
+        self._listen_to(wanted)
+        return (wanted or "whoever comes") if is_heard else f"{wanted}, not heard yet"
 
     def _listen_to(self, sender: str = "") -> None:
         self._pipeline.front.listen_to(sender or None)
@@ -478,7 +480,7 @@ class Commands:
 
 
 def _weights(backend: StepBackend) -> str:
-    """SHA-256 of the weights that step."""
+    """SHA-256 of the backend's weights."""
     return "" if backend.manifest is None else backend.manifest.sha256[WEIGHTS]
 
 
@@ -488,7 +490,7 @@ def _mode(mixer: Mixer, name: str) -> str:
 
 
 def _freeze(mixer: Mixer, value: object = 1) -> str:
-    """Stand still or go on; a show that is silent by hand stays so until it is started."""
+    """Freeze or continue; a show that was stopped stays so until it is started."""
     if not switch("freeze", value):
         return _mode(mixer, "playing") if mixer.mode == "frozen" else mixer.mode
     if mixer.mode in ("stopped", "panic"):

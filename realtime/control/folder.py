@@ -1,4 +1,4 @@
-"""The folder of a show: the files that may be asked for by name, and no others."""
+"""Safe access to files in the folder of a show, by names that come from the network."""
 
 from __future__ import annotations
 
@@ -14,65 +14,66 @@ from pyanticip.untrusted import parse_toml, read_file
 
 __all__ = ["inside", "listing", "new_file", "plain_name"]
 
-# So many entries are looked at, and of rigs so many bytes.
-_MOST, _LARGEST = 4000, 1 << 18
-# Bytes of a new file's name.
-_LONGEST = 100
+# Limits of a listing: number of entries, and size of a rig file.
+_MAX_ENTRIES, _MAX_RIG_BYTES = 4000, 1 << 18
+# Maximum length of a new file's name in bytes.
+_MAX_NAME_BYTES = 100
 
 
-def inside(folder: Path, name: object, what: str) -> Path:
-    """The file or folder of this name in the folder of the show, or in one within.
+def inside(folder: Path, name: object, command: str) -> Path:
+    """The path of an existing file or folder in the folder of the show or a subfolder.
 
     Raises:
-        OptionError: It is not there, or not in there: no ``..``, no absolute path, nothing hidden, no link
-            that leads out.
+        OptionError: It does not exist or is outside: ``..``, an absolute path, a hidden name, or a link that
+        leads
+            out.
     """
     text = str(name)
-    way = Path(text)
-    plain = text.isprintable() and not way.is_absolute() and way.parts
-    if not plain or any(part.startswith(".") for part in way.parts):
-        raise OptionError(f"{what}: expected a name in the folder of the show, got {text!r}")
-    path, is_there = folder / way, False
+    relative = Path(text)
+    is_plain = text.isprintable() and not relative.is_absolute() and relative.parts
+    if not is_plain or any(part.startswith(".") for part in relative.parts):
+        raise OptionError(f"{command}: expected a name in the folder of the show, got {text!r}")
+    path, is_there = folder / relative, False
     with contextlib.suppress(OSError, RuntimeError):
-        # A link that leads out is as if it were not there.
+        # A link that leads out is treated as missing.
         is_there = path.resolve(strict=True).is_relative_to(folder.resolve())
     if not is_there:
-        raise OptionError(f"{what}: no {text!r} in {folder.absolute()}")
+        raise OptionError(f"{command}: no {text!r} in {folder.absolute()}")
     return path
 
 
-def new_file(folder: Path, name: object, stem: str, suffix: str, what: str) -> Path:
-    """Where a new file goes in the folder of the show, by its :func:`plain_name`.
+def new_file(folder: Path, name: object, stem: str, suffix: str, command: str) -> Path:
+    """The path of a new file in the folder of the show, named by :func:`plain_name`.
 
     Raises:
-        OptionError: Not a plain name, or there is one already.
+        OptionError: Not a plain name, or the file exists.
     """
-    found = folder / plain_name(what, name, stem, suffix)
+    found = folder / plain_name(command, name, stem, suffix)
     if found.exists() or found.is_symlink():
-        raise OptionError(f"{what}: {found} exists already; nothing is overwritten")
+        raise OptionError(f"{command}: {found} exists already; nothing is overwritten")
     return found
 
 
-def plain_name(command: str, given: object, stem: str, suffix: str) -> str:
-    """The name of a new file without a folder: a datagram must not choose where files go.
+def plain_name(command: str, name: object, stem: str, suffix: str) -> str:
+    """Validate the name of a new file: without a folder, because a datagram must not choose where files go.
 
-    Empty: one that is made of ``stem`` and the time. Raises an :class:`OptionError`.
+    An empty name is replaced by ``stem`` and the time. Raises an :class:`OptionError`.
     """
-    text = str(given) or datetime.now().strftime(f"{stem}-%Y%m%d-%H%M%S")
+    text = str(name) or datetime.now().strftime(f"{stem}-%Y%m%d-%H%M%S")
     text = text.removesuffix(suffix)
-    # A blob, a list or a toggle is no name, though Python can write it as one.
-    fits = isinstance(given, str | int | float) and not isinstance(given, bool)
-    fits = fits and 0 < len(text.encode(errors="replace")) <= _LONGEST
-    if not fits or text.startswith(".") or not text.isprintable() or set(text) & set("/\\:"):
-        raise OptionError(f"{command}: expected a plain file name, got {printable(text)[:_LONGEST]!r}")
+    # Other OSC types, such as blobs and booleans, could be converted to text but are no names.
+    is_valid = isinstance(name, str | int | float) and not isinstance(name, bool)
+    is_valid = is_valid and 0 < len(text.encode(errors="replace")) <= _MAX_NAME_BYTES
+    if not is_valid or text.startswith(".") or not text.isprintable() or set(text) & set("/\\:"):
+        raise OptionError(f"{command}: expected a plain file name, got {printable(text)[:_MAX_NAME_BYTES]!r}")
     return text + suffix
 
 
 def listing(folder: Path) -> dict[str, list[str]]:
-    """What the folder of a show has for it, by the names that it is asked for by: ``rigs``, ``mappings``,
-    ``memories`` and ``models``, of the folders within as well."""
+    """Names of the ``rigs``, ``mappings``, ``memories`` and ``models`` in the folder of a show and its
+    subfolders."""
     found: dict[str, list[str]] = {"rigs": [], "mappings": [], "memories": [], "models": []}
-    for path in itertools.islice(_entries(folder), _MOST):
+    for path in itertools.islice(_entries(folder), _MAX_ENTRIES):
         name = str(path.relative_to(folder))
         with contextlib.suppress(OSError, OptionError):
             inside(folder, name, "list")
@@ -89,25 +90,25 @@ def listing(folder: Path) -> dict[str, list[str]]:
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """Everything in a folder, in those within, and in those within these."""
+    """Entries of a folder and of two levels of subfolders, without hidden ones."""
     folders = [folder]
     for _ in range(3):
-        within: list[Path] = []
+        subfolders: list[Path] = []
         for each in folders:
             with contextlib.suppress(OSError):
                 for path in each.iterdir():
                     if not path.name.startswith("."):
                         yield path
                         if path.is_dir() and not path.is_symlink():
-                            within.append(path)
-        folders = within
+                            subfolders.append(path)
+        folders = subfolders
 
 
 def _is_rig(path: Path) -> bool:
-    """Whether a TOML file has tables of a rig and no others."""
+    """Whether a TOML file contains only tables of a rig."""
     from realtime.rig import Rig
 
     try:
-        return parse_toml(read_file(path, _LARGEST), path).keys() <= Rig.model_fields.keys()
+        return parse_toml(read_file(path, _MAX_RIG_BYTES), path).keys() <= Rig.model_fields.keys()
     except FormatError:
         return False

@@ -1,4 +1,5 @@
-"""The rig as it plays: shapes, smoothing and what OSC receivers are told, set between two frames."""
+"""The rig as it plays: shapes, smoothing and the output to OSC receivers can be changed between two
+frames."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from pyanticip.errors import OptionError, suggestion
 from pyanticip.memory.cues import Cue
 from pyanticip.vocabulary import PARAMETERS
 from realtime.config import unknown
-from realtime.control.rig_keys import RigKey, path_of, rig_keys, sending
+from realtime.control.rig_keys import RigKey, path_of, rig_keys, with_part
 from realtime.control.server import rounded_float, switch
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, parse_rig
@@ -27,92 +28,92 @@ __all__ = ["LIVE", "LiveRig", "fixed_of", "patch_of", "tree_of"]
 
 #: The tables that can be set while a show plays.
 LIVE = ("gain", "lead_ms", "shape", "smoothing", "osc")
-# What says where a receiver is.
-_WHERE = ("host", "port", "transport", "framing")
-# The least part of its range that an output has to move for it to be learned.
-_LEAST = 0.02
+# Keys of a receiver's table that define its address.
+_ADDRESS_KEYS = ("host", "port", "transport", "framing")
+# Minimum extent of a learned range.
+_MIN_LEARNED_RANGE = 0.02
 
 
 class LiveRig:
-    """What can be set of ``rig`` while ``pipeline`` plays it.
+    """Live changes of ``rig`` while ``pipeline`` plays it.
 
-    Every change is checked as a whole by the rig's own rules and takes effect with the next frame, or is
-    refused with a line and leaves everything as it was.
+    Every change is validated as a whole by the rig's rules. It takes effect with the next frame, or raises an
+    OptionError and changes nothing.
     """
 
     def __init__(self, pipeline: Pipeline, rig: Rig) -> None:
         self._pipeline = pipeline
         self._rig = rig
-        ours = [sink for sink in pipeline.sinks if isinstance(sink, OscSink)]
-        # Of a show without these receivers the rig alone is changed.
-        self._receivers = [next((s for s in ours if s.config is table), None) for table in rig.osc]
+        osc_sinks = [sink for sink in pipeline.sinks if isinstance(sink, OscSink)]
+        # None for receivers that this show does not have: only the rig is changed.
+        self._receivers = [next((s for s in osc_sinks if s.config is table), None) for table in rig.osc]
         self._changes = 0
-        #: Where it was read from, or written to; None: neither.
+        #: The file it was read from or last written to, if any.
         self.file = rig.file
         self.actions: dict[str, Callable[..., str]] = {"rig/merge": self.merge}
         self.families: dict[str, Callable[..., str]] = {"rig/": self.set, "learn/": self.learn}
 
     @property
     def rig(self) -> Rig:
-        """As it plays now."""
+        """The rig with all live changes."""
         mixer = self._pipeline.mixer
         return self._rig.model_copy(update={"gain": mixer.gain, "lead_ms": mixer.lead_ms})
 
     @property
     def latency_ms(self) -> float:
-        """How late the latest of its receivers sounds."""
+        """The longest latency of its receivers, in milliseconds."""
         return self._rig.latency_ms
 
-    def written(self, file: Path) -> None:
-        """It stands in this file from now on."""
+    def set_file(self, file: Path) -> None:
+        """Record that the rig was written to ``file``."""
         self.file = file
         self._changes += 1
 
-    def remember(self, memory: MemoryRig, cues: Sequence[Cue]) -> None:
-        """This memory plays from now on, and these are the rig's cues."""
+    def set_memory(self, memory: MemoryRig, cues: Sequence[Cue]) -> None:
+        """Record the memory that plays, and the cues."""
         self._rig = self._rig.model_copy(update={"memory": memory, "cue": tuple(cues)})
 
-    def step(self, checkpoint: str | None) -> None:
-        """This model steps from now on."""
+    def set_checkpoint(self, checkpoint: str | None) -> None:
+        """Record the checkpoint that is stepped; None: the packaged one."""
         model = self._rig.model.model_copy(update={"enabled": True, "checkpoint": checkpoint})
         self._rig = self._rig.model_copy(update={"model": model})
 
-    def calibrated(self, table: Mapping[str, Any]) -> None:
-        """This of ``[performer]`` is known from now on."""
+    def set_performer(self, table: Mapping[str, Any]) -> None:
+        """Record changed keys of ``[performer]``."""
         known = PerformerRig.model_validate({**self._rig.performer.model_dump(), **table})
         self._rig = self._rig.model_copy(update={"performer": known})
 
     def version(self) -> object:
-        """Something that is another whenever :meth:`settable` are."""
-        return self._changes, tuple(self._taught())
+        """A value that changes whenever :meth:`settable` does."""
+        return self._changes, tuple(self._taught_names())
 
     def outputs(self) -> tuple[str, ...]:
-        """What can be shaped now."""
-        return (*PARAMETERS, *(f"taught/{name}" for name in self._taught()))
+        """Names of the outputs that can be shaped."""
+        return (*PARAMETERS, *(f"taught/{name}" for name in self._taught_names()))
 
     def settable(self) -> Iterator[RigKey]:
-        """What can be set, and how it stands."""
-        return rig_keys(self._rig, self._taught())
+        """The keys that can be set, with their values."""
+        return rig_keys(self._rig, self._taught_names())
 
     def set(self, key: str, *values: object) -> str:
-        """Set one key, ``shape/pan/in`` to .2 and .8 as an example; without a value: as it is built in."""
+        """Set one key, such as ``shape/pan/in`` to .2 and .8; without values, restore the default."""
         values = tuple(map(rounded_float, values))
         tree = self._tree()
         table: Any = tree
-        *way, last = path_of(key)
-        if way[:1] == ["smoothing"] and len(way) == 2 and "default" in tree["smoothing"]:
-            # Whoever gets a table of their own begins with the default's.
-            tree["smoothing"].setdefault(way[1], dict(tree["smoothing"]["default"]))
-        for part in way:
+        *parents, last = path_of(key)
+        if parents[:1] == ["smoothing"] and len(parents) == 2 and "default" in tree["smoothing"]:
+            # A new table for one parameter starts as a copy of the default one.
+            tree["smoothing"].setdefault(parents[1], dict(tree["smoothing"]["default"]))
+        for part in parents:
             if isinstance(part, int):
                 if part >= len(table):
                     raise OptionError(f"rig/{key}: there are {len(table)} receivers, counted from 0")
                 table = table[part]
             elif isinstance(table, dict):
                 table = table.setdefault(part, {})
-        if way[:1] == ["osc"] and way[2:] == ["send"] and isinstance(way[1], int):
+        if parents[:1] == ["osc"] and parents[2:] == ["send"] and isinstance(parents[1], int):
             on = switch(f"rig/{key}", *values)
-            tree["osc"][way[1]]["send"] = sending(self._rig.osc[way[1]].send, str(last), on)
+            tree["osc"][parents[1]]["send"] = with_part(self._rig.osc[parents[1]].send, str(last), on)
         elif not isinstance(table, dict) or not last:
             raise OptionError(f"rig/{key}: no such key; live are {', '.join(LIVE)}")
         elif not values:
@@ -120,43 +121,43 @@ class LiveRig:
         else:
             one = len(values) == 1 and last not in ("in", "send")
             table[last] = values[0] if one else list(values)
-        self._become(tree)
+        self._apply(tree)
         if not values:
             return "as built in"
         return " ".join(f"{v:g}" if isinstance(v, float) else str(v) or '""' for v in values)
 
     def merge(self, patch: object = "") -> str:
-        """Set many keys at once, by a JSON merge patch (RFC 7396): null is as it is built in."""
-        told = self._parsed(patch)
-        self._become(_merged(self._tree(), told))
-        return ", ".join(told)
+        """Set many keys at once by a JSON merge patch (RFC 7396); null restores a default."""
+        parsed = self._parsed(patch)
+        self._apply(_merged(self._tree(), parsed))
+        return ", ".join(parsed)
 
-    def merge_again(self, patch: object = "") -> None:
-        """As :meth:`merge` in a show of other receivers: these stay where and as many as they are."""
-        told, ours = self._parsed(patch), self._tree()["osc"]
-        if isinstance(told.get("osc"), list):
-            pairs = zip(ours, told["osc"], strict=False)
-            ours[: len(told["osc"])] = [_elsewhere(new, old) for old, new in pairs]
-            told["osc"] = ours
-        self._become(_merged(self._tree(), told))
+    def replay_merge(self, patch: object = "") -> None:
+        """Like :meth:`merge` in a replay, whose receivers keep their number and addresses."""
+        parsed, osc_sinks = self._parsed(patch), self._tree()["osc"]
+        if isinstance(parsed.get("osc"), list):
+            pairs = zip(osc_sinks, parsed["osc"], strict=False)
+            osc_sinks[: len(parsed["osc"])] = [_at_address_of(new, old) for old, new in pairs]
+            parsed["osc"] = osc_sinks
+        self._apply(_merged(self._tree(), parsed))
 
     def _parsed(self, patch: object) -> dict[str, Any]:
         try:
-            told = json.loads(str(patch))
-            json.dumps(told, ensure_ascii=False).encode()
+            parsed = json.loads(str(patch))
+            json.dumps(parsed, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             raise OptionError(f"rig/merge: expected JSON, got {str(patch)[:60]!r}") from None
-        if not isinstance(told, dict):
+        if not isinstance(parsed, dict):
             raise OptionError(f"rig/merge: expected an object, got {str(patch)[:60]!r}")
-        return told
+        return parsed
 
     def learn(self, name: str, value: object = 1, low: object = math.inf, high: object = -math.inf) -> str:
-        """Note from now on how far an output goes (from ``low`` to ``high`` at least); off: that is its range
-        from now on."""
+        """Start learning the range of an output, at least from ``low`` to ``high``; off: use what was
+        learned."""
         outputs = self.outputs()
         if name not in outputs:
-            said = suggestion(name, outputs) or f"; there are {', '.join(outputs)}"
-            raise OptionError(f"learn: no output {name!r}{said}")
+            hint = suggestion(name, outputs) or f"; there are {', '.join(outputs)}"
+            raise OptionError(f"learn: no output {name!r}{hint}")
         shaper = self._pipeline.mixer.shaper(name)
         if switch(f"learn/{name}", value):
             if not (isinstance(low, float) and isinstance(high, float)):
@@ -165,21 +166,24 @@ class LiveRig:
             return "move"
         if shaper.seen is None:
             raise OptionError(f"learn/{name}: not begun")
-        least, most = shaper.seen
-        if not most - least >= _LEAST:
+        lowest, highest = shaper.seen
+        if not highest - lowest >= _MIN_LEARNED_RANGE:
             raise OptionError(f"learn/{name}: it has moved too little")
-        # Whole thousandths, outwards: what a person would write down.
-        ends = max(math.floor(1000.0 * least) / 1000.0, 0.0), min(math.ceil(1000.0 * most) / 1000.0, 1.0)
-        told = self.set(f"shape/{name}/in", *ends)
+        # Rounded outwards to thousandths, for a readable rig.
+        limits = (
+            max(math.floor(1000.0 * lowest) / 1000.0, 0.0),
+            min(math.ceil(1000.0 * highest) / 1000.0, 1.0),
+        )
+        parsed = self.set(f"shape/{name}/in", *limits)
         shaper.seen = None
-        return told
+        return parsed
 
     def state_as_commands(self, t_ns: int) -> list[Command]:
-        """What is being learned: the first commands of a recording."""
+        """The ranges being learned, as first commands of a recording."""
         shapers = self._pipeline.mixer.shapers.items()
         return [Command(t_ns, f"learn/{n}", (1, *s.seen)) for n, s in shapers if s.seen is not None]
 
-    def _taught(self) -> list[str]:
+    def _taught_names(self) -> list[str]:
         taught = self._pipeline.live_mapping
         return [] if taught is None else [extra.name for extra in taught.extras]
 
@@ -191,24 +195,24 @@ class LiveRig:
             "osc": found["osc"],
         }
 
-    def _become(self, tree: Mapping[str, Any]) -> None:
-        """Play by another tree, or say why not and change nothing."""
+    def _apply(self, tree: Mapping[str, Any]) -> None:
+        """Apply a changed tree, or raise an OptionError and change nothing."""
         if fixed := [name for name in tree if name not in LIVE]:
             if fixed[0] in Rig.model_fields:
                 raise OptionError(f"rig: {fixed[0]}: needs a restart; live are {', '.join(LIVE)}")
             raise OptionError(f"rig: {fixed[0]}: unknown key{unknown(fixed[0], LIVE)}")
         before, mixer = self.rig, self._pipeline.mixer
-        told = parse_rig(tree, "rig")
-        rig = before.model_copy(update={name: getattr(told, name) for name in LIVE})
-        shaped = {name: shape for name, shape in rig.shape.items() if shape != Shape()}
-        rig = rig.model_copy(update={"shape": shaped})
+        parsed = parse_rig(tree, "rig")
+        rig = before.model_copy(update={name: getattr(parsed, name) for name in LIVE})
+        shapes = {name: shape for name, shape in rig.shape.items() if shape != Shape()}
+        rig = rig.model_copy(update={"shape": shapes})
         if len(rig.osc) != len(before.osc):
             raise OptionError("rig: osc: another number of receivers needs a restart")
         for i, (new, old) in enumerate(zip(fixed_of(rig), fixed_of(before), strict=True)):
             for name, value in new.items():
                 if value != old[name]:
                     raise OptionError(f"rig: osc.{i}.{name}: needs a restart")
-        self._tell(rig, before)
+        self._configure_receivers(rig, before)
         for name in {**before.shape, **rig.shape}:
             if rig.shape.get(name) != before.shape.get(name):
                 mixer.reshape(name, rig.shape.get(name))
@@ -218,8 +222,8 @@ class LiveRig:
         self._rig = rig
         self._changes += 1
 
-    def _tell(self, rig: Rig, before: Rig) -> None:
-        """Let the receivers be told by other tables."""
+    def _configure_receivers(self, rig: Rig, before: Rig) -> None:
+        """Configure the receivers by their new tables."""
         for sink, new, old in zip(self._receivers, rig.osc, before.osc, strict=True):
             if sink is not None and new != old:
                 sink.configure(new)
@@ -228,34 +232,36 @@ class LiveRig:
 
 
 def fixed_of(rig: Rig) -> list[dict[str, object]]:
-    """What of each receiver cannot change while a show plays: where it is, and of several performers, whether
-    it is told of them together."""
-    found = [{name: getattr(table, name) for name in _WHERE} for table in rig.osc]
+    """Keys of each receiver that cannot change during a show: its address and, with several performers,
+    whether it receives the ensemble."""
+    found = [{name: getattr(table, name) for name in _ADDRESS_KEYS} for table in rig.osc]
     if rig.one:
-        for told, table in zip(found, rig.osc, strict=True):
-            told["send.ensemble"] = ENSEMBLE in table.send
+        for parsed, table in zip(found, rig.osc, strict=True):
+            parsed["send.ensemble"] = ENSEMBLE in table.send
     return found
 
 
-def _elsewhere(new: Any, old: Mapping[str, Any]) -> Any:
-    """A receiver's table, at the place of another."""
+def _at_address_of(new: Any, old: Mapping[str, Any]) -> Any:
+    """A receiver's table with the address of another one."""
     if not isinstance(new, dict):
         return new
-    return {n: v for n, v in new.items() if n not in _WHERE} | {n: old[n] for n in _WHERE if n in old}
+    return {n: v for n, v in new.items() if n not in _ADDRESS_KEYS} | {
+        n: old[n] for n in _ADDRESS_KEYS if n in old
+    }
 
 
 def tree_of(rig: Rig) -> dict[str, Any]:
-    """What a rig says that is not built in, as its file would have it; every receiver is listed."""
-    how: dict[str, Any] = {"mode": "json", "by_alias": True, "exclude_defaults": True}
-    tree = rig.model_dump(**how)
-    # A table with what is built in is not none: where there is none, the default's stands.
+    """The rig as a tree of the values that differ from the defaults, as in a file; lists every receiver."""
+    dump_options: dict[str, Any] = {"mode": "json", "by_alias": True, "exclude_defaults": True}
+    tree = rig.model_dump(**dump_options)
+    # A table of defaults differs from no table, for which the table `default` applies: keep it.
     tree["smoothing"] = {name: table.model_dump() for name, table in rig.smoothing.items()}
-    tree["osc"] = [table.model_dump(**how) for table in rig.osc]
+    tree["osc"] = [table.model_dump(**dump_options) for table in rig.osc]
     return tree
 
 
 def _merged(target: Any, patch: Any) -> Any:
-    """A JSON merge patch."""
+    """Apply a JSON merge patch."""
     if not isinstance(patch, dict):
         return copy.deepcopy(patch)
     merged = dict(target) if isinstance(target, dict) else {}
@@ -268,7 +274,7 @@ def _merged(target: Any, patch: Any) -> Any:
 
 
 def patch_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON merge patch that makes ``after`` of ``before``."""
+    """The JSON merge patch that turns ``before`` into ``after``."""
     patch: dict[str, Any] = {name: None for name in before if name not in after}
     for name, new in after.items():
         old = before.get(name)

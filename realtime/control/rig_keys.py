@@ -1,4 +1,5 @@
-"""What of a rig can be set while it plays, key by key: what each takes, and how it stands."""
+"""The commands of the remote control, and the keys of a rig that can be set live, with their argument
+types."""
 
 from __future__ import annotations
 
@@ -14,14 +15,17 @@ from realtime.rig import Rig
 from realtime.sinks.config import PARTS, RENAMED, OscConfig
 from realtime.sinks.outputs import SENT, Limits
 
-__all__ = ["CONTROLS", "Control", "RigKey", "check_names", "path_of", "rig_keys", "sending"]
+__all__ = ["CONTROLS", "Control", "RigKey", "check_names", "path_of", "rig_keys", "with_part"]
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """One command: the OSC types of what it takes (N: nothing, T: on or off), what it does; the range of its
-    number, or the words that it knows; the number's unit. ``optional``: it may be told nothing, as by a
-    button."""
+    """Description of a command.
+
+    ``types`` are the OSC types of its arguments (N: none, T: on or off), ``text`` says what it does,
+    ``limits`` is the range of its number or its known words, ``unit`` the number's unit. ``optional``: the
+    argument may be missing, as from a button.
+    """
 
     types: str
     text: str
@@ -30,8 +34,8 @@ class Control:
     optional: bool = False
 
 
-#: By what stands behind ``/anticip/control/``, or the beginning of it where the rest is an argument (those
-#: that end with a slash).
+#: Commands by their name behind ``/anticip/control/``, or by its prefix, ending with a slash, if the rest is
+#: an argument.
 CONTROLS: dict[str, Control] = {
     "start": Control("N", "play"),
     "stop": Control("N", "to silence within 1 s"),
@@ -42,65 +46,65 @@ CONTROLS: dict[str, Control] = {
     "smoothing": Control("f", "factor on smoothing", (0.0, 100.0)),
     "lead_ms": Control("f", "how far ahead to play", (HORIZONS_MS[0], HORIZONS_MS[-1]), unit="time.ms"),
     "sound_ms": Control("f", "how long it takes to sound", (0.0, 1000.0), unit="time.ms"),
-    "tempo": Control("ff", "a beat that leads the body's: beats a minute, phase"),
+    "tempo": Control("ff", "an external beat: beats per minute, phase"),
     "preset": Control("s", "what the voice plays", tuple(_core.PRESETS)),
-    "source": Control("s", "whose suit is heard"),
-    "plan": Control("if", "boost of a code of the plan, by so much"),
-    "unload": Control("N", "without the mapping"),
+    "source": Control("s", "the only sender to listen to"),
+    "plan": Control("if", "boost a code of the plan"),
+    "unload": Control("N", "play without the mapping"),
     "load": Control("s", "play the mapping", ("mapping",)),
     "rig/merge": Control("s", "set many keys of the rig: a JSON merge patch"),
-    "rig/save": Control("s", "write what was set into the rig, or a new one of this name", optional=True),
+    "rig/save": Control("s", "write the changes into the rig, or into a new one of this name", optional=True),
     "rig/load": Control("s", "play by another rig of the show's folder, as far as it can change"),
     "model/load": Control("s", "step another model of the show's folder"),
     "memory/load": Control("s", "mix with another memory of the show's folder"),
-    "learn/": Control("T", "on: note how far it goes; off: that is its range"),
+    "learn/": Control("T", "on: learn its range; off: use it"),
     "calibrate/still": Control("N", "the performer stands"),
     "calibrate/move": Control("N", "the performer moves"),
     "calibrate/save": Control("N", "keep what was calibrated"),
     "calibrate/clear": Control("N", "forget what was calibrated"),
-    "calibrate/freeze": Control("T", "learn the range no further"),
+    "calibrate/freeze": Control("T", "stop learning the range"),
     "memory/learn": Control("N", "remember what is played"),
-    "memory/freeze": Control("N", "remember no more"),
+    "memory/freeze": Control("N", "stop remembering"),
     "memory/clear": Control("N", "forget this show"),
     "memory/save": Control("s", "write the memory", optional=True),
-    "cue/set": Control("s", "a cue of this name, here"),
-    "cue/remove": Control("s", "the cue of this name is said no more"),
+    "cue/set": Control("s", "set a cue of this name, here"),
+    "cue/remove": Control("s", "remove the cue of this name"),
     "record/start": Control("s", "record into a file", optional=True),
-    "record/stop": Control("N", "record no more"),
+    "record/stop": Control("N", "stop recording"),
     "teach/values": Control("sf", "what the next take teaches"),
-    "teach/class": Control("ss", "a class, and its label that is shown"),
+    "teach/class": Control("ss", "a class, and the label that is shown"),
     "teach/param/": Control("f", "what the next take teaches"),
     "teach/clear": Control("N", "nothing is taught"),
-    "teach/output": Control("s", "one more output"),
+    "teach/output": Control("s", "add an output"),
     "teach/start": Control("s", "begin a take", optional=True),
     "teach/stop": Control("N", "keep the take"),
     "teach/cancel": Control("N", "forget the take"),
     "teach/list": Control("N", "what was taught"),
-    "teach/set": Control("ss", "another value or label for a take of before"),
-    "teach/remove": Control("s", "forget a take of before"),
+    "teach/set": Control("ss", "change a value or label of an earlier take"),
+    "teach/remove": Control("s", "remove an earlier take"),
     "teach/undo": Control("N", "take the last change back"),
     "teach/fit": Control("N", "learn it, and play it"),
 }
 
 
-_BEGINNINGS = {name.partition("/")[0] for name in CONTROLS}
+_COMMAND_PREFIXES = {name.partition("/")[0] for name in CONTROLS}
 
 
 def check_names(performers: Iterable[str]) -> None:
-    """Raises an OptionError where a performer is called as a command begins."""
-    for who in performers:
-        if who in _BEGINNINGS:
-            raise OptionError(f"performer.{who}: /anticip/control/{who} is a command; choose another name")
+    """Raise an OptionError if a performer's name is the beginning of a command."""
+    for name in performers:
+        if name in _COMMAND_PREFIXES:
+            raise OptionError(f"performer.{name}: /anticip/control/{name} is a command; choose another name")
 
 
 _UNIT = (0.0, 1.0)
 _SHAPE = {
-    "in": Control("ff", "this part becomes 0 to 1", _UNIT),
-    "invert": Control("T", "turned round"),
+    "in": Control("ff", "this range becomes 0 to 1", _UNIT),
+    "invert": Control("T", "inverted"),
     "threshold": Control("f", "a gate", _UNIT),
-    "hysteresis": Control("f", "the gate shuts so much below", _UNIT),
-    "toggle": Control("T", "0 or 1, by turns as the gate opens"),
-    "steps": Control("i", "so many values", (2, 1024)),
+    "hysteresis": Control("f", "the gate closes this far below", _UNIT),
+    "toggle": Control("T", "0 or 1, alternating as the gate opens"),
+    "steps": Control("i", "number of values", (2, 1024)),
 }
 _SMOOTHING = {
     "kind": Control("s", "how it is smoothed", ("spring", "one-euro", "none")),
@@ -120,7 +124,7 @@ _ORDER = ("frame", "scalars", "param", *PARAMETERS, "params", "tempo", "event", 
 
 
 class RigKey(NamedTuple):
-    """One key behind ``rig/``: what it takes, and how it stands (none: it says nothing)."""
+    """One key behind ``rig/``: its argument types, and its value (empty if unset)."""
 
     key: str
     takes: Control
@@ -128,7 +132,8 @@ class RigKey(NamedTuple):
 
 
 def rig_keys(rig: Rig, taught: Iterable[str]) -> Iterator[RigKey]:
-    """The keys of a rig that plays, of the eight and of the ``taught`` outputs, and of each OSC receiver."""
+    """The live keys of a rig: of the eight parameters and the ``taught`` outputs, and of each OSC
+    receiver."""
     for name in (*PARAMETERS, *(f"taught/{name}" for name in taught)):
         yield from _table(f"shape/{name}", _SHAPE, rig.shape.get(name, Shape()).model_dump(by_alias=True))
     plain = rig.smoothing.get("default", Smoothing())
@@ -138,29 +143,31 @@ def rig_keys(rig: Rig, taught: Iterable[str]) -> Iterator[RigKey]:
         yield from _receiver(f"osc/{number}", table)
 
 
-def _table(head: str, fields: dict[str, Control], stands: dict[str, Any]) -> Iterator[RigKey]:
+def _table(prefix: str, fields: dict[str, Control], values: dict[str, Any]) -> Iterator[RigKey]:
     for field, takes in fields.items():
-        value = stands[field]
+        value = values[field]
         value = () if value is None else value if isinstance(value, tuple) else (value,)
-        yield RigKey(f"{head}/{field}", takes, value)
+        yield RigKey(f"{prefix}/{field}", takes, value)
 
 
-def _receiver(head: str, table: OscConfig) -> Iterator[RigKey]:
+def _receiver(prefix: str, table: OscConfig) -> Iterator[RigKey]:
     for name in (*PARTS, *PARAMETERS, *EVENTS):
         group = next((part for part, names in _GROUPS.items() if name in names), name)
         on = bool({name, group} & set(table.send))
-        yield RigKey(f"{head}/send/{name}", Control("T", f"{table.url} is sent it"), (on,))
+        yield RigKey(f"{prefix}/send/{name}", Control("T", f"send it to {table.url}"), (on,))
     for name in RENAMED:
         default = next((tail for tail in SENT if tail.partition("/")[2] == name), name)
         address = table.addresses.get(name, (f"{table.prefix.rstrip('/')}/{default}",))
-        yield RigKey(f"{head}/addresses/{name}", Control("s", "where, and what stands before it"), address)
+        yield RigKey(
+            f"{prefix}/addresses/{name}", Control("s", "address, and arguments before the value"), address
+        )
     for name in PARAMETERS:
-        stands = table.ranges.get(name, Range()).model_dump()
-        yield from _table(f"{head}/ranges/{name}", _RANGE, stands)
+        values = table.ranges.get(name, Range()).model_dump()
+        yield from _table(f"{prefix}/ranges/{name}", _RANGE, values)
 
 
 def path_of(key: str) -> list[str | int]:
-    """The way to a key in the tree of a rig: a name may have a stroke in it, as ``taught/cutoff`` has."""
+    """The path to a key in the tree of a rig; names may contain a slash, as in ``taught/cutoff``."""
     table, _, rest = key.partition("/")
     if table in _NAMES:
         name, _, field = rest.rpartition("/")
@@ -168,14 +175,14 @@ def path_of(key: str) -> list[str | int]:
     if table == "osc":
         number, _, rest = rest.partition("/")
         part, _, name = rest.partition("/")
-        where = name.split("/") if part == "ranges" else [name]
-        at = int(number) if number.isascii() and number.isdigit() else number
-        return [part for part in (table, at, part, *where) if part != ""]
+        remainder = name.split("/") if part == "ranges" else [name]
+        index = int(number) if number.isascii() and number.isdigit() else number
+        return [part for part in (table, index, part, *remainder) if part != ""]
     return [table] if not rest else [table, rest]
 
 
-def sending(send: Sequence[str], name: str, on: bool) -> list[str]:
-    """What is sent with this one or without it; a group whose members are all sent is said as one."""
+def with_part(send: Sequence[str], name: str, on: bool) -> list[str]:
+    """The list ``send`` with or without ``name``; a group whose members are all sent is written as one."""
     chosen = set(send)
     for part, names in _GROUPS.items():
         if name in names and part in chosen:

@@ -1,6 +1,6 @@
-"""The performer's remote control: OSC under ``/anticip/control/``, answered under ``/anticip/reply/``.
+"""The remote control: OSC commands under ``/anticip/control/``, answered under ``/anticip/reply/``.
 
-Of several performers each one's commands stand under their name, and some are for all.
+With several performers, each one's commands are under their name, and some commands apply to all.
 """
 
 from __future__ import annotations
@@ -32,50 +32,51 @@ __all__ = [
     "switch",
 ]
 
-#: Takes the arguments of a command, returns what the reply says, now or (awaitable) when it is done. A
-#: MotionError becomes an error reply.
+#: Executes a command with its arguments and returns the text of the reply, as an awaitable if it takes a
+#: while. A MotionError becomes an error reply.
 Action = Callable[..., str | Awaitable[str]]
 
 
 class Remote(Protocol):
-    """Commands of one matter, for :class:`ControlServer`."""
+    """A group of commands for :class:`ControlServer`."""
 
     actions: dict[str, Action]
     #: Commands whose last word is an argument: "teach/param/" takes "teach/param/cutoff".
     families: dict[str, Action]
 
     def close(self) -> None:
-        """Finish what was begun."""
+        """Finish pending work."""
         ...
 
 
 CONTROL = "/anticip/control/"
-"""What stands before the name of a command."""
+"""OSC address prefix of commands."""
 
 _REPLY = "/anticip/reply/"
-_OURS = CONTROL.encode()
-# Longer datagrams, and what stands behind so many messages in one, are not obeyed.
-_LONGEST, _MOST, _MOST_ARGUMENTS = 8192, 32, 300
-# Commands of one host, a second and at once (all that a program says when it begins); and each of those that
-# files or processes are needed for.
+_PREFIX = CONTROL.encode()
+# Longer datagrams are rejected; further messages of a datagram are ignored.
+_MAX_DATAGRAM_BYTES, _MAX_MESSAGES, _MAX_ARGUMENTS = 8192, 32, 300
+# Commands per second and in a burst of one host; the burst covers all that a program sends when it starts.
 _RATE, _BURST = 200.0, 1000.0
+# The same for each command that needs files or processes.
 _SLOW_RATE, _SLOW_BURST = 1.0, 10.0
-# The loop does so much at once (seconds; one command may be longer), and then something else.
-_READING, _RESTING = 0.0015, 0.005
-# What a reply may have, bytes: to programs of this machine, and at least to others.
-_REPLY_MOST, _REPLY_LEAST = 4096, 48
-_LONGEST_NAME = 100
+# Commands are processed for this time (one may take longer), then the loop is left to others for that time.
+_READ_S, _REST_S = 0.0015, 0.005
+# Maximum size of a reply to this machine; replies to others may have the request's size, and at least the
+# second.
+_MAX_REPLY_BYTES, _MIN_REPLY_BYTES = 4096, 48
+_MAX_NAME_CHARS = 100
 
 
-class _Asked(NamedTuple):
-    """Who asked for which command, and how long the answer may be."""
+class _Request(NamedTuple):
+    """A command: its sender, its name, and the maximum size of the reply."""
 
     peer: tuple[Any, ...]
     name: str
-    room: int
+    max_bytes: int
 
 
-def _packed(address: str, *words: str) -> bytes:
+def _encode(address: str, *words: str) -> bytes:
     builder = OscMessageBuilder(address)
     for word in words:
         builder.add_arg(word, "s")
@@ -84,13 +85,13 @@ def _packed(address: str, *words: str) -> bytes:
 
 
 class ControlServer:
-    """Listens for commands in the asyncio loop.
+    """Receives and executes commands in the asyncio loop.
 
-    Each command is answered with ``/anticip/reply/<command>``: ``ok`` or ``error`` and a line of text, to
-    where it came from (or to ``reply_port`` there); on another machine cut to the length of what asked. What
-    is not OSC or not ours is counted, never raised; so is what is more than a host's share (``ignored``).
-    ``refused`` is told of commands that were not obeyed, a few printable lines, none twice in a row.
-    ``performers`` are those who have commands of their own.
+    Each command is answered with ``/anticip/reply/<command>``: ``ok`` or ``error`` and a line of text, to the
+    sender's port or to ``reply_port`` at its host; to other machines cut to the size of the request. Anything
+    that is not OSC or not a command is counted, never raised, as are commands beyond a host's budget
+    (``ignored``). ``refused`` takes lines on refused commands: printable, rate limited, none twice in a row.
+    ``performers`` are the names of those who have commands of their own.
     """
 
     def __init__(
@@ -111,19 +112,19 @@ class ControlServer:
         self._refused = Lines(refused)
         self._performers = performers
         self._budgets = Budgets(_RATE, _BURST)
-        # Whatever else was asked for and by however many, there is silence.
-        self._silences = Budgets(_RATE, _BURST, 64)
-        # Those that files or processes are needed for, once they were asked for.
+        # A separate, larger budget, so that stop and panic work whatever else is sent, by however many.
+        self._stop_budgets = Budgets(_RATE, _BURST, 64)
+        # Budgets of the commands that need files or processes, from their first use on.
         self._slow: dict[str, Bucket] = {}
         self._pending: dict[str, asyncio.Task[None]] = {}
-        self._waiting: deque[tuple[bytes, tuple[Any, ...]]] = deque()
-        self._resting: asyncio.TimerHandle | None = None
+        self._queue: deque[tuple[bytes, tuple[Any, ...]]] = deque()
+        self._rest_timer: asyncio.TimerHandle | None = None
         self.counts = {"commands": 0, "errors": 0, "alien": 0, "ignored": 0}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def description(self) -> str:
-        """Where it obeys, and whom, for the person at the terminal."""
+        """Line for the terminal: its address, and whether it is open to the network."""
         line = f"remote control: {CONTROL.rstrip('/')} at {host_and_port(*self.address)}"
         return (
             line
@@ -133,89 +134,89 @@ class ControlServer:
 
     @property
     def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The commands, and the beginnings of those whose rest is an argument."""
+        """Names of the commands, and prefixes of those whose rest is an argument."""
         return tuple(self._actions), tuple(self._families)
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Obey from now on."""
+        """Start receiving commands."""
         self._loop = loop
-        loop.add_reader(self._sock.fileno(), self._readable)
+        loop.add_reader(self._sock.fileno(), self._read)
 
-    def _readable(self) -> None:
-        until = time.monotonic() + _READING
-        while time.monotonic() < until:
-            if self._waiting:
-                self._take(*self._waiting.popleft())
+    def _read(self) -> None:
+        deadline = time.monotonic() + _READ_S
+        while time.monotonic() < deadline:
+            if self._queue:
+                self._process(*self._queue.popleft())
                 continue
             try:
-                data, peer = self._sock.recvfrom(_LONGEST + 1)
+                data, peer = self._sock.recvfrom(_MAX_DATAGRAM_BYTES + 1)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
                 continue
-            self._hear(data, peer)
+            self._receive(data, peer)
         if self._loop is not None:
-            # Much to do: the show comes first.
+            # More is waiting, but the show comes first.
             self._loop.remove_reader(self._sock.fileno())
-            self._resting = self._loop.call_later(_RESTING, self._go_on)
+            self._rest_timer = self._loop.call_later(_REST_S, self._resume)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._loop is not None:
             self.start(self._loop)
-            self._readable()
+            self._read()
 
-    def _hear(self, data: bytes, peer: tuple[Any, ...]) -> None:
+    def _receive(self, data: bytes, peer: tuple[Any, ...]) -> None:
         try:
-            if len(data) > _LONGEST:
+            if len(data) > _MAX_DATAGRAM_BYTES:
                 raise ValueError("too long")
-            for one in split(data, _MOST):
-                if not one.startswith(_OURS):
-                    # Other programs' messages cost nothing of what is for commands.
+            for one in split(data, _MAX_MESSAGES):
+                if not one.startswith(_PREFIX):
+                    # Messages of other programs do not use up the budget.
                     self.counts["alien"] += 1
                     continue
-                name = _command_of(one[len(_OURS) :].partition(b"\0")[0].decode(errors="replace"))
-                budgets = self._silences if name in ("panic", "stop") else self._budgets
+                name = _command_of(one[len(_PREFIX) :].partition(b"\0")[0].decode(errors="replace"))
+                budgets = self._stop_budgets if name in ("panic", "stop") else self._budgets
                 if not budgets.take(str(peer[0])):
                     self.counts["ignored"] += 1
                     self._refused(f"too many commands from {peer[0]}: not all are obeyed")
                     continue
-                # However much is to be done, silence comes first.
-                put = self._waiting.appendleft if name == "panic" else self._waiting.append
-                put((one, peer))
+                # panic overtakes all other commands.
+                enqueue = self._queue.appendleft if name == "panic" else self._queue.append
+                enqueue((one, peer))
         except ValueError:
             self.counts["alien"] += 1
 
-    def _take(self, data: bytes, peer: tuple[Any, ...]) -> None:
+    def _process(self, data: bytes, peer: tuple[Any, ...]) -> None:
         try:
-            name = data[len(_OURS) :].partition(b"\0")[0].decode()
-            room = _REPLY_MOST if is_loopback(peer[0]) else max(len(data), _REPLY_LEAST)
+            name = data[len(_PREFIX) :].partition(b"\0")[0].decode()
+            max_bytes = _MAX_REPLY_BYTES if is_loopback(peer[0]) else max(len(data), _MIN_REPLY_BYTES)
         except ValueError:
             self.counts["alien"] += 1
             return
-        asked = _Asked(peer, name, room)
+        request = _Request(peer, name, max_bytes)
         try:
-            # Nil is how some programs press a button.
-            told = read_message(data, _MOST_ARGUMENTS).params
-            self._obey(asked, tuple(argument for argument in told if argument is not None))
+            # Some programs send nil for a pressed button.
+            params = read_message(data, _MAX_ARGUMENTS).params
+            self._obey(request, tuple(argument for argument in params if argument is not None))
         except Exception:
-            # A remote must not stop us.
+            # A remote must not stop the show.
             self.counts["alien"] += 1
-            self._answer(asked, "error", "malformed: expected what the types say, in UTF-8")
+            self._answer(request, "error", "malformed: expected what the types say, in UTF-8")
 
-    def _obey(self, asked: _Asked, arguments: tuple[Any, ...]) -> None:
-        name = asked.name
+    def _obey(self, request: _Request, arguments: tuple[Any, ...]) -> None:
+        name = request.name
         action = self._actions.get(name)
         if action is None:
             family = next((family for family in self._families if name.startswith(family)), None)
             if family is None:
-                self._answer(asked, "error", self._unknown(name))
+                self._answer(request, "error", self._unknown(name))
                 return
             action, arguments = self._families[family], (name.removeprefix(family), *arguments)
         elif _is_button(name):
-            if _is_released(arguments):
-                self._reply(asked, "ok", "released")
+            if _is_release(arguments):
+                self._reply(request, "ok", "released")
                 return
-            # Silence is what panic is for, whatever stands behind it.
+            # panic is obeyed whatever its arguments.
             if (len(arguments) == 1 and _is_value(arguments[0])) or _command_of(name) == "panic":
                 arguments = ()
         self.counts["commands"] += 1
@@ -226,69 +227,69 @@ class ControlServer:
                 raise OptionError(f"{name}: too often")
             found = action(*arguments)
         except (MotionError, OSError) as error:
-            self._answer(asked, "error", str(error))
+            self._answer(request, "error", str(error))
         except TypeError:
-            self._answer(asked, "error", f"{name}: wrong number of arguments: {len(arguments)}")
+            self._answer(request, "error", f"{name}: wrong number of arguments: {len(arguments)}")
         else:
             if isinstance(found, str):
-                self._answer(asked, "ok", found)
+                self._answer(request, "ok", found)
             else:
                 self._slow.setdefault(name, Bucket(_SLOW_RATE, _SLOW_BURST))
-                self._pending[name] = asyncio.ensure_future(self._later(asked, found))
+                self._pending[name] = asyncio.ensure_future(self._later(request, found))
 
-    async def _later(self, asked: _Asked, found: Awaitable[str]) -> None:
+    async def _later(self, request: _Request, found: Awaitable[str]) -> None:
         try:
             answer = "ok", await found
         except (MotionError, OSError) as error:
             answer = "error", str(error)
         except Exception as error:
-            # A remote must not wait for ever, nor fill the terminal.
+            # The remote must get an answer, and the terminal no traceback.
             answer = "error", one_line(error)
         finally:
-            self._pending.pop(asked.name, None)
-        self._answer(asked, *answer)
+            self._pending.pop(request.name, None)
+        self._answer(request, *answer)
 
-    def _answer(self, asked: _Asked, verdict: str, text: str) -> None:
-        if verdict == "error":
-            self._refuse(asked.name, text)
-        self._reply(asked, verdict, text)
+    def _answer(self, request: _Request, status: str, text: str) -> None:
+        if status == "error":
+            self._refuse(request.name, text)
+        self._reply(request, status, text)
 
     def _unknown(self, name: str) -> str:
-        """Why there is no command of this name: one performer has it, something lacks, or it is misspelt."""
-        several = [f"{who}/{name}" for who in self._performers]
-        found = [one for one in several if one in self._actions or one.startswith(tuple(self._families))]
+        """Error text for an unknown command: it belongs to one performer, needs a project, or is misspelt."""
+        candidates = [f"{performer}/{name}" for performer in self._performers]
+        found = [one for one in candidates if one in self._actions or one.startswith(tuple(self._families))]
         if found:
             return f"is for one performer: {', '.join(found)}"
-        who, _, rest = name.partition("/")
-        own, asked = (f"{who}/", rest) if who in self._performers else ("", name)
-        if asked.startswith("teach/") and not any(one.startswith(f"{own}teach/") for one in self._actions):
-            return f"{who if own else 'this show'} has no project to teach: expected `teach` in the rig"
+        performer, _, rest = name.partition("/")
+        own, request = (f"{performer}/", rest) if performer in self._performers else ("", name)
+        if request.startswith("teach/") and not any(one.startswith(f"{own}teach/") for one in self._actions):
+            return f"{performer if own else 'this show'} has no project to teach: expected `teach` in the rig"
         known = [one for one in (*self._actions, *self._families) if one.startswith(own)]
-        return f"unknown command{suggestion(name[:_LONGEST_NAME], known) or '; docs/osc.md has them all'}"
+        return f"unknown command{suggestion(name[:_MAX_NAME_CHARS], known) or '; docs/osc.md has them all'}"
 
     def _refuse(self, name: str, text: str) -> None:
         self.counts["errors"] += 1
-        # Names come from the network: nothing that a terminal obeys.
+        # Names come from the network and must not contain control characters.
         self._refused(printable(f"refused {CONTROL}{name}: {text}")[:300])
 
-    def _reply(self, asked: _Asked, verdict: str, text: str) -> None:
-        """Answer; what has no room is cut off, and an answer that has none at all is not sent."""
-        room = asked.room - len(_packed(_REPLY + asked.name, verdict, ""))
-        if room < 0:
+    def _reply(self, request: _Request, status: str, text: str) -> None:
+        """Send a reply, cut to the maximum size; not sent if not even an empty text fits."""
+        max_bytes = request.max_bytes - len(_encode(_REPLY + request.name, status, ""))
+        if max_bytes < 0:
             return
-        # With its end a text fills whole words of four bytes.
-        text = text.encode()[: room // 4 * 4 + 3].decode(errors="ignore")
-        peer = asked.peer
+        # A text with its terminating zero is padded to whole words of four bytes.
+        text = text.encode()[: max_bytes // 4 * 4 + 3].decode(errors="ignore")
+        peer = request.peer
         where = (peer[0], self._reply_port, *peer[2:]) if self._reply_port else peer
         with contextlib.suppress(OSError):
-            self._sock.sendto(_packed(_REPLY + asked.name, verdict, text), where)
+            self._sock.sendto(_encode(_REPLY + request.name, status, text), where)
 
     def close(self) -> None:
-        """Stop listening; what is not done yet is given up."""
+        """Stop receiving and cancel pending commands."""
         for task in self._pending.values():
             task.cancel()
-        if self._resting is not None:
-            self._resting.cancel()
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
         if self._loop is not None:
             self._loop.remove_reader(self._sock.fileno())
             self._loop = None
@@ -303,23 +304,23 @@ def number(name: str, value: object) -> float:
 
 
 def rounded_float(value: object) -> object:
-    """A float of OSC, which has seven digits, as it was meant and not as 64 bits have it."""
+    """Round an OSC float, which has seven digits, to the decimal number that was meant."""
     return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 def switch(name: str, value: object = 1) -> bool:
-    """On or off from an OSC argument: T, F or a number; on where none is given."""
+    """On or off from an OSC argument: T, F or a number."""
     return value if isinstance(value, bool) else number(name, value) != 0.0
 
 
 def _command_of(name: str) -> str:
-    """What is commanded: of several performers one's name may stand before it."""
+    """The name of a command without the performer's name that may precede it."""
     return name if name in CONTROLS else name.partition("/")[2] or name
 
 
 def _is_button(name: str) -> bool:
-    """Whether a command needs nothing: buttons say all the same that they are pressed (1) or released (0).
-    Where a name may be missing, one number alone is a button's, and no name."""
+    """Whether a command may be sent without arguments, so that one number means a button: pressed (1) or
+    released (0)."""
     control = CONTROLS.get(_command_of(name))
     return control is not None and (control.types == "N" or control.optional)
 
@@ -328,12 +329,12 @@ def _is_value(argument: object) -> bool:
     return isinstance(argument, int | float)
 
 
-def _is_released(arguments: tuple[object, ...]) -> bool:
+def _is_release(arguments: tuple[object, ...]) -> bool:
     return len(arguments) == 1 and _is_value(arguments[0]) and not arguments[0]
 
 
-# What is about one suit, one model or one take.
-_OF_ONE = frozenset({"source", "plan", "cue/set", "cue/remove", "rig/merge"})
+# Commands on one suit, one model or one take.
+_PER_PERFORMER = frozenset({"source", "plan", "cue/set", "cue/remove", "rig/merge"})
 
 
 def commands_of_all(
@@ -341,54 +342,58 @@ def commands_of_all(
     families: Mapping[str, Mapping[str, Action]],
     shared: frozenset[str],
 ) -> tuple[dict[str, Action], dict[str, Action]]:
-    """Commands and families of the whole show, of those of each performer by name.
+    """Combine the commands and families of each performer, by name, into those of the whole show.
 
-    ``<performer>/<command>`` is for one, and what of ``shared`` makes sense for all at once, ``<command>``.
-    Raises an OptionError where a performer is called as a command begins.
+    ``<performer>/<command>`` is for one performer, ``<command>`` for all if it is ``shared`` and makes sense
+    for all at once. Raises an OptionError if a performer's name is the beginning of a command.
     """
-    one = {f"{who}/{name}": act for who, own in actions.items() for name, act in own.items()}
-    several = {f"{who}/{name}": act for who, own in families.items() for name, act in own.items()}
-    check_names(actions)
-    both = {
-        name: _for_all({who: one[f"{who}/{name}"] for who in actions})
-        for name in next(iter(actions.values()))
-        if name in shared - _OF_ONE
+    one = {f"{performer}/{name}": act for performer, own in actions.items() for name, act in own.items()}
+    all_families = {
+        f"{performer}/{name}": act for performer, own in families.items() for name, act in own.items()
     }
-    return one | both, several
+    check_names(actions)
+    shared_commands = {
+        name: _for_all({performer: one[f"{performer}/{name}"] for performer in actions})
+        for name in next(iter(actions.values()))
+        if name in shared - _PER_PERFORMER
+    }
+    return one | shared_commands, all_families
 
 
-def _for_all(acts: Mapping[str, Action]) -> Action:
-    """One command to all: nobody is left out because another refused."""
+def _for_all(by_performer: Mapping[str, Action]) -> Action:
+    """A command for all performers; an error of one does not leave out the others."""
 
     def act(*arguments: object) -> str | Awaitable[str]:
         found: dict[str, str | Awaitable[str]] = {}
         refused: dict[str, str] = {}
-        for who, one in acts.items():
+        for performer, one in by_performer.items():
             try:
-                found[who] = one(*arguments)
+                found[performer] = one(*arguments)
             except (MotionError, OSError) as error:
-                refused[who] = str(error)
-        answers = {who: answer for who, answer in found.items() if isinstance(answer, str)}
-        pending = {who: answer for who, answer in found.items() if not isinstance(answer, str)}
+                refused[performer] = str(error)
+        answers = {performer: answer for performer, answer in found.items() if isinstance(answer, str)}
+        pending = {performer: answer for performer, answer in found.items() if not isinstance(answer, str)}
         return _later(answers, pending, refused) if pending else _reply(answers, refused)
 
     return act
 
 
 async def _later(answers: dict[str, str], pending: dict[str, Awaitable[str]], refused: dict[str, str]) -> str:
-    # All at once: where the show ends meanwhile, or one fails, none is left that nobody awaits.
+    # Gathered, so that all are awaited even if the show ends meanwhile or one fails.
     done = await asyncio.gather(*pending.values(), return_exceptions=True)
-    for who, answer in zip(pending, done, strict=True):
+    for performer, answer in zip(pending, done, strict=True):
         if isinstance(answer, BaseException):
-            refused[who] = str(answer) if isinstance(answer, MotionError | OSError) else one_line(answer)
+            refused[performer] = (
+                str(answer) if isinstance(answer, MotionError | OSError) else one_line(answer)
+            )
         else:
-            answers[who] = answer
+            answers[performer] = answer
     return _reply(answers, refused)
 
 
 def _reply(answers: dict[str, str], refused: dict[str, str]) -> str:
     if refused:
-        raise OptionError("; ".join(f"{who}: {text}" for who, text in refused.items()))
+        raise OptionError("; ".join(f"{performer}: {text}" for performer, text in refused.items()))
     if len(set(answers.values())) == 1:
         return next(iter(answers.values()))
-    return "; ".join(f"{who}: {text}" for who, text in answers.items())
+    return "; ".join(f"{performer}: {text}" for performer, text in answers.items())

@@ -1,5 +1,5 @@
-"""Which label of each class is shown, decided without flutter, and which taught gestures are under way: told
-once when that changes."""
+"""Decides which label of each class is shown, with hysteresis, and which taught gestures are active; changes
+are reported once, as events."""
 
 from __future__ import annotations
 
@@ -13,105 +13,108 @@ from pyanticip.teach.gestures import Gesture, spotter
 from pyanticip.teach.labels import NONE
 from pyanticip.vocabulary import RATE
 
-__all__ = ["Gestures", "Labels", "UnderWay"]
+__all__ = ["ActiveGesture", "Gestures", "Labels"]
 
-# A label enters when it is so likely for so many frames, and leaves when it is less likely than that.
-_ENTER, _LEAVE, _FRAMES = 0.6, 0.4, 3
+# A label is entered at this probability and left below the lower one, each for a number of frames.
+_ENTER_PROBABILITY, _LEAVE_PROBABILITY = 0.6, 0.4
+_MIN_FRAMES = 3
 
 LabelValue = tuple[str, str, float]
 
 
 class Labels:
-    """Decides for each of the classes from how likely its labels are, the last of which is none of them.
+    """Decides the shown label of each class from the probabilities of its labels; the last label is "none".
 
-    ``at`` says where a class's labels begin among the values.
+    ``offsets`` gives the index of each class's first label among the values.
     """
 
-    def __init__(self, classes: Mapping[str, Sequence[str]], at: Mapping[str, int]) -> None:
-        self._classes = [(name, tuple(labels), at[name]) for name, labels in classes.items()]
+    def __init__(self, classes: Mapping[str, Sequence[str]], offsets: Mapping[str, int]) -> None:
+        self._classes = [(name, tuple(labels), offsets[name]) for name, labels in classes.items()]
         self._shown = dict.fromkeys(classes, NONE)
-        # For how many frames another label has been likely, and which.
-        self._waiting: dict[str, tuple[str, int]] = {}
+        # For each class the label to change to, and for how many frames it has been that.
+        self._pending: dict[str, tuple[str, int]] = {}
 
     def step(self, values: Sequence[float]) -> tuple[list[LabelValue], list[Event]]:
-        """Of a frame: class, label and how likely it is; and what was entered and left, as events."""
+        """Process a frame: returns (class, label, probability) for each class, and enter and leave events."""
         shown_labels: list[LabelValue] = []
         events: list[Event] = []
-        for name, labels, at in self._classes:
-            likely = values[at : at + len(labels)]
+        for name, labels, offset in self._classes:
+            probabilities = values[offset : offset + len(labels)]
             shown = self._shown[name]
-            best = labels[max(range(len(labels)), key=likely.__getitem__)]
-            now = likely[labels.index(shown)]
-            goal = shown
-            if best != shown and likely[labels.index(best)] >= _ENTER:
-                goal = best
-            elif shown != NONE and now < _LEAVE:
-                goal = NONE
-            waits, frames = self._waiting.get(name, (shown, 0))
-            frames = frames + 1 if goal == waits else 1
-            self._waiting[name] = goal, frames
-            if goal != shown and frames >= _FRAMES:
+            likeliest = labels[max(range(len(labels)), key=probabilities.__getitem__)]
+            current = probabilities[labels.index(shown)]
+            target = shown
+            if likeliest != shown and probabilities[labels.index(likeliest)] >= _ENTER_PROBABILITY:
+                target = likeliest
+            elif shown != NONE and current < _LEAVE_PROBABILITY:
+                target = NONE
+            pending, frames = self._pending.get(name, (shown, 0))
+            frames = frames + 1 if target == pending else 1
+            self._pending[name] = target, frames
+            if target != shown and frames >= _MIN_FRAMES:
                 if shown != NONE:
-                    events.append((f"class/{name}/leave:{shown}", now, 0.0))
-                shown = self._shown[name] = goal
-                now = likely[labels.index(shown)]
+                    events.append((f"class/{name}/leave:{shown}", current, 0.0))
+                shown = self._shown[name] = target
+                current = probabilities[labels.index(shown)]
                 if shown != NONE:
-                    events.append((f"class/{name}/enter:{shown}", now, 0.0))
-            shown_labels.append((name, shown, now))
+                    events.append((f"class/{name}/enter:{shown}", current, 0.0))
+            shown_labels.append((name, shown, current))
         return shown_labels, events
 
-    def part(self) -> list[Event]:
-        """What is left when these classes are told no more."""
-        left = [(name, shown) for name, shown in self._shown.items() if shown != NONE]
+    def leave_all(self) -> list[Event]:
+        """Show no label any more; returns the leave events."""
+        shown_labels = [(name, shown) for name, shown in self._shown.items() if shown != NONE]
         self._shown = dict.fromkeys(self._shown, NONE)
-        return [(f"class/{name}/leave:{shown}", 0.0, 0.0) for name, shown in left]
+        return [(f"class/{name}/leave:{shown}", 0.0, 0.0) for name, shown in shown_labels]
 
 
-UnderWay = tuple[str, float, float, float]
-"""A gesture, how much of it is done (0..1), seconds until it ends, how likely it is (0..1)."""
+ActiveGesture = tuple[str, float, float, float]
+"""A gesture: name, progress (0..1), seconds until it ends, probability (0..1)."""
 
 
 class Gestures:
-    """Spots gestures in the poses of a performer. Depends on these alone: a replay gives the same bits."""
+    """Spots gestures in a performer's poses, and depends on these only, so that replays are bit-identical."""
 
     def __init__(self, gestures: Sequence[Gesture]) -> None:
         self.names = [gesture.name for gesture in gestures]
         self._spotter = spotter(gestures)
-        self._now: list[tuple[float, float, float] | None] = [None] * len(gestures)
+        self._current: list[tuple[float, float, float] | None] = [None] * len(gestures)
         self._last: dict[str, float] = {}
 
-    def hear(self, poses: npt.NDArray[np.float32], *, reset: bool) -> None:
-        """Take the frames (n, 22, 4) that a datagram completed, the newest last."""
+    def push(self, poses: npt.NDArray[np.float32], *, reset: bool) -> None:
+        """Process the poses (n, 22, 4) that a datagram completed, the newest last."""
         if reset:
             self._spotter.reset()
         for pose in poses:
-            self._now = self._spotter.push(pose)
+            self._current = self._spotter.push(pose)
 
-    def tell(self, away: int, *, playing: bool) -> tuple[list[UnderWay], list[Event]]:
-        """What is under way ``away`` frames after the newest that was heard, and what changed.
+    def report(self, away: int, *, playing: bool) -> tuple[list[ActiveGesture], list[Event]]:
+        """The gestures active ``away`` frames after the newest pose, and enter and leave events.
 
-        Where nobody is ``playing`` any more, or nothing is to be told, nothing is under way.
+        Unless ``playing``, none is active.
         """
-        found = [
-            (name, progress, max(seconds - away / RATE, 0.0), likely)
-            for name, now in zip(self.names, self._now, strict=True)
-            if playing and now is not None
-            for progress, seconds, likely in [now]
+        active = [
+            (name, progress, max(seconds - away / RATE, 0.0), probabilities)
+            for name, current in zip(self.names, self._current, strict=True)
+            if playing and current is not None
+            for progress, seconds, probabilities in [current]
         ]
-        under_way = {name: progress for name, progress, *_ in found}
-        events = self._left(under_way)
+        active_progress = {name: progress for name, progress, *_ in active}
+        events = self._leave_events(active_progress)
         events += [
             (f"gesture/{name}/enter", progress, seconds)
-            for name, progress, seconds, _ in found
+            for name, progress, seconds, _ in active
             if name not in self._last
         ]
-        self._last = under_way
-        return found, events
+        self._last = active_progress
+        return active, events
 
-    def part(self) -> list[Event]:
-        """What is left when these gestures are told no more."""
-        events, self._last = self._left({}), {}
+    def leave_all(self) -> list[Event]:
+        """Make no gesture active any more; returns the leave events."""
+        events, self._last = self._leave_events({}), {}
         return events
 
-    def _left(self, under_way: dict[str, float]) -> list[Event]:
-        return [(f"gesture/{name}/leave", p, 0.0) for name, p in self._last.items() if name not in under_way]
+    def _leave_events(self, active_progress: dict[str, float]) -> list[Event]:
+        return [
+            (f"gesture/{name}/leave", p, 0.0) for name, p in self._last.items() if name not in active_progress
+        ]

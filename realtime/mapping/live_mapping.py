@@ -1,5 +1,5 @@
-"""A mapping at work: its inputs are put together for every frame, and what is far from all it knows is
-tamed."""
+"""Applies a mapping to every frame, and limits its outputs where the movement is unlike all that was
+taught."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = ["LiveMapping", "check_model", "open_mapping"]
 
 F32 = npt.NDArray[np.float32]
 
-# Seconds within which an output goes over to what it does beyond everything shown, and comes back.
-_BEYOND = 0.3
-# It comes back at this share of the limit: no flutter on the edge.
-_BACK = 0.8
-# Frames between two looks at the novelty where nothing depends on it.
-_LOOK = 25
+# Duration of an output's fade to its behaviour beyond the taught range, and back.
+_FADE_S = 0.3
+# Hysteresis: an output returns when its novelty falls below this ratio of the limit.
+_RETURN_RATIO = 0.8
+# Number of frames between two measurements of novelty where only the status shows it.
+_NOVELTY_FRAMES = 25
 _LINEAR = Range()
 
 
 @dataclass(frozen=True, slots=True)
 class LabelOutput:
-    """Something that is told beside the outputs, 0..1 at an address of its own."""
+    """The probability of a class's label, 0..1, sent at an address of its own."""
 
     name: str
     address: str | None = None
@@ -43,109 +43,123 @@ class LabelOutput:
 
 
 class LiveMapping:
-    """The live face of a :class:`Mapping`: rows and steps in, values in 0..1 out.
+    """Applies a :class:`Mapping` live: feature rows and model steps in, values in 0..1 out.
 
-    ``names`` and ``neutral`` (0..1) of its outputs and labels; ``extras`` those that are none of the eight;
-    ``labels`` decides which are shown; ``gestures`` spots those that were taught, if any; ``novelty`` of the
-    newest frame, the largest of all heads.
+    Attributes:
+        names: Names of the outputs and labels.
+        neutral: Their neutral values, 0..1.
+        extras: Outputs and labels that are not among the eight parameters.
+        labels: Decides which labels are shown.
+        gestures: Spots the taught gestures, if any.
+        novelty: Novelty of the newest measured frame, the largest of all heads.
     """
 
     def __init__(self, mapping: Mapping) -> None:
         self.mapping = mapping
         self.names = list(mapping.names)
-        # Where nobody is there, no label is shown.
-        told = self.names[len(mapping.outputs) :]
-        self.neutral = [o.rest for o in mapping.outputs] + [float(n.endswith(f"/{NONE}")) for n in told]
+        # Neutral is probability 1 of the label "none".
+        label_names = self.names[len(mapping.outputs) :]
+        self.neutral = [o.rest for o in mapping.outputs] + [
+            float(n.endswith(f"/{NONE}")) for n in label_names
+        ]
         self.extras: list[Output | LabelOutput] = [o for o in mapping.outputs if o.name not in PARAMETERS]
-        begin = len(self.extras)
-        self.extras += [LabelOutput(name) for name in told]
-        at = {name: begin + told.index(f"class/{name}/{own[0]}") for name, own in mapping.classes.items()}
-        self.labels = Labels(mapping.classes, at)
+        first_label = len(self.extras)
+        self.extras += [LabelOutput(name) for name in label_names]
+        offsets = {
+            name: first_label + label_names.index(f"class/{name}/{own[0]}")
+            for name, own in mapping.classes.items()
+        }
+        self.labels = Labels(mapping.classes, offsets)
         self.gestures = Gestures(mapping.gestures) if mapping.gestures else None
         self.novelty = 0.0
         self._frames = 0
-        # Of outputs alone: a class says itself that a frame is none of its labels.
-        self._held = list(self.neutral)
-        self._away = [0.0] * len(mapping.outputs)
-        self._beyond = [False] * len(mapping.outputs)
+        # Only for outputs: classes have a label for frames that are none of the others.
+        self._held_values = list(self.neutral)
+        self._fades = [0.0] * len(mapping.outputs)
+        self._beyond_flags = [False] * len(mapping.outputs)
 
     def step(self, row: F32, step: StepResult | None, dt: float) -> list[float] | None:
-        """The values of the newest feature row (231 or 279,), ``dt`` seconds after the last.
+        """Values for the newest feature row (231 or 279,), ``dt`` seconds after the last.
 
-        ``step`` is the model's; None where a head needs its hidden state and it has none.
+        ``step`` is the model's output. Returns None if a head needs its hidden state and there is none.
         """
-        blocks = self._blocks(row, step)
-        if blocks is None:
+        inputs = self._inputs(row, step)
+        if inputs is None:
             return None
-        play = self.mapping.beyond == "play"
-        # Where it changes nothing, novelty is a word in the status: looked at now and then.
-        look = not play or self._frames % _LOOK == 0
+        is_free = self.mapping.beyond == "play"
+        # Where novelty has no effect but a word in the status, it is measured only now and then.
+        measures_novelty = not is_free or self._frames % _NOVELTY_FRAMES == 0
         self._frames += 1
-        values, novelty = self.mapping.apply(blocks, novel=look)
-        if look:
+        values, novelty = self.mapping.apply(inputs, novel=measures_novelty)
+        if measures_novelty:
             self.novelty = max(novelty, default=0.0)
-        return values if play else self._tamed(values, novelty, dt)
+        return values if is_free else self._limit(values, novelty, dt)
 
-    def _blocks(self, row: F32, step: StepResult | None) -> dict[str, F32] | None:
-        blocks: dict[str, F32] = {}
+    def _inputs(self, row: F32, step: StepResult | None) -> dict[str, F32] | None:
+        inputs: dict[str, F32] = {}
         if self.mapping.needs_model:
             if step is None or step.hidden is None:
                 return None
-            blocks["hidden"] = step.hidden
+            inputs["hidden"] = step.hidden
         if "body" in self.mapping.inputs:
-            blocks["body"] = body(row[None])[0]
-        return blocks
+            inputs["body"] = body(row[None])[0]
+        return inputs
 
-    def rehearse(self, row: F32, step: StepResult | None) -> list[float] | None:
-        """What :meth:`step` would say, without a trace."""
-        blocks = self._blocks(row, step)
-        if blocks is None:
+    def preview(self, row: F32, step: StepResult | None) -> list[float] | None:
+        """What :meth:`step` would return, without changing any state."""
+        inputs = self._inputs(row, step)
+        if inputs is None:
             return None
-        play = self.mapping.beyond == "play"
-        values, _ = self.mapping.apply(blocks, novel=not play)
-        return values if play else self._held_back(values)
+        is_free = self.mapping.beyond == "play"
+        values, _ = self.mapping.apply(inputs, novel=not is_free)
+        return values if is_free else self._blend(values)
 
-    def _tamed(self, values: list[float], novelty: list[float], dt: float) -> list[float]:
-        """Hold, or go to neutral, where the movement is like nothing that was shown."""
+    def _limit(self, values: list[float], novelty: list[float], dt: float) -> list[float]:
+        """Hold the outputs, or fade them to neutral, where the movement is unlike all that was taught."""
         limit = self.mapping.novelty_limit
-        for i, (value, new) in enumerate(zip(values[: len(self._away)], novelty, strict=False)):
-            self._beyond[i] = new > limit * (_BACK if self._beyond[i] else 1.0)
-            way = dt / _BEYOND
-            self._away[i] = min(max(self._away[i] + (way if self._beyond[i] else -way), 0.0), 1.0)
-            if not self._beyond[i] and self._away[i] == 0.0:
-                self._held[i] = value
-        return self._held_back(values)
+        for i, (value, new) in enumerate(zip(values[: len(self._fades)], novelty, strict=False)):
+            self._beyond_flags[i] = new > limit * (_RETURN_RATIO if self._beyond_flags[i] else 1.0)
+            change = dt / _FADE_S
+            self._fades[i] = min(
+                max(self._fades[i] + (change if self._beyond_flags[i] else -change), 0.0), 1.0
+            )
+            if not self._beyond_flags[i] and self._fades[i] == 0.0:
+                self._held_values[i] = value
+        return self._blend(values)
 
-    def _held_back(self, values: list[float]) -> list[float]:
-        goals = self._held if self.mapping.beyond == "hold" else self.neutral
-        away = self._away
-        held = [v + a * (goal - v) for v, a, goal in zip(values[: len(away)], away, goals, strict=False)]
-        return held + values[len(away) :]
+    def _blend(self, values: list[float]) -> list[float]:
+        targets = self._held_values if self.mapping.beyond == "hold" else self.neutral
+        fades = self._fades
+        blended = [
+            v + a * (target - v) for v, a, target in zip(values[: len(fades)], fades, targets, strict=False)
+        ]
+        return blended + values[len(fades) :]
 
     @property
     def is_beyond(self) -> bool:
-        """Whether an output is held back now."""
-        return self.mapping.beyond != "play" and any(self._beyond)
+        """Whether the movement is beyond the taught range, and an output is limited."""
+        return self.mapping.beyond != "play" and any(self._beyond_flags)
 
 
 def open_mapping(path: str | Path, backend: StepBackend | None) -> LiveMapping:
-    """A mapping file for the model that is going to play (None: there is none).
+    """Open a mapping file for the model that is going to play (None: there is none).
 
     Raises:
-        FormatError: no usable mapping.
-        CheckpointError: a mapping that belongs to another model, or needs one where there is none.
+        FormatError: Not a usable mapping.
+        CheckpointError: The mapping belongs to another model, or needs one and there is none.
     """
     mapping = load_mapping(path)
     check_model(mapping, backend, str(path))
     return LiveMapping(mapping)
 
 
-def check_model(mapping: Mapping, backend: StepBackend | None, called: str = "") -> None:
-    """Raises a CheckpointError where a mapping (``called`` so) needs a model, and it is not this one."""
+def check_model(mapping: Mapping, backend: StepBackend | None, description: str = "") -> None:
+    """Raise a CheckpointError if a mapping (``description`` in the message) needs a model other than this
+    one."""
     if not mapping.needs_model:
         return
     if backend is None or backend.manifest is None:
         made_for = (mapping.model or {}).get("name", "a model")
-        said = called or f"mapping {mapping.name}"
-        raise CheckpointError(f"{said}: was taught on model {made_for} and needs it; play with that model")
+        subject = description or f"mapping {mapping.name}"
+        raise CheckpointError(f"{subject}: was taught on model {made_for} and needs it; play with that model")
     mapping.check_model(backend.manifest.name, backend.manifest.sha256[WEIGHTS], backend.hidden)

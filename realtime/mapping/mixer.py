@@ -1,9 +1,8 @@
-"""The mixer between model and sinks: lead, fallback, gain, smoothing, shapes, silence, the performer's hand.
+"""The mixer between model and sinks: lead, fallback, gain, smoothing, shapes, silence and manual control.
 
-The eight sound parameters, the outputs that a mapping teaches besides, and a list of events go out for every
-frame that comes in, and for every tick of silence. No change of mode or mapping, no late model and no lost
-signal makes the output jump. The way of a frame is one call of the core's desk; here stands what is set, and
-what is learned of the performer when a frame has left.
+For every frame, and for every tick of silence, it gives the eight sound parameters, the extra outputs of a
+mapping, and events. A change of mode or mapping, a late model or a lost signal never makes the output jump. A
+frame is processed by one call of the core's :class:`Desk`; this module holds the settings.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ __all__ = ["Mixer"]
 class Mixer:
     """Control values of one performer.
 
-    ``mode`` is one of playing, frozen, stopped, panic. While frozen the values stand still; stopped and
-    panic go to neutral, slowly and at once. ``bypass`` lets the scalars play instead of the model, and
-    instead of a mapping. ``shapes`` go by the name of a parameter, or ``taught/<name>``.
+    ``mode`` is one of playing, frozen, stopped, panic. Frozen holds the values; stopped and panic go to
+    neutral, slowly and at once. ``bypass`` plays the scalars instead of the model and of a mapping.
+    ``shapes`` are keyed by the name of a parameter, or ``taught/<name>``.
     """
 
     def __init__(
@@ -59,34 +58,35 @@ class Mixer:
         rule = (trigger or LastMoment(lead_ms=BEAT_LEAD_MS)).rule
         #: How far ahead each parameter is read.
         self.lead = Lead(lead_ms, _lags(smoothing), sound_ms=sound_ms, delay_ms=delay_ms)
-        #: What plays.
+        #: The core's mixing desk.
         self.core = Desk(smoothing, (silence.hold, silence.fade, silence.catch_up), neutral, rule, self.lead)
         self._shapers = {name: Shaper(shape) for name, shape in (shapes or {}).items()}
         self.gain = gain
         self.performer = performer
         self._extra_smoothing = extra_smoothing or Smoothing()
         self._extra_names: list[str] = []
-        #: The taught outputs that are none of the eight, as they were given last.
+        #: Latest values of the taught outputs that are not among the eight parameters.
         self.extras: list[float] = []
-        self._shape()
+        self._apply_shapes()
 
     def set_mapping(self, live_mapping: LiveMapping | None) -> None:
         """Play the outputs of a mapping from the next frame on; None: the model alone.
 
-        A taught output with the name of a sound parameter takes its place; the others go out beside the
-        eight, in :attr:`extras`.
+        A taught output with the name of a sound parameter replaces it; the others are in :attr:`extras`.
         """
         names = [] if live_mapping is None else live_mapping.names
         neutral = [] if live_mapping is None else live_mapping.neutral
-        places = [PARAMETERS.index(name) if name in PARAMETERS else None for name in names]
-        playing = dict(zip(self._extra_names, self.extras, strict=True))
-        beside = [(n, low) for n, low, place in zip(names, neutral, places, strict=True) if place is None]
-        self._extra_names = [name for name, _ in beside]
-        rest = [low for _, low in beside]
-        # An output that was there goes on from where it is, a new one from neutral.
-        self.extras = [playing.get(name, low) for name, low in beside]
-        self.core.set_mapping(places, self._extras_smoothed(), rest, self.extras)
-        self._shape()
+        parameter_indices = [PARAMETERS.index(name) if name in PARAMETERS else None for name in names]
+        current = dict(zip(self._extra_names, self.extras, strict=True))
+        extra_neutrals = [
+            (n, low) for n, low, index in zip(names, neutral, parameter_indices, strict=True) if index is None
+        ]
+        self._extra_names = [name for name, _ in extra_neutrals]
+        rest = [low for _, low in extra_neutrals]
+        # An output that exists already continues from its value, a new one starts at neutral.
+        self.extras = [current.get(name, low) for name, low in extra_neutrals]
+        self.core.set_mapping(parameter_indices, self._extra_smoothings(), rest, self.extras)
+        self._apply_shapes()
 
     @property
     def mode(self) -> str:
@@ -94,12 +94,13 @@ class Mixer:
         return self.core.mode
 
     def set_mode(self, mode: str) -> None:
-        """Go to playing, frozen, stopped or panic, each without a jump. Raises OptionError for another."""
+        """Change to playing, frozen, stopped or panic, without a jump. Raises OptionError for another
+        mode."""
         self.core.set_mode(mode)
 
     @property
     def performer(self) -> PerformerRange | None:
-        """Stretches what the model says to the performer's range; None: the model's own scale."""
+        """Stretches the model's output to the performer's range; None: the model's own scale."""
         return self._performer
 
     @performer.setter
@@ -109,7 +110,7 @@ class Mixer:
 
     @property
     def bypass(self) -> bool:
-        """Whether the scalars play instead of the model, and instead of a mapping."""
+        """Whether the scalars play instead of the model and of a mapping."""
         return self.core.bypass
 
     @bypass.setter
@@ -118,7 +119,7 @@ class Mixer:
 
     @property
     def lead_ms(self) -> LeadMs:
-        """How far ahead the parameters speak, 0 to 400 ms, or auto."""
+        """How far ahead the parameters are read, 0 to 400 ms, or ``auto``."""
         return self.lead.ms
 
     @lead_ms.setter
@@ -127,7 +128,7 @@ class Mixer:
 
     @property
     def sound_ms(self) -> float:
-        """How long what is sent takes to sound, 0 to 1000 ms: part of an automatic lead."""
+        """Latency from sending to sound, 0 to 1000 ms; part of an automatic lead."""
         return self.lead.sound_ms
 
     @sound_ms.setter
@@ -136,7 +137,7 @@ class Mixer:
 
     @property
     def gain(self) -> float:
-        """Factor on loudness, 0 to 4. Raises OptionError for another."""
+        """Factor on loudness, 0 to 4. Raises OptionError for another value."""
         return self.core.gain
 
     @gain.setter
@@ -145,7 +146,7 @@ class Mixer:
 
     @property
     def smoothing(self) -> float:
-        """Factor on every smoothing time: 0 none, 1 as the rig says, 100 at most."""
+        """Factor on every smoothing time, 0 (none) to 100; 1 is the rig's."""
         return self.core.smoothing
 
     @smoothing.setter
@@ -154,7 +155,8 @@ class Mixer:
 
     @property
     def settings(self) -> dict[str, LeadMs]:
-        """What the performer may set by number, the lead to auto as well: the attributes of these names."""
+        """Settings that may be set by number (the lead also to ``auto``), by the names of their
+        attributes."""
         return {
             "gain": self.gain,
             "smoothing": self.smoothing,
@@ -164,60 +166,59 @@ class Mixer:
 
     @property
     def shapers(self) -> Mapping[str, Shaper]:
-        """What shapes the outputs, by their names in the rig."""
+        """Shapers of the outputs, by their names in the rig."""
         return self._shapers
 
     def shaper(self, name: str) -> Shaper:
-        """What shapes an output; where nothing did, what leaves it as it is."""
+        """The shaper of an output; one that changes nothing is added if there is none."""
         if name not in self._shapers:
             self.reshape(name, Shape())
         return self._shapers[name]
 
     def reshape(self, name: str, shape: Shape | None) -> None:
-        """Shape an output otherwise from the next frame on; None: no more. A gate that is open stays so."""
-        there = self._shapers.get(name)
-        if shape is None and there is not None and there.seen is not None:
-            # It is being learned how far it goes.
+        """Change the shape of an output from the next frame on; None removes it. An open gate stays open."""
+        shaper = self._shapers.get(name)
+        if shape is None and shaper is not None and shaper.seen is not None:
+            # Its range is being learned, so the shaper stays.
             shape = Shape()
         if shape is None:
             self._shapers.pop(name, None)
-        elif there is not None:
-            there.reshape(shape)
+        elif shaper is not None:
+            shaper.reshape(shape)
         else:
             self._shapers[name] = Shaper(shape)
-        self._shape()
+        self._apply_shapes()
 
-    def _shape(self) -> None:
+    def _apply_shapes(self) -> None:
         taught = [f"taught/{name}" for name in self._extra_names]
-        self.core.shape(self._placed(PARAMETERS), self._placed(taught))
+        self.core.shape(self._indexed_shapers(PARAMETERS), self._indexed_shapers(taught))
 
-    def _placed(self, names: Sequence[str]) -> list[tuple[int, Shaper]]:
+    def _indexed_shapers(self, names: Sequence[str]) -> list[tuple[int, Shaper]]:
         return [(i, self._shapers[name]) for i, name in enumerate(names) if name in self._shapers]
 
     def resmooth(self, smoothing: Sequence[Smoothing], extra: Smoothing) -> None:
-        """Smooth the eight and what is taught otherwise from the next frame on."""
+        """Change the smoothing of the eight parameters and of the extras from the next frame on."""
         self._extra_smoothing = extra
-        self.core.resmooth(smoothing, self._extras_smoothed())
+        self.core.resmooth(smoothing, self._extra_smoothings())
         self.lead.follow(_lags(smoothing))
 
-    def _extras_smoothed(self) -> list[Smoothing]:
-        # What is likely is told as it is: labels and what they trigger would come late.
-        plain = Smoothing(kind="none")
-        return [plain if "/" in name else self._extra_smoothing for name in self._extra_names]
+    def _extra_smoothings(self) -> list[Smoothing]:
+        # Probabilities are not smoothed: labels and what they trigger would be late.
+        unsmoothed = Smoothing(kind="none")
+        return [unsmoothed if "/" in name else self._extra_smoothing for name in self._extra_names]
 
     @property
     def by_model(self) -> bool:
         """Whether the model plays, not the scalar mapping."""
         return self.core.by_model
 
-    def leave(self, seconds: float) -> None:
-        """The show is over: to neutral within ``seconds``, whatever the mode."""
+    def fade_out(self, seconds: float) -> None:
+        """Fade to neutral within ``seconds`` at the end of a show, in any mode."""
         self.core.leave(seconds)
 
     def resume(self, values: Sequence[float]) -> None:
-        """What was given lately was not heard: ease from what was, the eight and the extras behind them.
-
-        Raises a MotionError for values outside 0..1.
+        """Continue smoothly from ``values``, the last ones sent (the eight, then the extras), since later
+        ones were not. Raises a MotionError for values outside 0..1.
         """
         self.core.resume(values[: len(PARAMETERS)], values[len(PARAMETERS) :])
 
@@ -231,34 +232,34 @@ class Mixer:
         *,
         guessed: bool = False,
     ) -> tuple[list[float], list[Event]]:
-        """A frame, ``dt`` seconds of source time after the last.
+        """Process a frame, ``dt`` seconds of source time after the last; returns parameters and events.
 
-        ``step`` None means that there is no model or that it is late: the scalars play. ``taught`` are the
-        mapping's values; None: it cannot speak, its own outputs hold. ``activity`` is 0 while the body stands
-        still: it is silent then, but for what is taught, and has no events. Of a ``guessed`` frame nothing is
-        learned.
+        Without a ``step`` (no model, or a late one) the scalars play. ``taught`` are the mapping's values; if
+        None, its outputs hold. ``activity`` is 0 while the body stands still: all but taught outputs are then
+        silent, and there are no events. Nothing is learned from a ``guessed`` frame.
         """
         out = self.core.play(step, scalars, taught, activity, dt, guessed)
         self.follow_extras()
         return out
 
     def bridge(self, step: StepResult | None, away: float, dt: float) -> tuple[list[float], list[Event]]:
-        """No frame, ``dt`` seconds after the last call: what the newest frame's ``step`` said of now.
+        """Process a missing frame, ``dt`` seconds after the last call, by the forecast of the newest
+        ``step``.
 
-        ``away`` seconds have passed since that frame. The forecast is read that much farther
-        ahead; without one, and for what a mapping taught, the last values hold.
+        ``away`` seconds have passed since that frame, so the forecast is read that much farther ahead.
+        Without one, and for taught outputs, the last values hold.
         """
         out = self.core.bridge(step, away, dt)
         self.follow_extras()
         return out
 
     def follow_extras(self) -> None:
-        """Give what the desk gave last beside the eight."""
+        """Update :attr:`extras` from the desk."""
         if self._extra_names:
             self.extras = self.core.extras
 
     def notify_listener(self) -> None:
-        """Tell who listens to the performer's range what will be learned of the last frame."""
+        """Pass what the range will learn from the last frame to its listener, if any."""
         performer = self._performer
         if performer is not None and performer.listener is not None:
             range_sample = self.core.range_sample
@@ -266,7 +267,7 @@ class Mixer:
                 performer.listener(*range_sample)
 
     def silence(self, dt: float) -> list[float]:
-        """No frame for another ``dt`` seconds: hold, then fade."""
+        """Process a tick of ``dt`` seconds without a source: hold, then fade."""
         out = self.core.silence(dt)
         self.follow_extras()
         return out

@@ -1,8 +1,8 @@
-"""The performer's range: what is loud for this body becomes loud for the ear.
+"""The performer's range: maps what is much for this body to the full range of the sound.
 
-The model's scale is fixed; people are not. One dances slowly, another runs. Loudness and brightness are
+The model's scale is fixed, but one performer dances slowly and another runs. Loudness and brightness are
 stretched from the range that a performer uses to the range that is heard, by the same map for every lead. The
-range comes from ``pyanticip calibrate``, or it is learned while playing.
+range comes from ``pyanticip calibrate``, or is learned while playing.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pyanticip.vocabulary import PARAMETERS
 
 __all__ = ["PLACES", "RESTLESS", "STRETCHED", "PerformerRange", "Reach"]
 
-#: Where the parameters that are stretched stand among the eight: those that say how much a body moves, not
-#: where it is.
+#: Indices of the stretched parameters among the eight: those that depend on how much a body moves, not where
+#: it is.
 PLACES = _core.STRETCHED
-#: Their names.
+#: Names of the stretched parameters.
 STRETCHED = tuple(PARAMETERS[place] for place in PLACES)
-#: Nobody stands above this.
+#: Upper limit of a parameter of somebody who stands still.
 RESTLESS = _core.RESTLESS
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a performer does with one parameter, in the model's 0..1: ``still`` while standing, ``low`` and
+    """A performer's range of one parameter on the model's scale 0..1: ``still`` while standing, ``low`` and
     ``high`` (5th and 95th percentile) while moving."""
 
     still: float
@@ -37,59 +37,58 @@ class Reach:
         self(0.0)
 
     def __call__(self, value: float) -> float:
-        """``value`` stretched: 0 up to still, 0.1 at low, 0.75 at high, 1 at 1, and never falling.
+        """Stretch ``value``: 0 up to still, 0.1 at low, 0.75 at high, 1 at 1, and monotonic.
 
-        The more octaves a range has, the more its lower half is lifted: what is slow is heard before it is
-        loud.
+        The more octaves a range spans, the more its lower half is lifted, so that slow movement is audible.
         """
         return _core.stretched(value, (self.still, self.low, self.high))
 
 
 class PerformerRange:
-    """Stretches what the model says to the performer's range.
+    """Stretches the model's output to the performer's range.
 
-    ``known`` are the reaches that were calibrated, by name; the others of :data:`STRETCHED` are learned while
-    playing, unless ``frozen``.
+    ``known`` holds the calibrated ranges by name; the others of :data:`STRETCHED` are learned while playing,
+    unless ``frozen``.
     """
 
     def __init__(self, known: Mapping[str, Reach] | None = None, *, frozen: bool = False) -> None:
-        self._known, self._stays = dict(known or {}), dict[str, Reach]()
-        #: What the desk stretches by.
-        self.core = _core.PerformerRange(_ends(self._known), frozen=frozen)
-        #: Told of every moment that is learned from: what the model says (8,), activity, seconds.
+        self._known, self._learned = dict(known or {}), dict[str, Reach]()
+        #: The core's range, used by the desk.
+        self.core = _core.PerformerRange(_limits_of(self._known), frozen=frozen)
+        #: Called for every frame that is learned from: the model's output (8,), activity, seconds.
         self.listener: Callable[[Sequence[float], float, float], None] | None = None
 
     @property
     def frozen(self) -> bool:
-        """Whether nothing is learned."""
+        """Whether learning is switched off."""
         return self.core.frozen
 
     @frozen.setter
     def frozen(self, frozen: bool) -> None:
         self.core.frozen = frozen
         if not frozen:
-            self.stay({})
+            self.set_learned({})
 
     def calibrate(self, known: Mapping[str, Reach]) -> None:
-        """Play in these ranges from now on; what is not among them is learned while playing."""
+        """Use these ranges from now on; the others are learned while playing."""
         self._known = dict(known)
-        self.stay(self._stays)
+        self.set_learned(self._learned)
 
-    def stay(self, learned: Mapping[str, Reach]) -> None:
-        """Play in what another show has learned, where it is not calibrated, until more is learned."""
-        self._stays = dict(learned)
-        self.core.calibrate(_ends({**learned, **self._known}))
+    def set_learned(self, learned: Mapping[str, Reach]) -> None:
+        """Start from ranges that another show learned, where none is calibrated, until more is learned."""
+        self._learned = dict(learned)
+        self.core.calibrate(_limits_of({**learned, **self._known}))
 
     def learned(self) -> dict[str, Reach]:
-        """Of :meth:`reaches` those that are neither calibrated nor anybody's."""
-        anybody = PerformerRange(self._known).reaches()
-        return {name: reach for name, reach in self.reaches().items() if reach != anybody[name]}
+        """The ranges of :meth:`reaches` that are neither calibrated nor the default."""
+        default = PerformerRange(self._known).reaches()
+        return {name: reach for name, reach in self.reaches().items() if reach != default[name]}
 
     def reaches(self) -> dict[str, Reach]:
-        """The reach of every stretched parameter as it plays now."""
-        return {name: Reach(*ends) for name, ends in zip(STRETCHED, self.core.spans(), strict=True)}
+        """The current range of every stretched parameter."""
+        return {name: Reach(*limits) for name, limits in zip(STRETCHED, self.core.spans(), strict=True)}
 
 
-def _ends(known: Mapping[str, Reach]) -> list[tuple[float, float, float] | None]:
-    found = (known.get(name) for name in STRETCHED)
-    return [None if reach is None else (reach.still, reach.low, reach.high) for reach in found]
+def _limits_of(known: Mapping[str, Reach]) -> list[tuple[float, float, float] | None]:
+    ranges = (known.get(name) for name in STRETCHED)
+    return [None if reach is None else (reach.still, reach.low, reach.high) for reach in ranges]

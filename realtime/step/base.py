@@ -1,4 +1,4 @@
-"""What every step backend takes, gives and promises: feature rows in, the newest controls out."""
+"""The protocol of step backends: feature rows in, the newest controls out."""
 
 from __future__ import annotations
 
@@ -30,27 +30,26 @@ F32 = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """What a model that plans looked at in a step: ``codes`` (K,) int64 foreseen for the next second, and
-    their ``weights`` (K,), which sum to 1 or are all 0. A slot without weight is empty."""
+    """The plan of one step: ``codes`` (K,) int64 expected within the next second, and their ``weights`` (K,),
+    which sum to 1 or are all 0. A slot without weight is empty."""
 
     codes: npt.NDArray[np.int64]
     weights: F32
 
 
 class StepBackend(Protocol):
-    """A model that steps one performer, one frame of 20 ms at a time.
+    """Steps one performer's model, one frame of 20 ms at a time.
 
-    A class that names this one as its base inherits what is said here of a model without special gifts.
+    Subclasses inherit defaults for optional features: no hidden state, no plans, no prewarming.
 
     Attributes:
-        name: What the status calls it.
-        manifest: Of the checkpoint that steps; None: of no checkpoint, so that no mapping taught on a model
-            can play.
-        hidden: Width of the hidden state that a step tells; 0: it tells none.
-        codes: How many codes there are to plan with; 0: it makes no plans that :meth:`steer` could change.
-        why: Why it is not a faster one: what ``auto`` found, or why kernels are not fused; empty: nothing is
-            known.
-        core: The stream of a model that the core steps by itself; None: :meth:`step` is called.
+        name: Name shown in the status.
+        manifest: Manifest of the checkpoint; None if there is none, so that no mapping taught on a model can
+            play.
+        hidden: Width of the hidden state in a step's result; 0 if it has none.
+        codes: Number of codes to plan with; 0 if the model makes no plans that :meth:`steer` could change.
+        why: Why no faster backend is used: the result of ``auto``, or why kernels are not fused; may be
+        empty. core: Stream of a model that the Rust core steps by itself; None: :meth:`step` is called.
     """
 
     name: str
@@ -62,50 +61,50 @@ class StepBackend(Protocol):
 
     @property
     def description(self) -> str:
-        """The name, and why it is not a better one."""
+        """The name, and why no faster backend is used."""
         return f"{self.name} ({self.why})" if self.why else self.name
 
     def step(self, rows: F32) -> StepResult:
-        """Step all rows (n, 231 or 279), oldest first, and return what holds after the newest.
+        """Step all rows (n, 231 or 279), oldest first, and return the output for the newest.
 
         Raises:
-            ShapeError: another shape, no row, or values that are not finite; the state is then unchanged.
+            ShapeError: Another shape, no row, or values that are not finite; the state is then unchanged.
         """
         ...
 
     def imagine(self, row: F32) -> StepResult | None:
-        """What holds if (1, 231 or 279) is the next row, the stream's state left as it is; None: it
-        cannot be told.
+        """Output if ``row`` (1, 231 or 279) were the next one, leaving the state unchanged; None if
+        unsupported.
 
         Raises:
-            ShapeError: as :meth:`step`.
+            ShapeError: As :meth:`step`.
         """
         return None
 
     def reset(self) -> None:
-        """Begin a new stream: the next row is a first frame."""
+        """Begin a new stream: the next row is its first frame."""
         ...
 
     def prewarm(self) -> None:
-        """Compute a step and throw it away, to warm caches and clocks; the stream's state stays as it is."""
+        """Compute a step and discard it, to warm caches and clocks; the state is unchanged."""
         return
 
     def steer(self, boost: F32) -> None:
-        """Add (codes,) to the contrasts that plans are selected by, from the next frame on.
+        """Add ``boost`` (codes,) to the contrasts by which plans are selected, from the next frame on.
 
         Raises:
-            OptionError: a model that makes no plans.
-            ShapeError: another number of codes, or values that are not finite.
+            OptionError: The model makes no plans.
+            ShapeError: Another number of codes, or values that are not finite.
         """
         checked_boost(boost, self.codes)
 
     def close(self) -> None:
-        """Give the resources back."""
+        """Release resources."""
         return
 
 
 def checked_boost(boost: F32, codes: int) -> F32:
-    """A boost as :meth:`StepBackend.steer` takes it, and its errors."""
+    """Validate a boost for :meth:`StepBackend.steer`, with the errors documented there."""
     if not codes:
         raise OptionError("this model makes no plans: nothing to steer")
     checked = np.asarray(boost, np.float32)
@@ -115,40 +114,39 @@ def checked_boost(boost: F32, codes: int) -> F32:
 
 
 def checked_rows(rows: F32, columns: int) -> F32:
-    """What a model reads, float32 (n, columns), of feature rows of any version that has as many: n >= 1,
-    finite.
+    """The first ``columns`` columns of feature rows of any version that has as many, as float32 (n, columns).
 
     Raises:
-        ShapeError: anything else.
+        ShapeError: Not 2-D of a known width, no row, or values that are not finite.
     """
     rows = np.asarray(rows, dtype=np.float32)
     widths = row_widths(columns)
     if rows.ndim != 2 or rows.shape[1] not in widths or rows.shape[0] < 1:
         wide = " or ".join(map(str, widths))
         raise ShapeError(f"feature rows must be (n, {wide}) with n >= 1, got {rows.shape}")
-    # A sum is one pass without a temporary; it is finite only where all of it is.
+    # A sum is one pass without a temporary, and finite only if all values are.
     if not math.isfinite(rows.sum()):
         raise ShapeError("feature rows must be finite, got NaN or infinity")
     return rows[:, :columns]
 
 
 Telemetry = tuple[Sequence[float], Sequence[tuple[int, float]]]
-"""Trust 0..1 and curvature, or nothing; codes expected within the next second and their weights, heaviest
-first, or nothing."""
+"""Field (trust 0..1, curvature), and plan: codes expected within the next second with their weights, heaviest
+first. Either may be empty."""
 
-_NOTHING: Telemetry = ((), ())
+_NO_TELEMETRY: Telemetry = ((), ())
 
 
 def telemetry_of(step: StepResult | None) -> Telemetry:
-    """Of one model step: the mean over the blocks of the control field, and the plan's filled slots.
+    """Telemetry of one step: the mean of the control field over the blocks, and the plan's filled slots.
 
-    Models without these parts, and fallbacks that play in a model's place, tell nothing.
+    Empty for models without these parts and for fallbacks.
     """
     if step is None or (step.field is None and step.plan is None):
-        return _NOTHING
+        return _NO_TELEMETRY
     field: tuple[float, ...] = ()
     if step.field is not None and len(step.field):
-        # Lists, not arrays: cold, they cost a fraction.
+        # With cold caches, lists cost a fraction of what arrays do.
         pairs = step.field.tolist()
         field = (sum(p[0] for p in pairs) / len(pairs), sum(p[1] for p in pairs) / len(pairs))
     plan: list[tuple[int, float]] = []

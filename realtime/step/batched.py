@@ -1,4 +1,4 @@
-"""The step of a model for many performers at once; on a GPU in few kernels, recorded as CUDA graphs."""
+"""Steps a model for many performers at once; on a GPU in few kernels, recorded as CUDA graphs."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -17,17 +17,16 @@ __all__ = ["BatchedStep", "RecordedStep", "fused"]
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-_HEADS = (1, 7, 40, 50)
-"""Numbers of the gate, the scalars, the parameters and the hazards, with which a packed row begins."""
+_HEAD_SIZES = (1, 7, 40, 50)
+"""Sizes of the gate, the scalars, the parameters and the hazards, with which a packed row begins."""
 
 
 class BatchedStep:
-    """A model that steps ``performers`` at once, each in a row with a state of its own that depends on no
-    other row.
+    """Steps a model for ``performers`` at once, one row each, whose states do not depend on each other.
 
     Args:
-        model: in evaluation mode; its device steps it, and its parameters take no gradients any more.
-        performers: how many.
+        model: In evaluation mode; steps on its device, and its parameters no longer require gradients.
+        performers: Number of performers.
     """
 
     def __init__(self, model: MotionTransformer, performers: int = 1) -> None:
@@ -35,106 +34,106 @@ class BatchedStep:
         self.performers = performers
         cfg, device = model.cfg, model.mean.device
         self.codes = 0 if model.planning is None else model.planning.vocab
-        # Without a slow pathway no pool is ever open.
+        # Without a slow pathway every step counts as one that closes a pool.
         self._stride = cfg.slow_stride if cfg.slow_layers else 1
         self._phase = np.zeros(performers, np.int64)
-        # What a recorded step reads and writes stays where it is.
+        # Recorded steps read and write these tensors in place.
         self._rows = torch.zeros(performers, cfg.columns, device=device)
-        # Nobody yet: what is compiled and recorded leaves the state as it is.
+        # Nobody is present at first, so that compiling and recording leave the state unchanged.
         self._present = torch.zeros(performers, dtype=torch.bool, device=device)
         self._boost = torch.zeros(performers, self.codes, device=device) if self.codes else None
         self._state = model.initial_state(performers)
 
     def step(self, rows: F32, present: Mask | None = None) -> F32:
-        """Step those who have a frame.
+        """Step the performers who have a frame.
 
         Args:
-            rows: (N, 231 or 279) feature rows; absent ones, too, must be finite.
-            present: (N,) who has a frame in this tick; None: everybody. The others' streams stand still.
+            rows: (N, 231 or 279) feature rows; those of absent performers must be finite, too.
+            present: (N,) whether each performer has a frame; None: all do. The other streams are unchanged.
 
         Returns:
-            (N, n) what :meth:`result` reads. The row of somebody absent says what would hold if this was
-            their frame.
+            (N, n) packed outputs for :meth:`result`. The row of an absent performer holds what this frame
+            would give.
 
         Raises:
-            ShapeError: another shape, or rows that are not finite; nobody is stepped.
+            ShapeError: Another shape, or rows that are not finite; nobody is stepped.
         """
         present = np.ones(self.performers, np.bool_) if present is None else np.asarray(present, np.bool_)
         rows = checked_rows(rows, self.model.cfg.columns)
         if len(rows) != self.performers or present.shape != (self.performers,):
             got = f"{len(rows)} and {present.shape}"
             raise ShapeError(f"expected rows and presence of {self.performers} performers, got {got}")
-        closing = self._phase + 1 == self._stride
-        # Of somebody absent, too: a closed pool is read from where only a step that closes one has it.
-        outputs = self._run(rows, present, bool(closing.any()))
-        self._phase = np.where(present, np.where(closing, 0, self._phase + 1), self._phase)
+        closes_pool = self._phase + 1 == self._stride
+        # Also for absent performers: only a step that closes a pool computes the closed pool they would read.
+        outputs = self._run(rows, present, bool(closes_pool.any()))
+        self._phase = np.where(present, np.where(closes_pool, 0, self._phase + 1), self._phase)
         return outputs
 
     def imagine(self, rows: F32) -> F32:
-        """What :meth:`step` would return; all streams stand still."""
+        """What :meth:`step` would return; all streams are unchanged."""
         return self.step(rows, np.zeros(self.performers, np.bool_))
 
     def reset(self, rows: Mask | None = None) -> None:
-        """Begin new streams of some rows (N,), or of all."""
-        where = slice(None) if rows is None else np.asarray(rows, np.bool_)
-        self._phase[where] = 0
-        self._state.reset(None if rows is None else torch.from_numpy(where).to(self._present.device))
+        """Begin new streams for the rows selected by the mask (N,), or for all."""
+        selected = slice(None) if rows is None else np.asarray(rows, np.bool_)
+        self._phase[selected] = 0
+        self._state.reset(None if rows is None else torch.from_numpy(selected).to(self._present.device))
 
     def steer(self, row: int, boost: F32) -> None:
-        """See :class:`realtime.step.base.StepBackend`; of one performer."""
+        """Steer one performer; see :class:`realtime.step.base.StepBackend`."""
         assert self._boost is not None
         self._boost[row] = torch.from_numpy(np.array(boost))
 
     @torch.no_grad()
     def advance(self, due: bool, everybody: bool = False) -> Tensor:
-        """One step of the rows and the mask as they lie: the state's own memory then holds what comes next.
+        """Step the stored rows and mask, updating the state in place.
 
         Args:
-            due: whether a pool closes in some row.
-            everybody: whether the mask need not be looked at.
+            due: Whether a pool closes in some row.
+            everybody: Whether all are present, so that the mask can be ignored.
 
         Returns:
-            (N, n) all outputs.
+            (N, n) packed outputs.
         """
-        out, after = self.model.step(self._rows, self._state, due=due, boost=self._boost)
-        self._state.restore(after, None if everybody else self._present)
+        out, new_state = self.model.step(self._rows, self._state, due=due, boost=self._boost)
+        self._state.restore(new_state, None if everybody else self._present)
         return _pack(out)
 
     def _run(self, rows: F32, present: Mask, due: bool) -> F32:
-        # A copy: what is read only cannot be a tensor.
+        # Copied, because a read-only array cannot become a tensor.
         self._rows.copy_(torch.from_numpy(np.array(rows)))
         self._present.copy_(torch.from_numpy(np.array(present)))
         return self.advance(due, bool(present.all())).cpu().numpy()
 
-    def says_the_same(self, other: Callable[[bool], Tensor], kinds: Sequence[bool]) -> bool:
-        """Whether another way to :meth:`advance` gives the same from a stream's start until two pools have
-        closed, of which the second has a past; the streams begin again after it.
+    def matches(self, other: Callable[[bool], Tensor], cases: Sequence[bool]) -> bool:
+        """Whether ``other`` gives the same outputs as :meth:`advance` from the start of a stream until two
+        pools have closed, of which the second has a past. The streams are reset afterwards.
 
         Args:
-            kinds: whether a pool closes: of the first frames of a pool, and of its last.
+            cases: The values of ``due`` for the first frames of a pool and for its last.
         """
         count = 2 * self._stride
         frames = torch.randn(count, *self._rows.shape, device=self._rows.device)
         self._present.fill_(True)
-        said: list[list[Tensor]] = []
+        outputs: list[list[Tensor]] = []
         try:
             for advance in (self.advance, other):
                 self.reset()
-                said.append([])
+                outputs.append([])
                 for frame, rows in enumerate(frames):
                     self._rows.copy_(rows)
-                    said[-1].append(advance(kinds[-1 if (frame + 1) % self._stride == 0 else 0]))
+                    outputs[-1].append(advance(cases[-1 if (frame + 1) % self._stride == 0 else 0]))
         finally:
-            # Where the other way fails, too: what is recorded then must leave the state as it is.
+            # Also if the other function fails, because recording must leave the state unchanged.
             self.reset()
             self._present.fill_(False)
-        return all(torch.allclose(a, b, atol=1e-3) for a, b in zip(*said, strict=True))
+        return all(torch.allclose(a, b, atol=1e-3) for a, b in zip(*outputs, strict=True))
 
     def result(self, outputs: F32) -> StepResult:
-        """What :meth:`step` returned in one row, unpacked; the row is not referred to any more."""
+        """Unpack a copy of one row of what :meth:`step` returned."""
         cfg = self.model.cfg
         field = 0 if cfg.control_field is None else 2 * cfg.fast_layers
-        sizes = (*_HEADS, cfg.d_model, field)
+        sizes = (*_HEAD_SIZES, cfg.d_model, field)
         plan = (len(outputs) - sum(sizes)) // 2
         ends = np.cumsum((*sizes, plan))
         gate, scalars, params, hazards, hidden, trusts, codes, weights = np.split(outputs.copy(), ends)
@@ -150,17 +149,17 @@ class BatchedStep:
 
 
 class RecordedStep(BatchedStep):
-    """On a GPU, with the whole step recorded as two CUDA graphs: one for frames that close a pool in some
-    row, one for all others.
+    """Steps on a GPU with two CUDA graphs of the whole step: one for frames that close a pool in some row,
+    one for all others.
 
-    Frames go in and outputs come back through pinned memory; the state never leaves the GPU, where a replay
-    updates it in place.
+    Frames and outputs pass through pinned memory; the state stays on the GPU, where a replay updates it in
+    place.
 
     Args:
-        compiled: whether torch.compile fuses the step's kernels before it is recorded.
+        compiled: Whether torch.compile fuses the step's kernels before it is recorded.
 
     Attributes:
-        why: Why kernels are not fused though they should have been; empty otherwise.
+        why: Why kernels are not fused although requested; empty otherwise.
     """
 
     why: str = ""
@@ -171,21 +170,21 @@ class RecordedStep(BatchedStep):
         self._host_rows = torch.zeros(self._rows.shape, pin_memory=True)
         self._host_present = torch.ones(performers, dtype=torch.bool, pin_memory=True)
         self._rows.normal_()
-        # What was filled on the stream before is there on this one.
+        # The tensors were filled on the default stream; wait before using them on this one.
         torch.cuda.synchronize()
         with torch.cuda.stream(self._stream):
-            kinds = (False, True) if self._stride > 1 else (True,)
+            cases = (False, True) if self._stride > 1 else (True,)
             advance: Callable[[bool], Tensor] = self.advance
             if compiled:
-                advance, self.why = fused(self, kinds)
-            self._graphs = {due: self._record(advance, due) for due in kinds}
-        # Kept as long as the graphs: they launch its kernels.
+                advance, self.why = fused(self, cases)
+            self._graphs = {due: self._record(advance, due) for due in cases}
+        # Kept alive with the graphs, which launch its kernels.
         self._advance = advance
-        some = next(iter(self._graphs.values()))[1]
-        self._host_outputs = torch.zeros(some.shape, pin_memory=True)
+        example = next(iter(self._graphs.values()))[1]
+        self._host_outputs = torch.zeros(example.shape, pin_memory=True)
 
     def _record(self, advance: Callable[[bool], Tensor], due: bool) -> tuple[torch.cuda.CUDAGraph, Tensor]:
-        # What libraries set up at first use cannot be recorded.
+        # Libraries initialise themselves at first use, which cannot be recorded.
         for _ in range(3):
             advance(due)
         self._stream.synchronize()
@@ -219,28 +218,28 @@ class RecordedStep(BatchedStep):
             self._stream.synchronize()
 
 
-def fused(batch: BatchedStep, kinds: Sequence[bool]) -> tuple[Callable[[bool], Tensor], str]:
-    """The step of a batch whose streams begin, its kernels fused by torch.compile, compiled for each kind of
-    frame; the step as it is, and why, where the compiler does not work (on a GPU it wants Triton and a C
-    compiler) or errs."""
+def fused(batch: BatchedStep, cases: Sequence[bool]) -> tuple[Callable[[bool], Tensor], str]:
+    """The batch's ``advance`` with its kernels fused by torch.compile, for each value of ``due`` in
+    ``cases``; the batch's streams must be new. If the compiler does not work (on a GPU it needs Triton and a
+    C compiler) or gives other outputs, the plain function and the reason."""
     try:
         options = fusing() if torch.cuda.is_available() else {}
         compiled: Callable[[bool], Tensor] = torch.compile(
             batch.advance, fullgraph=True, dynamic=False, options=options
         )
-        if not batch.says_the_same(compiled, kinds):
+        if not batch.matches(compiled, cases):
             raise RuntimeError("what was compiled says something else")
-    # Whatever a compiler, its own compiler and a driver can raise: the step plays without them.
+    # A compiler, its own compiler and a driver can raise anything; the plain step works without them.
     except Exception as error:
         return batch.advance, f"kernels not fused: {type(error).__name__}: {one_line(error)}"
     return compiled, ""
 
 
 def fusing() -> dict[str, Any]:
-    """The compiler's options for a GPU: small kernels that do not need each other share a launch, and small
-    products are fused with what stands around them."""
+    """Options of torch.compile for a GPU: independent small kernels share a launch, and small products are
+    fused with the operations around them."""
     options: dict[str, Any] = {"combo_kernels": True}
-    with contextlib.suppress(ImportError):  # of names that the compiler has only for itself
+    with contextlib.suppress(ImportError):  # products.py uses private names of the compiler
         from realtime.step.products import SmallProducts
 
         options["post_grad_custom_pre_pass"] = SmallProducts()
@@ -252,6 +251,6 @@ def _pack(out: MotionOutput) -> Tensor:
     if out.field is not None:
         parts.append(out.field.live())
     if out.plan is not None:
-        # Numbers of codes are small enough to be exact.
+        # Code numbers are small enough to be exact as floats.
         parts += [out.plan.codes.to(out.gate.dtype), out.plan.weights]
     return torch.cat([part[:, 0].flatten(1) if part.ndim > 2 else part for part in parts], 1)

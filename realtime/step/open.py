@@ -1,7 +1,7 @@
-"""Which backend steps a checkpoint: named, or chosen by a paced race.
+"""Opens a checkpoint with a named backend, or with the fastest of a paced comparison.
 
-Backends agree to 1e-4: ``rust`` (the Rust core on one CPU thread, without torch; the shipped kind of model
-alone), ``torch`` (the reference, any model of the family) and ``cuda-graph``.
+Backends agree to 1e-4: ``rust`` (the Rust core on one CPU thread, without torch; only the packaged kind of
+model), ``torch`` (the reference, any model of the family) and ``cuda-graph``.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 __all__ = ["ModelBackend", "cuda_present", "open_backend", "open_processor", "open_rust", "paced_p50"]
 
 ModelBackend: TypeAlias = "RustBackend | TorchBackend"
-"""What steps a checkpoint on the processor."""
+"""Backends that step a checkpoint on the CPU."""
 
 CALIBRATION_STEPS = 200
 
-_BEYOND = "positions, control field, plans, random bias, or no slow pathway: torch alone steps it"
+_TORCH_ONLY = "positions, control field, plans, random bias, or no slow pathway: torch alone steps it"
 
 
 def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> StepBackend:
     """Open a checkpoint for stepping.
 
     Args:
-        kind: a name of :data:`realtime.seams.BACKENDS`, or ``auto``: a CUDA graph, its kernels not fused,
-            where CUDA works and wins a paced calibration against the processor, else :func:`open_processor`.
-        checkpoint: its folder; ``None`` for the one that comes with the package.
+        kind: A name of :data:`realtime.seams.BACKENDS`, or ``auto``: a CUDA graph (kernels not fused) if CUDA
+            works and is faster than the CPU in a paced calibration, else :func:`open_processor`.
+        checkpoint: Folder of the checkpoint; ``None`` for the packaged one.
 
     Raises:
-        OptionError: another kind.
-        CheckpointError: missing, damaged, or made for other features.
-        DeviceError: ``cuda-graph`` where CUDA does not work; a model that only torch steps, without it.
+        OptionError: Another kind.
+        CheckpointError: Missing, damaged, or made for other features.
+        DeviceError: ``cuda-graph`` without working CUDA, or a model that needs torch without torch.
     """
     if kind != "auto" and kind not in BACKENDS:
         raise OptionError(f"backend must be one of {', '.join(('auto', *BACKENDS.names()))}, got {kind!r}")
@@ -57,51 +57,51 @@ def open_backend(kind: str = "auto", checkpoint: str | Path | None = None) -> St
     try:
         from realtime.step.torch import CudaGraphBackend
 
-        # A show does not wait minutes for a compiler that nobody asked for.
+        # Compiling can take minutes, so only an explicit cuda-graph does it.
         cuda = CudaGraphBackend(checkpoint, compiled=False)
-        took, takes = paced_p50(cuda), paced_p50(processor)
+        cuda_s, processor_s = paced_p50(cuda), paced_p50(processor)
     except (DeviceError, ImportError, RuntimeError) as error:
         processor.why = f"cuda-graph: {one_line(error)}"
         return processor
-    faster = took < takes
-    processor.why = f"cuda-graph: {1e3 * took:.2f} ms a step, {processor.name} {1e3 * takes:.2f}"
+    cuda_wins = cuda_s < processor_s
+    processor.why = f"cuda-graph: {1e3 * cuda_s:.2f} ms a step, {processor.name} {1e3 * processor_s:.2f}"
     for backend in (processor, cuda):
         backend.reset()
-    (processor if faster else cuda).close()
-    return cuda if faster else processor
+    (processor if cuda_wins else cuda).close()
+    return cuda if cuda_wins else processor
 
 
 def open_processor(checkpoint: str | Path | None = None) -> ModelBackend:
-    """The best backend on the processor: the Rust core where it knows the kind of model, else torch.
+    """Open the best backend on the CPU: the Rust core if it supports the kind of model, else torch.
 
     Raises:
-        CheckpointError: missing, damaged, or made for other features.
-        DeviceError: a model that only torch steps, without it.
+        CheckpointError: Missing, damaged, or made for other features.
+        DeviceError: A model that needs torch, without torch.
     """
     manifest = read_manifest(checkpoint)
     if manifest.config.plain:
         return RustBackend(manifest)
     if find_spec("torch") is None:
-        raise DeviceError(f"checkpoint {manifest.folder}: {_BEYOND}: pip install 'pyanticip[gpu]'")
+        raise DeviceError(f"checkpoint {manifest.folder}: {_TORCH_ONLY}: pip install 'pyanticip[gpu]'")
     from realtime.step.torch import TorchBackend
 
     return TorchBackend(checkpoint)
 
 
 def open_rust(checkpoint: str | Path | None = None) -> RustBackend:
-    """The Rust core, for the kind of model that it knows.
+    """Open a checkpoint in the Rust core.
 
     Raises:
-        CheckpointError: missing, damaged, or a model of another kind.
+        CheckpointError: Missing, damaged, or a kind of model that the core does not support.
     """
     manifest = read_manifest(checkpoint)
     if not manifest.config.plain:
-        raise CheckpointError(f"checkpoint {manifest.folder}: {_BEYOND}: --backend torch")
+        raise CheckpointError(f"checkpoint {manifest.folder}: {_TORCH_ONLY}: --backend torch")
     return RustBackend(manifest)
 
 
 def cuda_present() -> bool:
-    """Whether a CUDA driver reports a device; asked without importing torch."""
+    """Whether a CUDA driver reports a device, without importing torch."""
     try:
         driver: Any = ctypes.CDLL("libcuda.so.1")
         count = ctypes.c_int(0)
@@ -111,7 +111,7 @@ def cuda_present() -> bool:
 
 
 def paced_p50(backend: StepBackend, steps: int = CALIBRATION_STEPS, *, rate: float = RATE) -> float:
-    """Median seconds of ``steps`` steps at the live pace, prewarmed as the pipeline does."""
+    """Median seconds of ``steps`` steps at the live pace, prewarmed as in the pipeline."""
     row = np.zeros((1, FEATURES), np.float32)
     took = []
     due = time.perf_counter()

@@ -1,5 +1,7 @@
-"""Small matrix products as sums of products, which a compiler fuses with what comes before and after them: a
-library's product is a kernel of its own, and so is all that stands around it."""
+"""Rewrites small matrix products as sums of products, which a compiler fuses with the operations around them.
+
+A library's product is a kernel of its own, and splits what is around it into further kernels.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +19,11 @@ from torch._inductor.pattern_matcher import (
 from torch.fx import Graph
 
 SMALL = 1 << 21
-"""Multiplications of a product up to which it is small: then a kernel takes as long as its launch."""
+"""Maximum number of multiplications of a small product: its kernel takes no longer than its launch."""
 
 
 class SmallProducts(CustomGraphPass):
-    """Rewrites the small products of a graph, for the option ``post_grad_custom_pre_pass`` of Inductor."""
+    """Inductor pass that rewrites the small products of a graph (option ``post_grad_custom_pre_pass``)."""
 
     def __init__(self) -> None:
         aten = torch.ops.aten
@@ -32,21 +34,21 @@ class SmallProducts(CustomGraphPass):
             CallFunction(aten.addmm.default, Arg(), Arg(), Arg()), lambda c, a, b: c + _product(a, b)
         )
 
-    def _rewrite(self, pattern: CallFunction, way: Callable[..., Tensor]) -> None:
-        @register_graph_pattern(pattern, pass_dict=self._passes, extra_check=_small)
-        def _(match: Match, *given: object) -> None:
-            match.replace_by_example(way, given)
+    def _rewrite(self, pattern: CallFunction, replacement: Callable[..., Tensor]) -> None:
+        @register_graph_pattern(pattern, pass_dict=self._passes, extra_check=_is_small)
+        def _(match: Match, *args: object) -> None:
+            match.replace_by_example(replacement, args)
 
     def __call__(self, graph: Graph) -> None:
-        """Rewrite them."""
+        """Apply the pass."""
         self._passes.apply(graph)
 
     def uuid(self) -> bytes:
-        """What stands for this pass where compiled code is kept."""
+        """Key of this pass in the cache of compiled code."""
         return get_hash_for_files((str(Path(__file__)),))
 
 
-def _small(match: Match) -> bool:
+def _is_small(match: Match) -> bool:
     a, b = (node.meta["val"] for node in match.args[-2:])
     return bool(a.numel() * b.shape[-1] <= SMALL)
 

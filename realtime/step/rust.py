@@ -1,4 +1,4 @@
-"""The shipped kind of model in the Rust core, without torch."""
+"""Backend of the Rust core for the packaged kind of model, without torch."""
 
 from typing import Any
 
@@ -15,9 +15,9 @@ __all__ = ["RustBackend", "stream_sizes"]
 
 
 class RustBackend(StepBackend):
-    """One CPU thread, the interpreter left free; never imports torch.
+    """Steps on one CPU thread with the GIL released; never imports torch.
 
-    A step is one call: every small one into NumPy would cost some 15 us when caches are cold.
+    A step is a single call, because each small call into NumPy would cost some 15 us when caches are cold.
     """
 
     name = "rust"
@@ -46,23 +46,23 @@ class RustBackend(StepBackend):
         self.core.prewarm()
 
 
-# The model that was read last. Several performers share its weights: of sixteen steps in a row each takes a
-# third of the time, for the first one leaves them in the cache.
-_newest: tuple[tuple[object, ...], MotionStream] | None = None
+# The model that was read last, by its key. Performers share its weights: of sixteen steps in a row each takes
+# a third of the time, because the first one leaves the weights in the CPU's cache.
+_cached: tuple[tuple[object, ...], MotionStream] | None = None
 
 
 def _stream_of(manifest: Manifest) -> MotionStream:
-    """A fresh stream of the checkpoint's model."""
-    global _newest
+    """A new stream of the checkpoint's model."""
+    global _cached
     weights = manifest.read(WEIGHTS)
-    which = manifest.sha256[WEIGHTS], manifest.config
-    if _newest is None or _newest[0] != which:
-        _newest = which, _read(manifest, weights)
-    return _newest[1].fresh()
+    key = manifest.sha256[WEIGHTS], manifest.config
+    if _cached is None or _cached[0] != key:
+        _cached = key, _read_stream(manifest, weights)
+    return _cached[1].fresh()
 
 
 def stream_sizes(cfg: ModelConfig) -> dict[str, Any]:
-    """What the core's stream is made with beside the tensors of a model of this configuration."""
+    """Keyword arguments of the core's ``MotionStream`` for a model of this configuration."""
     return {
         "width": cfg.d_model,
         "heads": cfg.heads,
@@ -79,7 +79,7 @@ def stream_sizes(cfg: ModelConfig) -> dict[str, Any]:
     }
 
 
-def _read(manifest: Manifest, weights: bytes) -> MotionStream:
+def _read_stream(manifest: Manifest, weights: bytes) -> MotionStream:
     cfg = manifest.config
     try:
         tensors = safetensors.numpy.load(weights)

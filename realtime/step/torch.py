@@ -1,4 +1,4 @@
-"""Backends on torch: the reference on the CPU, and a CUDA graph. Imported only when asked for."""
+"""Backends on torch: the reference on the CPU, and a CUDA graph. Imported only when needed."""
 
 import sys
 from pathlib import Path
@@ -16,21 +16,22 @@ __all__ = ["CudaGraphBackend", "TorchBackend"]
 
 
 class TorchBackend(StepBackend):
-    """Eager torch on one CPU thread: the reference the others are held to."""
+    """Eager torch on one CPU thread: the reference for the other backends."""
 
     name = "torch"
     manifest: Manifest
 
     def __init__(self, checkpoint: str | Path | None = None) -> None:
-        # More threads stall for up to 100 ms when cores are busy; the step is too small to gain from them.
+        # More threads stall for up to 100 ms when cores are busy, and the step is too small to gain from
+        # them.
         torch.set_num_threads(1)
         self.manifest = read_manifest(checkpoint)
-        self._batch = self._opened(checkpoint)
+        self._batch = self._open_batch(checkpoint)
         cfg = self.manifest.config
         self.hidden, self.codes = cfg.d_model, self._batch.codes
-        self._blank = np.zeros((1, cfg.columns), np.float32)
+        self._zero_row = np.zeros((1, cfg.columns), np.float32)
 
-    def _opened(self, checkpoint: str | Path | None) -> BatchedStep:
+    def _open_batch(self, checkpoint: str | Path | None) -> BatchedStep:
         return BatchedStep(load_motion_model(checkpoint))
 
     def steer(self, boost: F32) -> None:
@@ -53,15 +54,15 @@ class TorchBackend(StepBackend):
 
     def prewarm(self) -> None:
         """See :class:`realtime.step.base.StepBackend`."""
-        self._batch.imagine(self._blank)
+        self._batch.imagine(self._zero_row)
 
 
 class CudaGraphBackend(TorchBackend):
-    """torch on a GPU with the whole step recorded as CUDA graphs, see
+    """torch on a GPU with the whole step recorded as CUDA graphs; see
     :class:`~realtime.step.batched.RecordedStep`.
 
     Args:
-        compiled: whether the step's kernels are fused before, which can take minutes the first time.
+        compiled: Whether torch.compile fuses the step's kernels, which can take minutes the first time.
 
     Raises:
         DeviceError: CUDA does not work here.
@@ -75,7 +76,7 @@ class CudaGraphBackend(TorchBackend):
         self._compiled = compiled
         super().__init__(checkpoint)
 
-    def _opened(self, checkpoint: str | Path | None) -> BatchedStep:
+    def _open_batch(self, checkpoint: str | Path | None) -> BatchedStep:
         model = load_motion_model(checkpoint, device="cuda")
         if self._compiled:
             print("cuda-graph: compiling the step, which can take minutes the first time", file=sys.stderr)

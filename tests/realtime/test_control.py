@@ -179,9 +179,9 @@ def test_nobody_gets_more_than_a_share_and_the_terminal_a_few_lines() -> None:
     server = ControlServer("127.0.0.1", 0, {}, refused=lines.append)
     for n in range(60):
         many = bundle(*(say(f"/anticip/control/no{32 * n + i}") for i in range(32)))
-        server._hear(many, ("127.0.0.1", 1))
-        while server._waiting:
-            server._readable()
+        server._receive(many, ("127.0.0.1", 1))
+        while server._queue:
+            server._read()
     server.close()
     assert len(lines) <= 6
     assert server.counts["ignored"] > 0
@@ -204,8 +204,8 @@ def test_a_flood_from_many_machines_leaves_the_performer_a_share_and_panic_and_s
         before = server.counts["ignored"]
         for host in hosts:
             for _ in range(times):
-                server._hear(say(f"/anticip/control/{name}"), (host, 1))
-            server._waiting.clear()
+                server._receive(say(f"/anticip/control/{name}"), (host, 1))
+            server._queue.clear()
         return server.counts["ignored"] - before
 
     for name in ("gain", "stop", "panic"):
@@ -291,9 +291,9 @@ def test_a_panic_is_obeyed_whatever_else_comes(address: str) -> None:
     server = ControlServer("127.0.0.1", 0, {n: partial(lambda n, *a: done.append(n) or n, n) for n in names})
 
     def come(data: bytes) -> None:
-        server._hear(data, ("127.0.0.1", 1))
-        while server._waiting:
-            server._readable()
+        server._receive(data, ("127.0.0.1", 1))
+        while server._queue:
+            server._read()
 
     for _ in range(5000):
         come(say(address, 0.5))
@@ -314,9 +314,9 @@ def test_a_panic_does_not_wait_for_what_came_before() -> None:
         "127.0.0.1", 0, {n: partial(lambda n: done.append(n) or n, n) for n in ("a", "panic")}
     )
     for name in ("a", "a", "panic"):
-        server._hear(say(f"/anticip/control/{name}"), ("127.0.0.1", 1))
-    while server._waiting:  # a turn takes no longer than it may, on a busy machine before all is done
-        server._readable()
+        server._receive(say(f"/anticip/control/{name}"), ("127.0.0.1", 1))
+    while server._queue:  # a turn takes no longer than it may, on a busy machine before all is done
+        server._read()
     server.close()
     assert done == ["panic", "a", "a"]
 
@@ -342,8 +342,8 @@ def test_a_reply_to_another_machine_is_no_larger_than_what_asked(monkeypatch: py
     server = ControlServer("0.0.0.0", 0, {"gain": lambda *a: "é" * 500, "start": lambda: "playing"})
 
     def ask(data: bytes, host: str) -> None:
-        server._hear(data, (host, 5000))
-        server._readable()
+        server._receive(data, (host, 5000))
+        server._read()
 
     for asked in (say("/anticip/control/gain", *"abcdefgh" * 4), say("/anticip/control/" + "x" * 200)):
         ask(asked, "192.0.2.7")

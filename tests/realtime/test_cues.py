@@ -158,7 +158,7 @@ def test_a_cue_is_set_and_moved_and_removed(folder: Path) -> None:
     assert show.commands.cues == (B.model_copy(update={"at": 5.5}),)
     with pytest.raises(OptionError, match="cue/remove: no cue 'c'; there are b"):
         show.do("cue/remove", "c")
-    assert show.do("cue/remove", "b") == "b is said no more"
+    assert show.do("cue/remove", "b") == "b is removed"
     with pytest.raises(OptionError, match="cue/remove: no cue 'b'; there are none"):
         show.do("cue/remove", "b")
 

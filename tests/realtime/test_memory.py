@@ -286,7 +286,7 @@ def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(pie
     commands = Commands(pipeline, rig=load_rig(rig))
     files = RigRemote(pipeline, commands, tmp_path)
     shutil.copy(piece, tmp_path / "piece.memory")
-    monkeypatch.setattr("realtime.control.memory._PIECE", 50)
+    monkeypatch.setattr("realtime.control.memory._CHUNK_MOMENTS", 50)
     remote = MemoryRemote(lambda: pipeline.memory, tmp_path)
 
     async def play() -> None:
@@ -309,7 +309,7 @@ def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(pie
 def test_a_save_that_is_under_way_when_the_show_ends_is_finished(piece, tmp_path, monkeypatch):
     live = open_memory(piece)
     known = live.memory.moments()
-    monkeypatch.setattr("realtime.control.memory._PIECE", 100)
+    monkeypatch.setattr("realtime.control.memory._CHUNK_MOMENTS", 100)
     said: list[str] = []
 
     async def play(folder: Path) -> None:
@@ -337,7 +337,7 @@ def test_a_full_memory_that_forgets_while_it_is_saved_is_saved_as_it_was(piece, 
         memory.push_many(poses[10 * n :][:180])
     assert memory.forgotten
     known = memory.moments()
-    monkeypatch.setattr("realtime.control.memory._PIECE", 100)
+    monkeypatch.setattr("realtime.control.memory._CHUNK_MOMENTS", 100)
     live = LiveMemory(memory)
     remote = MemoryRemote(lambda: live, tmp_path)
 

@@ -101,7 +101,7 @@ def test_senseless_settings_are_refused() -> None:
     with pytest.raises(OptionError, match="mode"):
         mixer.set_mode("loud")
     with pytest.raises(OptionError, match="seconds"):
-        mixer.leave(float("nan"))
+        mixer.fade_out(float("nan"))
 
 
 @pytest.mark.parametrize(

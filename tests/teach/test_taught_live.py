@@ -258,7 +258,7 @@ def test_rehearsing_leaves_no_trace(taught_project: Project) -> None:
     one, two = (LiveMapping(load_mapping(taught_project.folder / MAPPING)) for _ in range(2))
     rows = swing(1, seed=4).features()
     for row in rows:
-        two.rehearse(rows[3], None)
+        two.preview(rows[3], None)
         assert one.step(row, None, 0.02) == two.step(row, None, 0.02)
     assert one.novelty == two.novelty
 
