@@ -64,7 +64,7 @@ class RigRemote:
         self._file_tree: Mapping[str, Any] = {}
         self._kept_tables: Mapping[str, Any] = {}
         if commands.live_rig.file is not None:
-            file_rig, merged_rig = commands.live_rig.rig.begun
+            file_rig, merged_rig = commands.live_rig.rig.as_loaded
             self._file_tree, told = {} if file_rig is None else tree_of(file_rig), tree_of(merged_rig)
             record = {name: self._file_tree[name] for name in ("record",) if name in self._file_tree}
             self._kept_tables = {

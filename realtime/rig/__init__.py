@@ -1,6 +1,6 @@
-"""The rig: one frozen tree that says what listens, what plays, and how.
+"""The rig: one frozen configuration tree of inputs, model, sound and outputs.
 
-Precedence: command line, then the rig file (TOML), then what is built in. Unknown keys are refused with a
+Precedence: command line, then the rig file (TOML), then the defaults. Unknown keys are refused with a
 suggestion; every error is one line that names the file and the key.
 """
 

@@ -1,4 +1,4 @@
-"""What a rig does in vain, and the ports at which a show listens, none twice."""
+"""Checks of a rig: warnings on keys without effect, and conflicts of ports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOOPBACK = ("127.0.0.1", "::1", *_ANY)
 
 
 class _Endpoint(NamedTuple):
-    """Where the tables of a rig called ``key`` listen."""
+    """An address at which the show listens by the rig's table ``key``."""
 
     key: str
     udp: bool
@@ -31,39 +31,39 @@ class _Endpoint(NamedTuple):
 
 
 def check_ports(rig: Rig) -> None:
-    """Raises an OptionError where two would listen at one port."""
+    """Raise an OptionError if two tables would listen at the same port."""
     for one, other in itertools.combinations(_endpoints(rig), 2):
-        same = one.host == other.host or one.host in _ANY or other.host in _ANY
-        if same and (one.udp, one.port) == (other.udp, other.port):
+        overlaps = one.host == other.host or one.host in _ANY or other.host in _ANY
+        if overlaps and (one.udp, one.port) == (other.udp, other.port):
             raise OptionError(f"{other.key}.port: {one.key} listens at {one.port} already; choose another")
 
 
 def rig_warnings(rig: Rig) -> list[str]:
-    """Lines about keys that a live show has no use for, and receivers that are its own."""
+    """Lines on keys that have no effect in a live show, and on receivers that are the show itself."""
     sources = [one.source_for(rig.source) for one in rig.performers] or [rig.source]
-    found = list(dict.fromkeys(line for source in sources for line in source.warnings()))
-    everybody: tuple[Rig | PerformerTable, ...] = (rig, *rig.performers)
+    lines = list(dict.fromkeys(line for source in sources for line in source.warnings()))
+    tables: tuple[Rig | PerformerTable, ...] = (rig, *rig.performers)
     if rig.midi.port is None:
         if any(one.channel is not None for one in rig.performers):
-            found.append("performer.channel: without midi.port nothing is sent there")
+            lines.append("performer.channel: without midi.port nothing is sent there")
         elif "midi" in rig.model_fields_set and "port" not in rig.midi.model_fields_set:
-            found.append("midi: without midi.port nothing is sent")
+            lines.append("midi: without midi.port nothing is sent")
     else:
-        cues = {"", *(cue.name for one in everybody for cue in one.cue or ())}
+        cues = {"", *(cue.name for one in tables for cue in one.cue or ())}
         names = dict.fromkeys(note.event.partition("/")[2] for note in rig.midi.note)
-        found += [f"midi.note: there is no cue {name!r}" for name in names if name not in cues]
-    if not any(one.mapping or one.teach for one in everybody):
-        found += rig.untaught(())
+        lines += [f"midi.note: there is no cue {name!r}" for name in names if name not in cues]
+    if not any(one.mapping or one.teach for one in tables):
+        lines += rig.untaught(())
     for name, shape in rig.shape.items():
         if shape.hysteresis != Shape().hysteresis and shape.threshold is None and not shape.toggle:
-            found.append(f"shape.{name}.hysteresis: without threshold or toggle it does nothing")
+            lines.append(f"shape.{name}.hysteresis: without threshold or toggle it does nothing")
     if not rig.memory.enabled and (rig.cue or any(one.cue and one.memory is None for one in rig.performers)):
-        found.append("cue: without the memory (memory.enabled = false) none is sent")
-    return [*found, *_out_of_reach(rig), *_sent_to_itself(rig), *_sent_twice(rig.osc)]
+        lines.append("cue: without the memory (memory.enabled = false) none is sent")
+    return [*lines, *_control_unreachable(rig), *_sent_to_itself(rig), *_sent_twice(rig.osc)]
 
 
-def _out_of_reach(rig: Rig) -> Iterator[str]:
-    """A line where those on the network who ask by OSCQuery cannot reach the remote control."""
+def _control_unreachable(rig: Rig) -> Iterator[str]:
+    """A line if OSCQuery is open to the network but the remote control is not."""
     if rig.oscquery.enabled and rig.control.enabled and not rig.offers_control:
         yield (
             f"oscquery: offers no commands at {rig.oscquery.host}, for control.host is {rig.control.host}:"
@@ -72,33 +72,33 @@ def _out_of_reach(rig: Rig) -> Iterator[str]:
 
 
 def _sent_to_itself(rig: Rig) -> Iterator[str]:
-    """Lines about OSC receivers that are the show's own suit or remote control."""
-    ears = [place for place in _endpoints(rig) if place.key in ("source", "control")]
+    """Lines on OSC receivers that are the show's own source or remote control."""
+    own_inputs = [endpoint for endpoint in _endpoints(rig) if endpoint.key in ("source", "control")]
     for target in rig.osc:
         host = _without_alias(target.host)
-        for key, _, ear, port in ears:
-            there = host in (ear, known_as(ear)) or (host in _LOOPBACK and ear in _ANY)
-            if target.transport == "udp" and target.port == port and there:
-                where = host_and_port(target.host, port)
-                yield f"osc: {where} is where {key} listens: no other program hears it"
+        for key, _, own_host, port in own_inputs:
+            is_same_host = host in (own_host, known_as(own_host)) or (host in _LOOPBACK and own_host in _ANY)
+            if target.transport == "udp" and target.port == port and is_same_host:
+                address = host_and_port(target.host, port)
+                yield f"osc: {address} is where {key} listens: no other program hears it"
 
 
 def _sent_twice(targets: Sequence[OscConfig]) -> Iterator[str]:
-    """Lines about OSC receivers that two tables send the same to."""
+    """Lines on OSC receivers to which two tables send the same."""
 
-    def whom(one: OscConfig) -> tuple[object, ...]:
+    def receiver(one: OscConfig) -> tuple[object, ...]:
         return one.transport, _without_alias(one.host), one.port, one.prefix.rstrip("/"), one.performer
 
     for one, other in itertools.combinations(targets, 2):
-        # What has another address there is something else.
-        both = [
+        # Parts with different addresses do not count as the same.
+        common = [
             part
             for part in one.send
             if part in other.send and one.addresses.get(part) == other.addresses.get(part)
         ]
-        if both and whom(one) == whom(other):
-            what = "the same" if len(both) == len(one.send) == len(other.send) else ", ".join(both)
-            yield f"osc: two tables send {what} to {one.url}"
+        if common and receiver(one) == receiver(other):
+            parts = "the same" if len(common) == len(one.send) == len(other.send) else ", ".join(common)
+            yield f"osc: two tables send {parts} to {one.url}"
 
 
 def _without_alias(host: str) -> str:
@@ -107,7 +107,7 @@ def _without_alias(host: str) -> str:
 
 def _endpoints(rig: Rig) -> Iterator[_Endpoint]:
     sources = [one.source_for(rig.source) for one in rig.performers] or [rig.source]
-    # Several suits may come to one port; which one `auto` finds is not known yet.
+    # Several suits may share one port; the port of `auto` is not known yet.
     for host, port in dict.fromkeys(
         source.listen for source in sources if source.kind != "auto" or source.port
     ):

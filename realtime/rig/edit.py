@@ -1,4 +1,4 @@
-"""Writing what was found out while playing into a rig file, and leaving the rest as it is, comments too."""
+"""Writes changed settings into a rig file and leaves the rest, including comments, as it is."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from typing import Any, TypeGuard
 from pyanticip.errors import DeviceError, RigError
 from pyanticip.motion.atomic import write_file
 from pyanticip.untrusted import parse_toml, read_file
-from realtime.rig.load import LARGEST, parse_rig
-from realtime.rig.paths import relative_to
+from realtime.rig.load import MAX_RIG_BYTES, parse_rig
+from realtime.rig.paths import relative_paths
 
 __all__ = ["edit_rig"]
 
 Tree = Mapping[str, Any]
-Make = Callable[[], MutableMapping[str, Any]]
+TableFactory = Callable[[], MutableMapping[str, Any]]
 
-# Of two threads that had read the same text, one would write over what the other has written.
-_ONE_AT_A_TIME = threading.Lock()
+# Without it, two threads that read the same text would overwrite each other's changes.
+_lock = threading.Lock()
 
 
 def edit_rig(path: Path, before: Tree, after: Tree, source: Path | None = None) -> None:
-    """Write into a rig file what differs between two trees of settings; it is made if it is not there. Any
-    thread may call it.
+    """Write the difference between two trees of settings into a rig file, which is created if missing.
+    Thread-safe.
 
-    What is in ``before`` and not in ``after`` is taken out. Paths in both are from where the program runs,
-    and are written relative to the file's folder. ``source`` is the file that the text is taken from where it
-    is another; where it is gone, or says nothing, all of ``after`` is written. Nothing is written where the
-    result would be no rig.
+    Keys that are in ``before`` but not in ``after`` are removed. Paths in both are relative to the working
+    folder, and are written relative to the file's folder. The text to edit is taken from ``source`` if given;
+    if that file is missing or empty, all of ``after`` is written. Nothing is written if the result would not
+    be a rig.
 
     Raises:
-        RigError: The file is no rig, or would not be one.
+        RigError: The file is not a rig, or would not be one.
         DeviceError: It cannot be read or written.
     """
-    with _ONE_AT_A_TIME:
+    with _lock:
         _edit(path, before, after, source or path)
 
 
@@ -46,21 +46,21 @@ def _edit(path: Path, before: Tree, after: Tree, source: Path) -> None:
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    before, after = relative_to(before, source.parent), relative_to(after, path.parent)
+    before, after = relative_paths(before, source.parent), relative_paths(after, path.parent)
     try:
-        data = read_file(source, LARGEST, RigError, "a rig") if source.exists() else b""
-        text, desired = _inside(data.decode("utf-8")), parse_toml(data, source, RigError)
+        data = read_file(source, MAX_RIG_BYTES, RigError, "a rig") if source.exists() else b""
+        text, desired = _move_comments_inside(data.decode("utf-8")), parse_toml(data, source, RigError)
         before = before if desired else {}
         _check_lists(desired, before, after, source)
         _change(desired, before, after, dict, dict)
         parse_rig(desired, str(source))
-        # In a file with dotted keys new tables can only stand inline.
-        for outer in (tomlkit.table, tomlkit.inline_table):
+        # In a file with dotted keys only inline tables can be added.
+        for new_table in (tomlkit.table, tomlkit.inline_table):
             document = tomlkit.parse(text)
-            _change(document, before, after, outer, tomlkit.inline_table)
-            new = _above(tomlkit.dumps(document))
+            _change(document, before, after, new_table, tomlkit.inline_table)
+            new = _move_comments_above(tomlkit.dumps(document))
             with contextlib.suppress(tomllib.TOMLDecodeError):
-                if _filled(tomllib.loads(new)) == _filled(desired):
+                if _without_empty(tomllib.loads(new)) == _without_empty(desired):
                     break
         else:
             raise RigError(f"{source}: its form cannot be edited: expected plain tables")
@@ -71,83 +71,93 @@ def _edit(path: Path, before: Tree, after: Tree, source: Path) -> None:
     write_file(path, new.encode("utf-8"))
 
 
-# A table's head, and the comment above it, which tomlkit takes for the end of the table before.
-_HEAD, _COMMENT = r"(^[ \t]*\[\[?[^][,\n]+\]\]?[ \t]*(?:#[^\n]*)?\r?\n)", r"[ \t]*#[^\n]*\n"
-_MARK = "#\u2060above\u2060"
+# A table's head, and the comment above it, which tomlkit counts as the end of the previous table.
+_TABLE_HEAD, _COMMENT = r"(^[ \t]*\[\[?[^][,\n]+\]\]?[ \t]*(?:#[^\n]*)?\r?\n)", r"[ \t]*#[^\n]*\n"
+_COMMENT_MARK = "#\u2060above\u2060"
 
 
-def _inside(text: str) -> str:
-    """The comment above each table as the first lines within it, so that it stays with the table; one at the
-    beginning is the file's."""
+def _move_comments_inside(text: str) -> str:
+    """Move the comment above each table into the table, so that it stays with it; a comment at the beginning
+    of the file stays there."""
 
-    def moved(found: re.Match[str]) -> str:
-        return found[2] + re.sub("(?m)^(?=.)", _MARK, found[1]) if found.start() else found[0]
+    def move(found: re.Match[str]) -> str:
+        return found[2] + re.sub("(?m)^(?=.)", _COMMENT_MARK, found[1]) if found.start() else found[0]
 
-    return re.sub(f"((?:^{_COMMENT})+){_HEAD}", moved, text, flags=re.MULTILINE)
+    return re.sub(f"((?:^{_COMMENT})+){_TABLE_HEAD}", move, text, flags=re.MULTILINE)
 
 
-def _above(text: str) -> str:
-    """What :func:`_inside` was given."""
-    marked = re.compile(f"{_HEAD}((?:^{_MARK}{_COMMENT})+)", re.MULTILINE)
-    return marked.sub(lambda found: found[2] + found[1], text).replace(_MARK, "")
+def _move_comments_above(text: str) -> str:
+    """The inverse of :func:`_move_comments_inside`."""
+    marked = re.compile(f"{_TABLE_HEAD}((?:^{_COMMENT_MARK}{_COMMENT})+)", re.MULTILINE)
+    return marked.sub(lambda found: found[2] + found[1], text).replace(_COMMENT_MARK, "")
 
 
 def _check_lists(desired: Tree, before: Tree, after: Tree, source: Path) -> None:
-    """Raises a RigError where a list of tables would be written over another one than ``before`` tells of."""
+    """Raise a RigError if a list of tables to be changed has another length than in ``before``."""
     for name in {**before, **after}:
-        there, old = desired.get(name), before.get(name)
-        if _are_tables(there) and old != after.get(name) and len(there) != len(old or ()):
-            counted = f"expected {len(old or ())} of them, as the show has, got {len(there)}"
-            raise RigError(f"{source}: {name}: {counted}; nothing is written")
+        current, old = desired.get(name), before.get(name)
+        if _are_tables(current) and old != after.get(name) and len(current) != len(old or ()):
+            mismatch = f"expected {len(old or ())} of them, as the show has, got {len(current)}"
+            raise RigError(f"{source}: {name}: {mismatch}; nothing is written")
 
 
-def _change(table: MutableMapping[str, Any], before: Tree, after: Tree, outer: Make, inner: Make) -> None:
-    """Make of a table of the file what makes ``after`` of ``before``; new tables are made by ``outer``, those
-    in lists by ``inner``."""
+def _change(
+    table: MutableMapping[str, Any],
+    before: Tree,
+    after: Tree,
+    new_table: TableFactory,
+    new_inline: TableFactory,
+) -> None:
+    """Apply the difference between ``before`` and ``after`` to a table of the file. ``new_table`` makes new
+    tables, ``new_inline`` those within lists."""
     for name in {**before, **after}:
         old: Any = before.get(name)
         new: Any = after.get(name)
         if old == new:
             continue
-        there: Any = table.get(name)
+        current: Any = table.get(name)
         if name not in after or new == {}:
             table.pop(name, None)
         elif isinstance(new, Mapping):
-            if not isinstance(there, MutableMapping):
-                table[name] = _made(outer, new)
+            if not isinstance(current, MutableMapping):
+                table[name] = _make_table(new_table, new)
             else:
-                _change(there, old if isinstance(old, Mapping) else {}, new, outer, inner)
+                _change(current, old if isinstance(old, Mapping) else {}, new, new_table, new_inline)
         elif (
-            all(map(_are_named, (new, there, old))) and len(there) == len(old) and _names(new) != _names(old)
+            all(map(_are_named, (new, current, old)))
+            and len(current) == len(old)
+            and _names(new) != _names(old)
         ):
-            # Those that stay keep their comments, but for those between inline ones, wherever they stand now.
-            known = {was["name"]: (one, was) for one, was in zip(there, old, strict=True)}
-            del there[:]
-            for becomes in new:
-                one, was = known.get(becomes["name"], (_made(dict, becomes), becomes))
-                _change(one, was, becomes, inner, inner)
-                there.append(one)
-        elif all(map(_are_tables, (new, there, old))) and len(new) == len(there) == len(old):
-            for one, was, becomes in zip(there, old, new, strict=True):
-                _change(one, was, becomes, inner, inner)
+            # Tables that stay keep their comments (except between inline tables), also at another index.
+            by_name = {old_item["name"]: (one, old_item) for one, old_item in zip(current, old, strict=True)}
+            del current[:]
+            for new_item in new:
+                one, old_item = by_name.get(new_item["name"], (_make_table(dict, new_item), new_item))
+                _change(one, old_item, new_item, new_inline, new_inline)
+                current.append(one)
+        elif all(map(_are_tables, (new, current, old))) and len(new) == len(current) == len(old):
+            for one, old_item, new_item in zip(current, old, new, strict=True):
+                _change(one, old_item, new_item, new_inline, new_inline)
         elif _are_tables(new):
             table.pop(name, None)
-            table[name] = [_made(outer, one) for one in new]
+            table[name] = [_make_table(new_table, one) for one in new]
         else:
             table[name] = new
 
 
-def _made(make: Make, tree: Tree) -> MutableMapping[str, Any]:
-    made = make()
+def _make_table(factory: TableFactory, tree: Tree) -> MutableMapping[str, Any]:
+    made = factory()
     for name, value in tree.items():
-        made[name] = _made(make, value) if isinstance(value, Mapping) else value
+        made[name] = _make_table(factory, value) if isinstance(value, Mapping) else value
     return made
 
 
-def _filled(tree: Tree) -> dict[str, Any]:
-    """Without the tables that have become empty: dotted keys have none."""
-    found = {name: _filled(value) if isinstance(value, Mapping) else value for name, value in tree.items()}
-    found = {n: [_filled(one) for one in v] if _are_tables(v) else v for n, v in found.items()}
+def _without_empty(tree: Tree) -> dict[str, Any]:
+    """The tree without empty tables, which files with dotted keys do not have."""
+    found = {
+        name: _without_empty(value) if isinstance(value, Mapping) else value for name, value in tree.items()
+    }
+    found = {n: [_without_empty(one) for one in v] if _are_tables(v) else v for n, v in found.items()}
     return {name: value for name, value in found.items() if value != {}}
 
 

@@ -1,4 +1,4 @@
-"""From TOML, a recording and the command line to a rig; every error is one line that names file and key."""
+"""Loads a rig from TOML, a recording and the command line; errors are one line with the file and the key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyanticip.untrusted import open_file, parse_toml, read_file
 from realtime.config import one_problem, problems_of
 from realtime.rig.mapping import PerformerRig
 from realtime.rig.monitor import monitor_table
-from realtime.rig.paths import found_from, is_there
+from realtime.rig.paths import is_there, resolve_paths
 from realtime.rig.source import source_table
 from realtime.rig.tree import OscQueryRig, Rig
 from realtime.sinks.config import OscConfig
@@ -33,11 +33,11 @@ __all__ = [
     "template",
 ]
 
-LARGEST = 1 << 20
-"""No rig has more bytes."""
-RECORDING = "the recording"
-"""Where a rig comes from that is in no file."""
-_SHAPING = (
+MAX_RIG_BYTES = 1 << 20
+"""Maximum size of a rig file."""
+RECORDING_ORIGIN = "the recording"
+"""Name in errors for a rig that comes from a recording."""
+_SOUND_TABLES = (
     "model",
     "lead_ms",
     "gain",
@@ -50,11 +50,11 @@ _SHAPING = (
     "memory",
     "cue",
 )
-"""What of a recording's rig shapes its sound."""
+"""Keys of a recording's rig that affect its sound."""
 
 
-def _recorded(path: Path, over: Mapping[str, Any]) -> dict[str, Any]:
-    """What shaped the sound of a recording, as a tree; empty for what is no recording.
+def _rig_of_recording(path: Path, over: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that affected the sound of a recording, as a tree; empty if the file is not a recording.
 
     Raises a FormatError where its memory, mapping or model is not there, and none comes ``over`` it.
     """
@@ -65,62 +65,69 @@ def _recorded(path: Path, over: Mapping[str, Any]) -> dict[str, Any]:
             if not is_recording(file.read(16)):
                 return {}
     except FormatError:
-        # Told by whoever is going to read it.
+        # Reported by the code that reads it later.
         return {}
     header = read_recording(path).header
-    rig, mapping, ran = header.get("rig"), header.get("mapping"), header.get("folder")
+    rig, mapping, run_folder = header.get("rig"), header.get("mapping"), header.get("folder")
     if not isinstance(rig, dict):
         return {}
-    tree = {key: rig[key] for key in _SHAPING if rig.get(key) is not None}
+    tree = {key: rig[key] for key in _SOUND_TABLES if rig.get(key) is not None}
     if isinstance(mapping, dict) and isinstance(tree.get("mapping"), str):
         file, sha256 = tree["mapping"], str(mapping.get("sha256"))
-        tree["mapping"] = found = file_of(file, sha256, path, ran)
+        tree["mapping"] = found = file_of(file, sha256, path, run_folder)
         if not over.get("mapping") and not is_there(found):
-            raise _gone(path, "mapping", file, sha256, ran)
+            raise _missing_file(path, "mapping", file, sha256, run_folder)
     if isinstance(memory := tree.get("memory"), dict):
-        tree["memory"] = _recorded_memory(path, memory, ran, "file" not in over.get("memory", {}))
+        tree["memory"] = _memory_of_recording(path, memory, run_folder, "file" not in over.get("memory", {}))
     model, known = tree.get("model"), header.get("model")
     if isinstance(model, dict) and isinstance(known, dict) and isinstance(model.get("checkpoint"), str):
-        tree["model"] = _recorded_model(path, model, known.get("sha256"), ran, over.get("model", {}))
+        tree["model"] = _model_of_recording(
+            path, model, known.get("sha256"), run_folder, over.get("model", {})
+        )
     synth, source = rig.get("synth"), rig.get("source")
     if isinstance(synth, dict):
         tree["synth"] = {key: synth[key] for key in ("preset", "samples", "options") if synth.get(key)}
         if isinstance(samples := synth.get("samples"), str) and samples:
-            folders = filter(os.path.isdir, places_of(samples, path, ran))
+            folders = filter(os.path.isdir, places_of(samples, path, run_folder))
             tree["synth"]["samples"] = str(next(folders, samples))
     if isinstance(source, dict):
-        kept = ("buffer_ms", "delay_ms", "from")
-        tree["source"] = {key: source[key] for key in kept if source.get(key) is not None}
+        source_keys = ("buffer_ms", "delay_ms", "from")
+        tree["source"] = {key: source[key] for key in source_keys if source.get(key) is not None}
     return tree
 
 
-def _recorded_memory(path: Path, table: dict[str, Any], ran: object, remembers: bool) -> dict[str, Any]:
-    """The table with its file as it is found from here."""
+def _memory_of_recording(
+    path: Path, table: dict[str, Any], run_folder: object, is_used: bool
+) -> dict[str, Any]:
+    """The memory table with the file as found from here."""
     if not isinstance(file := table.get("file"), str):
         return dict(table)
     sha256 = str(table.get("sha256"))
-    found = file_of(file, sha256, path, ran)
-    known = remembers and table.get("sha256") is not None and table.get("enabled") is not False
+    found = file_of(file, sha256, path, run_folder)
+    known = is_used and table.get("sha256") is not None and table.get("enabled") is not False
     if known and sum_of(Path(found)) != sha256:
-        raise _gone(path, "memory", file, sha256, ran)
+        raise _missing_file(path, "memory", file, sha256, run_folder)
     return {**table, "file": found}
 
 
-def _recorded_model(
-    path: Path, table: dict[str, Any], sums: object, ran: object, asked: Mapping[str, Any]
+def _model_of_recording(
+    path: Path, table: dict[str, Any], sha256_by_file: object, run_folder: object, asked: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The table with its checkpoint as it is found from here; ``asked`` comes over it."""
-    file, weights = table["checkpoint"], str(sums.get(WEIGHTS) if isinstance(sums, dict) else None)
-    found = file_of(file, weights, path, ran)
-    steps = {**table, **asked}.get("enabled") is not False and "checkpoint" not in asked
-    if steps and not is_there(found):
-        raise _gone(path, "checkpoint", file, weights, ran)
+    """The model table with the checkpoint as found from here; ``asked`` are the keys that override it."""
+    file, weights = (
+        table["checkpoint"],
+        str(sha256_by_file.get(WEIGHTS) if isinstance(sha256_by_file, dict) else None),
+    )
+    found = file_of(file, weights, path, run_folder)
+    is_needed = {**table, **asked}.get("enabled") is not False and "checkpoint" not in asked
+    if is_needed and not is_there(found):
+        raise _missing_file(path, "checkpoint", file, weights, run_folder)
     return {**table, "checkpoint": found}
 
 
-def _gone(path: Path, what: str, file: str, sha256: str, ran: object) -> FormatError:
-    """What a recording was played with is nowhere; ``what`` is the option that names another."""
-    places = ", ".join(map(str, places_of(file, path, ran)))
+def _missing_file(path: Path, what: str, file: str, sha256: str, run_folder: object) -> FormatError:
+    """The error for a missing file of a recording; ``what`` is the option that names another one."""
+    places = ", ".join(map(str, places_of(file, path, run_folder)))
     renamed = "" if what == "checkpoint" else ", nor under another name beside the recording"
     return FormatError(
         f"{path}: the {what} that it was played with ({file}, sha256 {sha256[:12]}) is in none of"
@@ -134,27 +141,30 @@ def load_rig(
     played: Path | None = None,
     **body: Any,
 ) -> Rig:
-    """The rig of a TOML file (or the built-in one) with the command line's ``overrides`` on top.
+    """Load the rig of a TOML file (or the default one) with the command line's ``overrides`` on top.
 
-    ``overrides`` is a tree like the rig's, whose source may be typed (``mocopi://0.0.0.0:12351``); tables are
-    merged, everything else replaces. A source of another kind on the command line does not inherit the
-    file's port, nor another memory the sum of the file's. Where there is no rig file and a recording is
-    ``played``, what shaped its sound stands in: all of its rig but receivers, ports and devices. ``body`` is
-    what is said of how it is read (up, rest, joints ...), None where nothing is. Raises
-    :class:`RigError`, FormatError for a damaged recording, or one that lacks its memory, mapping or model.
+    ``overrides`` is a tree like the rig's, whose source may be text (``mocopi://0.0.0.0:12351``). Tables are
+    merged, other values replaced; a source of another kind does not inherit the file's port, nor another
+    memory the file's sha256. If there is no rig file and ``played`` is a recording, its rig is used except
+    for receivers, ports and devices. ``body`` are the source's reading options (up, rest, joints ...), None
+    where not given.
+
+    Raises:
+        RigError: The rig is not valid.
+        FormatError: The recording is damaged, or its memory, mapping or model is missing.
     """
     over = dict(overrides or {})
     tree: dict[str, Any] = {}
     where = "command line"
     if played is not None and path is None:
-        tree = _recorded(played, over)
+        tree = _rig_of_recording(played, over)
     if tree:
-        where = RECORDING
+        where = RECORDING_ORIGIN
     if path is not None:
         where = str(path)
-        tree = parse_toml(read_file(path, LARGEST, RigError, "a rig"), path, RigError)
-        tree = found_from(tree, Path(path).parent)
-    alone = copy.deepcopy(tree)
+        tree = parse_toml(read_file(path, MAX_RIG_BYTES, RigError, "a rig"), path, RigError)
+        tree = resolve_paths(tree, Path(path).parent)
+    file_tree = copy.deepcopy(tree)
     if isinstance(over.get("source"), str):
         over["source"] = source_table(over["source"])
     if isinstance(over.get("monitor"), str):
@@ -171,21 +181,21 @@ def load_rig(
     try:
         rig = parse_rig(tree, where)
     except RigError as error:
-        if where != RECORDING:
+        if where != RECORDING_ORIGIN:
             raise
-        # It was played with what is not here, such as another package's voice.
+        # It was played with something that is missing here, such as another package's voice.
         raise RigError(f"{error}; play it by another rig: --rig FILE") from None
     if path is not None:
         rig._file = Path(path)
-        rig._begun = None, rig.model_copy()
-        # Only the command line may make it a rig.
+        rig._as_loaded = None, rig.model_copy()
+        # The file alone may be no valid rig without the command line.
         with contextlib.suppress(RigError):
-            rig._begun = parse_rig(alone, where), rig.model_copy()
+            rig._as_loaded = parse_rig(file_tree, where), rig.model_copy()
     return rig
 
 
 def parse_rig(tree: Mapping[str, Any], where: str) -> Rig:
-    """The rig of a tree that came from ``where``. Raises :class:`RigError`, one line."""
+    """Validate a tree; ``where`` names its origin in errors. Raises :class:`RigError` with one line."""
     try:
         return Rig.model_validate(tree)
     except ValidationError as error:
@@ -203,26 +213,26 @@ def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:
 
 
 def check_rig_overwrite(path: Path) -> None:
-    """Before a rig is written over ``path``: an OptionError where something lies there that is not TOML."""
+    """Raise an OptionError if ``path`` exists and is not TOML, so must not be overwritten by a rig."""
     if not path.exists():
         return
     try:
-        parse_toml(read_file(path, LARGEST, RigError, "a rig"), path, RigError)
+        parse_toml(read_file(path, MAX_RIG_BYTES, RigError, "a rig"), path, RigError)
     except RigError as error:
         raise OptionError(f"{error}; only a rig is overwritten") from None
 
 
 def template() -> str:
-    """The commented rig that ``pyanticip rig init`` writes: every key at its built-in value."""
+    """The commented rig that ``pyanticip rig init`` writes, with every key at its default."""
     return Path(__file__).with_name("template.toml").read_text(encoding="utf-8")
 
 
 def rig_for_performer(rig: Rig, name: str) -> Rig:
-    """The rig of one performer: what it would be if nobody else played, but for the names in addresses.
+    """The rig of one performer, as if nobody else played, except for the names in addresses.
 
-    What is of nobody in particular (MIDI without a channel, receivers of other kinds, the project of the
-    whole rig) is the first performer's; the remote control (told as the rig's) and OSCQuery are the whole
-    show's. Each has a monitor, at a port of its own (:func:`monitors`).
+    Parts that belong to no performer (MIDI without a channel, receivers of other kinds, the project of the
+    whole rig) are the first one's. The remote control's table is kept, but it and OSCQuery serve the whole
+    show. Each performer has a monitor at a port of its own (:func:`monitors`).
     """
     performer = next(one for one in rig.performers if one.name == name)
     first = performer is rig.performers[0]
@@ -236,7 +246,7 @@ def rig_for_performer(rig: Rig, name: str) -> Rig:
         "performer": rig.performer.model_copy(update=own),
         "source": performer.source_for(rig.source),
         "mapping": performer.mapping or rig.mapping,
-        "osc": tuple(_for(target, name) for target in rig.osc if target.performer in (None, name)),
+        "osc": tuple(_target_for(target, name) for target in rig.osc if target.performer in (None, name)),
         "record": None if rig.record is None else str(recorded_as(Path(rig.record), name)),
         "synth": rig.synth.model_copy(
             update={
@@ -256,7 +266,7 @@ def rig_for_performer(rig: Rig, name: str) -> Rig:
     if performer.teach is not None:
         update["teach"] = performer.teach
     if performer.memory is not None:
-        # The rig's cues are moments of the rig's memory.
+        # The rig's cues are places in the rig's memory, not in this one.
         told = {"enabled": True, "file": performer.memory, "sha256": None}
         update |= {"memory": rig.memory.model_copy(update=told), "cue": ()}
     if performer.cue is not None:
@@ -267,19 +277,20 @@ def rig_for_performer(rig: Rig, name: str) -> Rig:
 
 
 def monitors(rig: Rig) -> dict[str, int]:
-    """The port of each performer's monitor: the rig's, and those that follow."""
+    """The port of each performer's monitor: that of the rig and the following ones."""
     return {one.name: rig.monitor.port + n for n, one in enumerate(rig.performers)}
 
 
 def recorded_as(path: Path, name: str) -> Path:
-    """The file of one performer's recording."""
+    """The path of one performer's recording."""
     return path.with_name(f"{path.stem}-{name}{path.suffix}")
 
 
-def _for(target: OscConfig, name: str) -> OscConfig:
-    """A receiver as one performer sends to it: the name behind the prefix, and before an address of its own.
+def _target_for(target: OscConfig, name: str) -> OscConfig:
+    """A receiver's table for one performer: the name is appended to the prefix and put before other
+    addresses.
 
-    Who hears this performer alone is sent to as if nobody else played.
+    A receiver of this performer alone is unchanged.
     """
     if target.performer is not None:
         return target.model_copy(update={"performer": None})

@@ -1,4 +1,4 @@
-"""Tables of what shapes the controls: smoothing, shapes, events, silence, the performer, the memory."""
+"""Tables of settings that affect the controls: smoothing, shapes, events, silence, performer, memory."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ __all__ = [
 ]
 
 
-#: Smoothing by parameter; ``default`` stands for those without their own.
+#: Smoothing by parameter; ``default`` applies to those without their own.
 Smoothings = Annotated[dict[str, Smoothing], known_keys(*PARAMETERS, "default")]
 
 
 def smoothings(table: Smoothings) -> list[Smoothing]:
-    """One setting for each parameter."""
+    """The smoothing of each parameter, in order."""
     default = table.get("default", Smoothing())
     return [table.get(name, default) for name in PARAMETERS]
 
 
-#: Shapes by parameter, or ``taught/<name>`` of what a mapping teaches, which is known while it plays.
+#: Shapes by parameter, or ``taught/<name>`` for the outputs of a mapping, which are known only while it
+#: plays.
 Shapes = Annotated[dict[str, Shape], known_keys(*PARAMETERS, also="taught/")]
 
 
 class EventsRig(Options):
-    """When events are announced; see :class:`pyanticip.controls.LastMoment`, and for the other rule
+    """When events are sent: by :class:`pyanticip.controls.LastMoment`, or by the rule ``reach``,
     :class:`pyanticip.controls.EventTrigger`."""
 
     rule: Literal["last-moment", "reach"] = "last-moment"
@@ -52,7 +53,7 @@ class EventsRig(Options):
     sure: Unit = 0.95
 
     def build(self) -> EventTrigger:
-        """The rule itself."""
+        """Build the rule."""
         options: dict[str, Any] = {
             "threshold": self.threshold,
             "refractory": self.refractory,
@@ -66,7 +67,7 @@ class EventsRig(Options):
 
 
 class SilenceRig(Presence):
-    """What happens while the source is silent, and where to."""
+    """Hold and fade while the source is silent, and the values to fade to."""
 
     neutral: Annotated[dict[str, Unit], known_keys(*PARAMETERS)] = {}
 
@@ -81,10 +82,10 @@ Jitter = Annotated[tuple[Degrees, ...], Field(min_length=_JOINTS, max_length=_JO
 
 
 class PerformerRig(Options):
-    """Who plays: how much the suit trembles, and the range of the parameters that are stretched.
+    """The performer: noise of the suit, and ranges of the parameters that are stretched.
 
     ``noise`` is the jitter of the 22 canonical joints in degrees; ``loudness`` and ``brightness`` are still,
-    low and high as the model says them. `pyanticip calibrate` writes all three.
+    low and high on the model's scale. `pyanticip calibrate` writes all three.
     """
 
     enabled: bool = True
@@ -105,18 +106,18 @@ class PerformerRig(Options):
         return None if self.noise is None else [math.radians(degrees) for degrees in self.noise]
 
     def reaches(self) -> dict[str, Reach]:
-        """The ranges that are known."""
+        """The calibrated ranges, by parameter."""
         known = {"loudness": self.loudness, "brightness": self.brightness}
         return {name: Reach(*values) for name, values in known.items() if values is not None}
 
     def build(self) -> PerformerRange | None:
-        """What stretches the parameters; None where it is not wanted."""
+        """Build the range that stretches the parameters; None if disabled."""
         return PerformerRange(self.reaches(), frozen=self.frozen) if self.enabled else None
 
 
 class MemoryRig(Options):
-    """The memory of a rehearsal, mixed into the forecast by measured skill. ``learn``: the show is added to
-    it; ``sha256``, where given, is that of the file."""
+    """The memory of a rehearsal, mixed into the forecast by measured skill. ``learn`` adds the show to it;
+    ``sha256``, if given, must be that of the file."""
 
     enabled: bool = True
     file: PathText | None = option("Memory file written by `rehearse`.", None, metavar="PATH")

@@ -14,10 +14,10 @@ __all__ = ["MonitorRig", "monitor_table"]
 
 
 class MonitorRig(Options):
-    """Where the monitor's page is. On this machine alone unless ``host`` says otherwise.
+    """Address of the monitor's page: on this machine only, unless ``host`` says otherwise.
 
-    Beyond this machine whoever opens it has to know ``token``, which is made up anew at every start where
-    none is given. ``HOST:PORT`` stands for a monitor there.
+    From other machines it needs ``token``, which is generated at every start if none is given. The text
+    ``HOST:PORT`` may stand for the table.
     """
 
     enabled: bool = False
@@ -27,20 +27,20 @@ class MonitorRig(Options):
 
     @model_validator(mode="before")
     @classmethod
-    def _typed(cls, value: object) -> object:
+    def _parse_text(cls, value: object) -> object:
         return monitor_table(value) if isinstance(value, str) else value
 
     @property
     def is_local(self) -> bool:
-        """Whether nobody else on the network can reach it."""
+        """Whether it can be reached from this machine only."""
         return is_loopback(self.host)
 
 
 def monitor_table(text: str) -> dict[str, Any]:
-    """The ``monitor`` table of ``HOST:PORT``, or of ``on``: where it is otherwise.
+    """The ``monitor`` table of the text ``HOST:PORT``, or ``on`` for the default address.
 
     Raises:
-        ValueError: No address.
+        ValueError: Not an address.
     """
-    where = {} if text == "on" else dict(zip(("host", "port"), host_port(text), strict=True))
-    return {"enabled": True, **where}
+    address = {} if text == "on" else dict(zip(("host", "port"), host_port(text), strict=True))
+    return {"enabled": True, **address}

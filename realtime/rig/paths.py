@@ -1,4 +1,4 @@
-"""Files and folders that a rig names: in its file they are told relative to where that lies."""
+"""Paths in a rig, which in its file are relative to the file's folder."""
 
 from __future__ import annotations
 
@@ -7,74 +7,80 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["found_from", "is_there", "relative_to"]
+__all__ = ["is_there", "relative_paths", "resolve_paths"]
 
-_OF_ONE = ("mapping", "teach", "memory", "source.joints", "source.skeleton")
-_NEW = ("record",)
-_THERE = (*_OF_ONE, "record_spare", "model.checkpoint", "memory.file", "synth.samples")
+_PERFORMER_PATHS = ("mapping", "teach", "memory", "source.joints", "source.skeleton")
+_NEW_PATHS = ("record",)
+_EXISTING_PATHS = (*_PERFORMER_PATHS, "record_spare", "model.checkpoint", "memory.file", "synth.samples")
 
 
-def found_from(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The tree of a rig that lies in ``folder``, with the paths by which its files are found.
+def resolve_paths(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The tree of a rig file in ``folder`` with paths that are valid from the working folder.
 
-    What is not there, but where the program runs, is meant there.
+    A path that exists relative to the working folder but not to ``folder`` is kept.
     """
 
-    def there(path: str) -> str:
-        return _found(folder, path, Path(path))
+    def change_existing(path: str) -> str:
+        return _resolve(folder, path, Path(path))
 
-    def new(path: str) -> str:
-        return _found(folder, path, Path(path).parent)
+    def change_new(path: str) -> str:
+        return _resolve(folder, path, Path(path).parent)
 
-    return _each(tree, there, new)
-
-
-def relative_to(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The tree of a rig that plays, with the paths that its file says in ``folder``."""
-    return _each(tree, lambda path: _relative(folder, path), lambda path: _relative(folder, path))
+    return _change_paths(tree, change_existing, change_new)
 
 
-def _each(tree: Mapping[str, Any], there: Callable[[str], str], new: Callable[[str], str]) -> dict[str, Any]:
-    """The tree with other paths of files that are there and of new ones."""
-    found = _changed(_changed(tree, _THERE, there), _NEW, new)
+def relative_paths(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The tree of a rig that plays, with its paths as written in a file in ``folder``."""
+    return _change_paths(
+        tree, lambda path: _relative_path(folder, path), lambda path: _relative_path(folder, path)
+    )
+
+
+def _change_paths(
+    tree: Mapping[str, Any], change_existing: Callable[[str], str], change_new: Callable[[str], str]
+) -> dict[str, Any]:
+    """The tree with changed paths of existing files and of files to be created."""
+    found = _change_keys(_change_keys(tree, _EXISTING_PATHS, change_existing), _NEW_PATHS, change_new)
     performers = found.get("performer")
     if isinstance(performers, list) and all(isinstance(one, Mapping) for one in performers):
-        found["performer"] = [_changed(one, _OF_ONE, there) for one in performers]
+        found["performer"] = [_change_keys(one, _PERFORMER_PATHS, change_existing) for one in performers]
     return found
 
 
-def _changed(tree: Mapping[str, Any], keys: Sequence[str], change: Callable[[str], str]) -> dict[str, Any]:
+def _change_keys(
+    tree: Mapping[str, Any], keys: Sequence[str], change: Callable[[str], str]
+) -> dict[str, Any]:
     found = dict(tree)
     for key in keys:
         name, _, rest = key.partition(".")
         value = found.get(name)
         if rest and isinstance(value, Mapping):
-            found[name] = _changed(value, (rest,), change)
+            found[name] = _change_keys(value, (rest,), change)
         elif not rest and isinstance(value, str) and value:
             found[name] = change(value)
     return found
 
 
-def _found(folder: Path, path: str, sought: Path) -> str:
-    """A path from where the program runs; ``sought`` is what has to be there."""
-    return path if not is_there(folder / sought) and is_there(sought) else str(folder / path)
+def _resolve(folder: Path, path: str, required: Path) -> str:
+    """A path from the working folder; ``required`` is the part of it that must exist."""
+    return path if not is_there(folder / required) and is_there(required) else str(folder / path)
 
 
 def is_there(path: str | Path) -> bool:
-    """Whether a file or folder of this name, which may be anybody's, is there."""
+    """Whether a path exists; False for text that cannot be a path."""
     try:
         return Path(path).exists()
     except (OSError, ValueError):
-        # No name that a file could have.
+        # For example a name with a zero byte, or one that is too long.
         return False
 
 
-def _relative(folder: Path, path: str) -> str:
-    whole = Path(path)
-    if whole.is_absolute() and not whole.is_relative_to(folder.absolute()):
+def _relative_path(folder: Path, path: str) -> str:
+    full_path = Path(path)
+    if full_path.is_absolute() and not full_path.is_relative_to(folder.absolute()):
         return path
     try:
         return os.path.relpath(path, folder)
     except ValueError:
-        # Another drive of Windows.
-        return str(whole.absolute())
+        # On another drive of Windows.
+        return str(full_path.absolute())

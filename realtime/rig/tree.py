@@ -1,4 +1,4 @@
-"""The whole tree of a performance's configuration."""
+"""The configuration tree of a performance."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["ControlRig", "OscQueryRig", "Rig", "SinkRig", "SynthRig"]
 
 
 class ControlRig(Options):
-    """The performer's OSC control. Replies go to the sender, or to ``reply_port`` on the sender's host."""
+    """The remote control by OSC. Replies go to the sender, or to ``reply_port`` at the sender's host."""
 
     enabled: bool = True
     host: str = "127.0.0.1"
@@ -42,9 +42,9 @@ class ControlRig(Options):
 
 
 class OscQueryRig(Options):
-    """Where the description of what is sent and obeyed is served. Loopback unless ``host`` says otherwise.
+    """The OSCQuery server, which describes outputs and commands. On loopback unless ``host`` says otherwise.
 
-    ``name`` is what it is found by; ``send`` chooses what is offered, as that of a receiver does.
+    ``name`` is its name in the network; ``send`` selects the offered outputs, as in a receiver's table.
     """
 
     enabled: bool = option("Serve OSCQuery, so that clients discover every address.", False)
@@ -54,24 +54,24 @@ class OscQueryRig(Options):
     send: tuple[Sendable, ...] = (*PARTS, ENSEMBLE)
 
 
-def _closed(config: type[BaseModel]) -> type[BaseModel]:
-    """The same table, which refuses keys that it does not know unless it says that it takes any."""
+def _strict(config: type[BaseModel]) -> type[BaseModel]:
+    """The same model, refusing unknown keys unless it is configured to allow them."""
     if config.model_config.get("extra") in ("allow", "forbid") or issubclass(config, RootModel):
         return config
     return create_model(config.__name__, __base__=config, __cls_kwargs__={"extra": "forbid"})
 
 
-def _config(config: type[BaseModel], given: Mapping[str, Any], *key: str) -> BaseModel:
-    """A table of somebody else's; what is wrong with it is told as of a key of ours."""
+def _config(config: type[BaseModel], values: Mapping[str, Any], *key: str) -> BaseModel:
+    """Validate a table of another package; errors name it by its key in the rig."""
     try:
-        _closed(config).model_validate(given)
-        return config.model_validate(given)
+        _strict(config).model_validate(values)
+        return config.model_validate(values)
     except ValidationError as error:
         raise ValueError(one_problem(error, config, *key)) from None
 
 
 class SinkRig(Options):
-    """A receiver of any registered kind: ``kind``, and beside it the keys of that kind's own table."""
+    """A receiver of any registered kind: ``kind``, and the keys of that kind's own table."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -83,12 +83,12 @@ class SinkRig(Options):
         return self
 
     def config(self) -> BaseModel:
-        """The table of this kind."""
+        """The validated table of this kind."""
         return _config(SINKS.load(self.kind).Config, self.model_extra or {})
 
 
 class SynthRig(Options):
-    """The voice, a process of its own that is one more OSC target. ``options`` are those of the preset."""
+    """The built-in voice, a process that receives OSC. ``options`` are those of the preset."""
 
     enabled: bool = option("Play the built-in voice.", False)
     port: Port | None = None
@@ -103,18 +103,18 @@ class SynthRig(Options):
 
     @property
     def voice_options(self) -> dict[str, Any]:
-        """What the voice is opened with beside its preset."""
+        """Options of the voice, including the folder of samples."""
         return self.options if self.samples is None else {**self.options, "samples": self.samples}
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SynthRig:
-        # What is built in makes sense, and its module is heavy.
+        # Defaults of built-in voices are valid, and importing their module is slow.
         if self.preset not in VOICES.built_in or self.voice_options:
             self.config()
         return self
 
     def config(self) -> BaseModel:
-        """The preset's own table."""
+        """The validated table of the preset."""
         return _config(VOICES.load(self.preset).Config, self.voice_options, "options")
 
 
@@ -144,7 +144,7 @@ class Rig(Options):
     events: EventsRig = EventsRig()
     silence: SilenceRig = SilenceRig()
     performer: PerformerRig = PerformerRig()
-    #: In a file they are ``[[performer]]``.
+    #: ``[[performer]]`` in a file.
     performers: tuple[PerformerTable, ...] = ()
     control: ControlRig = ControlRig()
     oscquery: OscQueryRig = OscQueryRig()
@@ -164,22 +164,24 @@ class Rig(Options):
     realtime_priority: bool = True
     spin: bool = option("Poll instead of sleeping before each datagram: less latency, more CPU.", False)
     _file: Path | None = PrivateAttr(default=None)
-    _begun: tuple[Rig | None, Rig] | None = PrivateAttr(default=None)
+    _as_loaded: tuple[Rig | None, Rig] | None = PrivateAttr(default=None)
     _one: str = PrivateAttr(default="")
     _only_records: bool = PrivateAttr(default=False)
 
     @model_validator(mode="before")
     @classmethod
     def _one_or_many(cls, value: object) -> object:
-        """A list of performers are several; a table is the one there is."""
-        if not isinstance(value, Mapping) or not isinstance(many := value.get("performer"), list | tuple):
+        """Read a list ``performer`` as ``performers``; a table is the settings of a single one."""
+        if not isinstance(value, Mapping) or not isinstance(
+            performers := value.get("performer"), list | tuple
+        ):
             return value
-        return {**{key: v for key, v in value.items() if key != "performer"}, "performers": many}
+        return {**{key: v for key, v in value.items() if key != "performer"}, "performers": performers}
 
     @model_validator(mode="after")
-    def _are_told_apart(self) -> Rig:
+    def _check_tables(self) -> Rig:
         check_performers(self.performers, self.source, self.osc)
-        # Only here: a source that is typed, or a performer's, has those of the file.
+        # Checked here because a source on the command line, or a performer's, inherits those of the file.
         sources = {f"performer.{one.name}": one.source_for(self.source) for one in self.performers}
         for key, source in (sources or {"source": self.source}).items():
             if source.kind == "osc" and not source.addresses:
@@ -195,63 +197,66 @@ class Rig(Options):
         return self
 
     def resolved(self) -> Rig:
-        """With the address of the sender in place of its name. Raises a DeviceError."""
+        """A copy with the sender's address in place of its host name. Raises a DeviceError."""
         return self.model_copy(update={"source": self.source.resolved()})
 
     def ignored_options(self, options: Mapping[str, Any], voice: bool | None = None) -> list[str]:
-        """Lines about ``options`` of a command line (a tree like this) that are a model's or a voice's that
-        is off; ``voice``: whether one plays, where it is not the rig that says it."""
+        """Lines on ``options`` of the command line (a tree like this) for a model or voice that is off.
+        ``voice`` says whether one plays, if that does not depend on the rig."""
         if voice is None:
             voice = self.synth.enabled or any(one.preset for one in self.performers)
-        found = [] if self.model.enabled else [(n, "model") for n in ("checkpoint", "backend", "lead_ms")]
-        found += [] if voice else [(name, "voice") for name in ("preset", "samples")]
-        given = {**options, **options.get("model", {}), **options.get("synth", {})}
+        ignored = [] if self.model.enabled else [(n, "model") for n in ("checkpoint", "backend", "lead_ms")]
+        ignored += [] if voice else [(name, "voice") for name in ("preset", "samples")]
+        values = {**options, **options.get("model", {}), **options.get("synth", {})}
         return [
-            f"--{n.replace('_', '-')}: without the {off} it does nothing" for n, off in found if n in given
+            f"--{n.replace('_', '-')}: without the {part} it does nothing"
+            for n, part in ignored
+            if n in values
         ]
 
     @property
     def offers_control(self) -> bool:
-        """Whether those who ask by OSCQuery can reach the remote control."""
+        """Whether clients of OSCQuery can reach the remote control."""
         return is_loopback(self.oscquery.host) or not is_loopback(self.control.host)
 
     @property
     def latency_ms(self) -> float:
-        """What the slowest receiver takes to sound."""
+        """Latency of the slowest receiver, in milliseconds."""
         midi = () if self.midi.port is None else (self.midi.latency_ms,)
         return max((*(table.latency_ms for table in self.osc), *midi), default=0.0)
 
     def untaught(self, taught: Collection[str]) -> list[str]:
-        """Lines about keys that name what a mapping would teach, where it teaches ``taught``."""
-        named = [*self.shape]
+        """Lines on keys that name outputs of a mapping other than ``taught``."""
+        names = [*self.shape]
         if self.midi.port is not None:
-            named += [note.output for note in self.midi.note]
-            named += [control.output for control in self.midi.controls]
-        missing = dict.fromkeys(name for name in named if name.startswith("taught/"))
+            names += [note.output for note in self.midi.note]
+            names += [control.output for control in self.midi.controls]
+        missing = dict.fromkeys(name for name in names if name.startswith("taught/"))
         return [f"{n}: no mapping teaches it" for n in missing if n.removeprefix("taught/") not in taught]
 
     @property
     def file(self) -> Path | None:
-        """The file it was read from; None of one performer's, for that file is everybody's."""
+        """The file it was read from; None for the rig of one of several performers, who share the file."""
         return None if self._one else self._file
 
     @property
-    def begun(self) -> tuple[Rig | None, Rig]:
-        """As the file alone has it (None: that is no rig), and with the command line, before any look-up."""
-        return self._begun or (self, self)
+    def as_loaded(self) -> tuple[Rig | None, Rig]:
+        """The rig of the file alone (None if that is not valid), and with the command line, before resolving
+        names."""
+        return self._as_loaded or (self, self)
 
     @property
     def folder(self) -> Path:
-        """The folder of the show: that of its file, or else where it runs."""
+        """The folder of the show: that of its file, or else the working folder."""
         return Path() if self._file is None else self._file.parent
 
     @property
     def only_records(self) -> bool:
-        """Whether nothing plays: model and mapping are for whoever plays what is recorded."""
+        """Whether nothing plays, and model and mapping are only recorded, for a later replay."""
         return self._only_records
 
     def without_receivers(self) -> Rig:
-        """This rig where nothing is played to anybody."""
+        """A copy without receivers and voices."""
         update = {
             "synth": self.synth.model_copy(update={"enabled": False}),
             "midi": self.midi.model_copy(update={"port": None}),
@@ -262,12 +267,12 @@ class Rig(Options):
         return self.model_copy(update=update)
 
     def for_recording(self) -> Rig:
-        """This rig where nothing plays, and all is recorded that it takes to play it."""
+        """A copy that plays nothing, and records all that is needed to play it later."""
         rig = self.without_receivers()
         rig._only_records = True
         return rig
 
     @property
     def one(self) -> str:
-        """The performer of several whose rig this is; empty: it is the rig of all."""
+        """The performer whose rig this is, if there are several; empty for the rig of all."""
         return self._one

@@ -1,4 +1,4 @@
-"""The built-in voice as a rig has it."""
+"""Starts the built-in voice of a rig."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ __all__ = ["begin_voice"]
 
 
 def begin_voice(rig: SynthRig, say: Callable[[str], None]) -> SynthProcess:
-    """Start its process, which looks for its device: that takes longest of all that a show begins with."""
+    """Start the voice's process. Opening its audio device is the slowest part of starting a show."""
     port = rig.port or free_port()
     return SynthProcess(port, rig.device, say, preset=rig.preset, options=rig.voice_options)
