@@ -185,8 +185,7 @@ class Registry(Generic[T]):
 
         Raises:
             OptionError: As :meth:`find`; or another package cannot be imported, or its class lacks a method.
-            The
-                returned object raises it as well, if it cannot be opened or what it opens lacks something.
+                Opening the returned object raises it as well, if that fails or the result lacks something.
         """
         point = self.find(name)
         if name in self._built_in:

@@ -25,8 +25,7 @@ def inside(folder: Path, name: object, command: str) -> Path:
 
     Raises:
         OptionError: It does not exist or is outside: ``..``, an absolute path, a hidden name, or a link that
-        leads
-            out.
+            leads out.
     """
     text = str(name)
     relative = Path(text)

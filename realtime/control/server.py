@@ -62,8 +62,7 @@ _RATE, _BURST = 200.0, 1000.0
 _SLOW_RATE, _SLOW_BURST = 1.0, 10.0
 # Commands are processed for this time (one may take longer), then the loop is left to others for that time.
 _READ_S, _REST_S = 0.0015, 0.005
-# Maximum size of a reply to this machine; replies to others may have the request's size, and at least the
-# second.
+# Maximum bytes of a reply to this machine; to others, the request's size but at least the second.
 _MAX_REPLY_BYTES, _MIN_REPLY_BYTES = 4096, 48
 _MAX_NAME_CHARS = 100
 

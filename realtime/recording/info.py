@@ -1,7 +1,4 @@
-"""What a recording holds, and its motion and sound parameters as plain files: ``info`` and ``export``.
-
-:func:`recording_info` and :func:`export_recording` are what the commands of these names call.
-"""
+"""Summary of a recording, and its export to plain files, for the commands ``info`` and ``export``."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from realtime.sources.base import NATIVE
 
 __all__ = ["export_recording", "recording_info"]
 
-_MOST_LISTED = 100
+_MAX_LISTED = 100
 
 
 class _Source:
@@ -64,9 +61,9 @@ class _Survey:
         self.notes: list[dict[str, Any]] = []
         self._fronts: dict[str, _core.LiveFront] = {}
         self._seq: int | None = None
-        # Who is heard (None: whoever comes); and who alone, until their first frame.
-        self._wanted: str | None = None
-        self._player: str | None = None
+        # The only sender to listen to (None: any), and the only one until its first frame.
+        self._selected_sender: str | None = None
+        self._first_sender: str | None = None
 
     def add(self, record: Record) -> None:
         if self.start_ns is None:
@@ -76,67 +73,69 @@ class _Survey:
         if isinstance(record, Raw):
             self.counts["datagrams"] += 1
             self.sources.setdefault(record.source, _Source()).add(record)
-            self._listen(record)
+            self._count_reception(record)
         elif isinstance(record, Control):
             self.counts["commands"] += 1
             if record.name == "source":
-                self._wanted = str(record.arguments[0]) or None if record.arguments else None
+                self._selected_sender = str(record.arguments[0]) or None if record.arguments else None
                 for front in self._fronts.values():
-                    front.listen_to(self._wanted)
+                    front.listen_to(self._selected_sender)
             elif record.name == "player" and record.arguments:
-                self._player = str(record.arguments[0])
+                self._first_sender = str(record.arguments[0])
         elif isinstance(record, Frame):
             self.counts["frames"] += 1
-            self._grid(record.seq, seconds)
+            self._check_sequence(record.seq, seconds)
         elif isinstance(record, Output):
             self.counts["outputs"] += 1
             self.counts["events"] += len(record.events)
         elif isinstance(record, Note):
             self.counts["notes"] += 1
-            if len(self.notes) < _MOST_LISTED:
+            if len(self.notes) < _MAX_LISTED:
                 self.notes.append({"seconds": seconds, "text": record.text})
 
-    def _listen(self, raw: Raw) -> None:
-        """What the show heard of it: counted by the same code."""
+    def _count_reception(self, raw: Raw) -> None:
+        """Count the datagram by the same code as in a show."""
         kind, _, sender = raw.source.partition("@")
         if kind in NATIVE:
             front = self._fronts.get(kind)
             if front is None:
                 front = self._fronts[kind] = _core.LiveFront(kind)
-                front.listen_to(self._player or self._wanted)
+                front.listen_to(self._first_sender or self._selected_sender)
             frame = front.feed(raw.data, raw.t_ns, sender)
-            if self._player is not None and (frame is not None or raw.t_ns - (self.start_ns or 0) > ALONE_NS):
-                self._player = None
-                front.listen_to(self._wanted)
+            if self._first_sender is not None and (
+                frame is not None or raw.t_ns - (self.start_ns or 0) > ALONE_NS
+            ):
+                self._first_sender = None
+                front.listen_to(self._selected_sender)
 
     def _reception(self) -> dict[str, dict[str, Any]]:
-        found = {}
+        receptions = {}
         for kind, front in self._fronts.items():
             rate, jitter_ms, _ = front.timing
             counts = {name: n for name, n in front.counters().items() if n}
             players = [name for name, plays, *_ in front.senders() if plays]
-            found[kind] = {"rate": rate, "jitter_ms": jitter_ms, "from": players[:1], "counters": counts}
-        return found
+            receptions[kind] = {"rate": rate, "jitter_ms": jitter_ms, "from": players[:1], "counters": counts}
+        return receptions
 
     def _lost(self) -> int | None:
         lost = [lost_of(front.counters()) for front in self._fronts.values()]
         known = [count for count in lost if count is not None]
         return sum(known) if known or not lost else None
 
-    def _grid(self, seq: int, seconds: float) -> None:
+    def _check_sequence(self, seq: int, seconds: float) -> None:
         if self._seq is not None and seq != self._seq + 1:
             missing = seq - self._seq - 1
             self.gap_count += 1
             self.missing += max(missing, 0)
-            if len(self.gaps) < _MOST_LISTED:
+            if len(self.gaps) < _MAX_LISTED:
                 self.gaps.append({"seconds": seconds, "seq": seq, "missing": missing})
         self._seq = seq
 
     def summary(self, recording: Recording) -> dict[str, Any]:
-        begun = recording.header.get("unix_ns")
+        start_unix_ns = recording.header.get("unix_ns")
         date = None
-        if isinstance(begun, int) and 0 <= begun < 1 << 62:
-            date = datetime.fromtimestamp(begun / 1e9, UTC).isoformat(timespec="seconds")
+        if isinstance(start_unix_ns, int) and 0 <= start_unix_ns < 1 << 62:
+            date = datetime.fromtimestamp(start_unix_ns / 1e9, UTC).isoformat(timespec="seconds")
         duration = 0.0
         if self.start_ns is not None and self.last_ns is not None:
             duration = (self.last_ns - self.start_ns) / 1e9
@@ -161,7 +160,7 @@ class _Survey:
 
 
 def _plain(value: Any) -> Any:
-    """``value`` as JSON can hold it."""
+    """``value`` converted to what JSON can represent."""
     if isinstance(value, dict):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -176,15 +175,15 @@ def _plain(value: Any) -> Any:
 
 
 def recording_info(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What is in a recording, in one pass over it.
+    """Summarise a recording in one pass over it.
 
     Returns:
         dict: Ready for JSON: file, bytes, version, recorded (ISO time or None), duration_s, datagrams,
         frames, outputs, events, notes (counts); sources: {name: {datagrams, bytes, seconds, rate}}; heard:
         {protocol: {rate, jitter_ms, from, counters}} as ``live`` counted it, and lost: frames that never
-        came, None where they have no numbers; gaps: the first 100 places where the frame number does not go
-        up by one ({seconds, seq, missing}), gap_count, missing_frames; notes_text: the first 100 ({seconds,
-        text}); skipped_records (unknown types), header, warnings.
+        arrived, None if they have no numbers; gaps: the first 100 places where the frame number does not
+        increase by one ({seconds, seq, missing}), gap_count, missing_frames; notes_text: the first 100
+        ({seconds, text}); skipped_records (unknown types), header, warnings.
 
     Raises:
         FormatError: No recording, or one of a newer major version.
@@ -197,8 +196,8 @@ def recording_info(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _motion(frames: Sequence[Frame]) -> dict[str, np.ndarray[Any, Any]]:
-    """The poses of a recording, readable as a clip."""
-    had = [np.ones(len(CANONICAL_JOINTS)) if frame.mask is None else frame.mask for frame in frames]
+    """Arrays of the poses of a recording, readable by ``load_motion``."""
+    masks = [np.ones(len(CANONICAL_JOINTS)) if frame.mask is None else frame.mask for frame in frames]
     return {
         "quats": np.array([frame.quats for frame in frames]),
         "root": np.array([frame.root for frame in frames]),
@@ -209,13 +208,13 @@ def _motion(frames: Sequence[Frame]) -> dict[str, np.ndarray[Any, Any]]:
         "names": np.array(CANONICAL_JOINTS),
         "parents": np.asarray(_core.CANONICAL_PARENTS, np.int32),
         "offsets": np.asarray(_core.CANONICAL_OFFSETS, np.float32),
-        "mask": np.sum(had, axis=0) > len(frames) / 2,
+        "mask": np.sum(masks, axis=0) > len(frames) / 2,
     }
 
 
 def _names(known: Sequence[str], prefix: str, count: int) -> list[str]:
-    """The known names; further columns (taught outputs) are numbered, and so are all where some are
-    missing."""
+    """Names of ``count`` columns: the known ones, then numbered ones (taught outputs); all are numbered if
+    there are fewer than known."""
     if count < len(known):
         return [f"{prefix}_{i}" for i in range(count)]
     return [*known, *(f"{prefix}_{i}" for i in range(len(known), count))]
@@ -234,29 +233,29 @@ def _folder(out: Path, names: Sequence[str]) -> None:
 
 
 def _taught(header: Mapping[str, Any]) -> list[str]:
-    """The outputs of the mapping that played, which stand behind the parameters."""
+    """Outputs of the mapping that played, whose values follow the parameters."""
     mapping = header.get("mapping")
     names = mapping.get("outputs") if isinstance(mapping, dict) else None
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def _table(path: Path, outputs: Sequence[Output], start_ns: int, taught: Sequence[str]) -> None:
-    """One line per output: seconds, frame number, scalars, parameters, events, and what the model told of
-    itself where it did."""
+    """Write one line per output: seconds, frame number, scalars, parameters, events, and the model's
+    telemetry if there is any."""
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
     scalars = max((len(output.scalars) for output in outputs), default=len(SCALARS))
     params = max((len(output.params) for output in outputs), default=len(PARAMETERS))
-    heads = [
+    columns = [
         "seconds",
         "seq",
         *_names(SCALARS, "scalar", scalars),
         *_names((*PARAMETERS, *taught[: max(params - len(PARAMETERS), 0)]), "param", params),
     ]
-    heads += [f"{name}{suffix}" for name in EVENTS for suffix in ("", "_ahead_s")]
+    columns += [f"{name}{suffix}" for name in EVENTS for suffix in ("", "_ahead_s")]
     field, plan = any(len(output.field) for output in outputs), any(output.plan for output in outputs)
-    heads += ["other_events", *(["trust", "curvature"] if field else []), *(["plan"] if plan else [])]
-    writer.writerow(heads)
+    columns += ["other_events", *(["trust", "curvature"] if field else []), *(["plan"] if plan else [])]
+    writer.writerow(columns)
 
     def cells(values: Sequence[float], count: int) -> list[str]:
         return [f"{value:.7g}" for value in values] + [""] * (count - len(values))
@@ -281,9 +280,9 @@ def _table(path: Path, outputs: Sequence[Output], start_ns: int, taught: Sequenc
 def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> dict[str, Any]:
     """Write a recording's poses, outputs and header as plain files into the folder ``out``.
 
-    ``frames.npz`` where there are frames (quats (T, 22, 4) float32 w x y z local, root (T, 3) m, rate, seq,
+    ``frames.npz`` if there are frames (quats (T, 22, 4) float32 w x y z local, root (T, 3) m, rate, seq,
     t_ns, t_source_ns, names, parents, offsets, mask: ``load_motion`` reads it), ``outputs.csv`` (one line per
-    output) and ``header.json`` (what :func:`recording_info` returns). Each file is whole or not there; the
+    output) and ``header.json`` (what :func:`recording_info` returns). Each file is written atomically; the
     header comes last.
 
     Returns:
@@ -291,7 +290,7 @@ def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) 
 
     Raises:
         FormatError: No recording, or one of a newer major version.
-        OptionError: One of the files is there already.
+        OptionError: One of the files exists already.
         DeviceError: The folder cannot be written to.
     """
     recording = read_recording(path)

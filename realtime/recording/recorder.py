@@ -1,10 +1,10 @@
-"""The recorder: a child process that writes a show to disk, so that no disk can stall the show.
+"""The recorder: a child process that writes a show to disk, so that a slow disk cannot stall the show.
 
-:class:`Recorder` packs records and hands them over through a pipe that never blocks; what the child does not
-take in time waits in a bounded queue, what does not fit there is dropped and counted. The child
-(:mod:`realtime.recording.writer`) is there before there is a file: which one to make, and where it ends, is
-told it between the records. Where it dies, or its disk is full, the next part of the recording is another
-file, ``NAME.2.anticip``.
+:class:`Recorder` packs records and writes them to a non-blocking pipe; what the child does not read in time
+waits in a bounded queue, and what does not fit there is dropped and counted. The child
+(:mod:`realtime.recording.writer`) is started before there is a file; commands between the records tell it to
+open and close files. If it dies, or its disk is full, the recording continues in another file,
+``NAME.2.anticip``.
 """
 
 from __future__ import annotations
@@ -24,55 +24,65 @@ from pyanticip.errors import DeviceError, MotionError, OptionError
 from pyanticip.motion import recording
 from pyanticip.system import widen_pipe
 from realtime.child import Child
-from realtime.recording.writer import CLOSE, OPEN, missing
+from realtime.recording.writer import CLOSE, OPEN, count_missing
 
-__all__ = ["Begun", "Recorder"]
+__all__ = ["FileStart", "Recorder"]
 
-#: What a file begins with: when, its header, and the commands that make it begin where things stand.
-Begun = Callable[[], tuple[int, Mapping[str, Any], Sequence[tuple[int, str, Sequence[object]]]]]
+#: Returns the start of a file: time, header, and commands that restore the current state.
+FileStart = Callable[[], tuple[int, Mapping[str, Any], Sequence[tuple[int, str, Sequence[object]]]]]
 
-# What was handed over outlives a kill: at most a frame is lost. The child does not wake for each.
-_HAND_OVER_NS = 20_000_000
-_BATCH = 1 << 16
-_QUEUE = 4 << 20
-_PIPE = 1 << 20
-# The child tells of its file once a second; what it has been silent about for so long is not written.
-_SILENT_S = 4.0
-# Where the disk is full, room is looked for so often.
-_LOOK_S = 5.0
-# Who waits for a file asks for it so often.
+# Records are flushed to the pipe at least this often, so that a kill loses at most a frame; not one by one,
+# so that the child does not wake for each.
+_FLUSH_INTERVAL_NS = 20_000_000
+_FLUSH_BYTES = 1 << 16
+_MAX_QUEUE_BYTES = 4 << 20
+_PIPE_BYTES = 1 << 20
+# The child reports once a second; after this time without a report nothing is assumed to be written.
+_SILENCE_TIMEOUT_S = 4.0
+# Interval of attempts to continue after a failure, such as a full disk.
+_ATTEMPT_INTERVAL_S = 5.0
+# Polling interval while waiting for a file.
 _POLL_S = 0.01
-_GONE = "the recorder's process has died"
+_DIED = "the recorder's process has died"
 
 
 @dataclass(slots=True)
-class _Take:
-    """A recording: the file that was asked for, how to begin another, the one that is written now, its
-    number among all files, how many parts came before, whether there is a file at all, and how many records
-    were dropped by the time that it was over.
+class _Session:
+    """A recording, which may have several parts.
 
-    Of the file also: how many records it was given, those that it begins with among them, and how many are on
-    the disk. ``owed`` is of parts whose writer died: the last file, its bytes that were on the disk by then,
-    and how many more records it, and what was to follow it, should have."""
+    Attributes:
+        requested_path: The file that was asked for.
+        start: Returns the start of a new part.
+        path: The file that is written now.
+        number: Its number among all files of this recorder.
+        parts: Number of parts before it; -1 before the first one begins.
+        is_made: Whether a file has been created.
+        dropped: Number of dropped records when the recording ended; None while it lasts.
+        records_sent: Records sent to the child for this file, including the initial ones.
+        initial_records: Records that the file begins with.
+        records_written: Records that are on the disk.
+        unconfirmed: After the child died: the last file, its bytes on the disk by the last report, and how
+            many more records it and the parts after it should have.
+    """
 
     requested_path: Path
-    begun: Begun
+    start: FileStart
     path: Path
     number: int = 0
     parts: int = -1
     is_made: bool = False
     dropped: int | None = None
-    given: int = 0
-    begins: int = 0
-    written: int = 0
-    owed: tuple[bytes, int, int] = (b"", 0, 0)
+    records_sent: int = 0
+    initial_records: int = 0
+    records_written: int = 0
+    unconfirmed: tuple[bytes, int, int] = (b"", 0, 0)
 
 
 class Recorder(recording.Records, Child):
-    """The parent's end. No call blocks (but :meth:`wait` and :meth:`close`) or raises OSError.
+    """The parent's end of the recorder. Only :meth:`wait` and :meth:`close` block; no method raises OSError.
 
-    ``spare`` is a folder for the next part where the disk of the first is full. :meth:`poll` is called now
-    and then; ``say`` is told of what changes, once.
+    ``spare`` is a folder for the next part if the disk of the first is full. :meth:`poll` has to be called
+    regularly; ``say`` takes a line on each change.
     """
 
     closing = (5.0, 1.0)
@@ -82,131 +92,140 @@ class Recorder(recording.Records, Child):
         self,
         say: Callable[[str], None] = lambda line: None,
         spare: Path | None = None,
-        limit: int = _QUEUE,
+        max_queue_bytes: int = _MAX_QUEUE_BYTES,
     ) -> None:
-        #: Records of this recording that will be in no file.
+        #: Number of records of this recording that are in no file.
         self.dropped = 0
-        # Why nothing is written (empty: it is); of a silent child that it is; why a file was not begun.
-        self._trouble, self._is_silent = "", False
+        # Why nothing is written; empty while writing.
+        self._failure = ""
+        self._is_silent = False
+        # Why a file could not be opened.
         self._refusal: MotionError | None = None
-        # What was said of files that ended early.
-        self._short: dict[Path, str] = {}
-        self._spare, self._limit = spare, limit
-        self._take: _Take | None = None
-        self._before: _Take | None = None
-        # By their numbers, those that the child was told to finish.
-        self._closing: dict[int, _Take] = {}
-        self._number = 0
-        self._opening = False
-        # Of the file: bytes that are on the disk, when the child told so; what more the disk takes, if known.
-        self._bytes, self._synced_at = 0, 0.0
-        self._free: int | None = None
-        self._look = 0.0
+        # Lines on files that ended early.
+        self._early_ends: dict[Path, str] = {}
+        self._spare_folder, self._max_queue_bytes = spare, max_queue_bytes
+        self._session: _Session | None = None
+        self._previous: _Session | None = None
+        # Recordings that the child was told to finish, by the number of their file.
+        self._finishing: dict[int, _Session] = {}
+        self._file_count = 0
+        self._is_opening = False
+        # Bytes of the file that are on the disk, and when the child last reported.
+        self._synced_bytes, self._synced_at = 0, 0.0
+        # Free space of its disk, if known.
+        self._free_bytes: int | None = None
+        self._next_attempt_at = 0.0
         self._queue = bytearray()
-        self._counts: list[int] = []
-        self._sent_ns = 0
+        self._record_sizes: list[int] = []
+        self._flushed_ns = 0
         super().__init__("the recorder", "realtime.recording.writer", [], say)
 
     # -- files -------------------------------------------------------------------------------------
 
     @property
     def path(self) -> Path | None:
-        """The file that is recorded into."""
-        return None if self._take is None else self._take.path
+        """The file that is being recorded, if any."""
+        return None if self._session is None else self._session.path
 
     @property
     def is_opening(self) -> bool:
-        """Whether a file is being made. The one before may be finished meanwhile."""
-        return self._opening
+        """Whether a file is being created. The previous one may be finished meanwhile."""
+        return self._is_opening
 
     @property
     def busy(self) -> bool:
-        """Whether a file is being made or finished: :meth:`poll` tells when it is."""
-        return self._opening or bool(self._closing)
+        """Whether a file is being created or finished; updated by :meth:`poll`."""
+        return self._is_opening or bool(self._finishing)
 
     @property
-    def _why(self) -> str:
-        """Why nothing is written."""
+    def _failure_reason(self) -> str:
+        """Why nothing is written, or empty."""
         silent = time.monotonic() - self._synced_at
-        if not self._trouble and silent > _SILENT_S:
+        if not self._failure and silent > _SILENCE_TIMEOUT_S:
             return f"nothing written for {silent:.0f} s"
-        return self._trouble
+        return self._failure
 
     @property
     def words(self) -> list[str]:
-        """What the status says: whether what is played is written, what of it is on the disk since when, what
-        was dropped, what more the disk takes."""
-        if self._take is None:
+        """Words of the status: whether it records, megabytes on the disk, seconds since the last sync,
+        dropped records, free disk space."""
+        if self._session is None:
             return ["recording=no"]
-        if self._why:
-            return [f"recording=no ({self._why})", f"dropped_records={self.dropped}"]
+        if self._failure_reason:
+            return [f"recording=no ({self._failure_reason})", f"dropped_records={self.dropped}"]
         return [
             "recording=yes",
-            f"recorded_mb={self._bytes / 1e6:.1f}",
+            f"recorded_mb={self._synced_bytes / 1e6:.1f}",
             f"synced_s={time.monotonic() - self._synced_at:.0f}",
             f"dropped_records={self.dropped}",
-            *([] if self._free is None else [f"disk_gb={self._free / 1e9:.1f}"]),
+            *([] if self._free_bytes is None else [f"disk_gb={self._free_bytes / 1e9:.1f}"]),
         ]
 
-    def open(self, path: Path, begun: Begun) -> None:
-        """Record into a new file from now on; the one before goes on where that cannot be made."""
-        # Of an earlier file of this name that nobody stopped.
-        self._short.pop(path, None)
-        self._before = self._take
-        self._take = _Take(path, begun, path)
-        self._begin(self._take)
+    def open(self, path: Path, start: FileStart) -> None:
+        """Record into a new file from now on; if it cannot be created, the previous recording continues."""
+        # A line on an earlier file of this name.
+        self._early_ends.pop(path, None)
+        self._previous = self._session
+        self._session = _Session(path, start, path)
+        self._begin_file(self._session)
 
     def finish(self) -> Path | None:
-        """End the file, if there is one; its path."""
-        take, self._take = self._take, None
-        if take is None:
+        """End the recording, if there is one; returns its path."""
+        session, self._session = self._session, None
+        if session is None:
             return None
-        take.dropped = self.dropped
-        if not self._trouble and self.pid is not None:
-            self._closing[take.number] = take
-            self._post([recording.pack_control(take.number, CLOSE, ())])
-            self._hand_over()
+        session.dropped = self.dropped
+        if not self._failure and self.pid is not None:
+            self._finishing[session.number] = session
+            self._enqueue([recording.pack_control(session.number, CLOSE, ())])
+            self._flush()
         else:
-            self._finished(take, self._trouble or _GONE)
-        self._trouble = ""
-        return take.path
+            self._report_end(session, self._failure or _DIED)
+        self._failure = ""
+        return session.path
 
-    def _finished(self, take: _Take, why: str = "") -> None:
-        """Tell of a recording that is over; ``why`` its last file was not finished by the child."""
-        dropped = self.dropped if take.dropped is None else take.dropped
+    def _report_end(self, session: _Session, reason: str = "") -> None:
+        """Report the end of a recording; ``reason`` if the child did not finish its last file."""
+        dropped = self.dropped if session.dropped is None else session.dropped
         lost = f", {dropped} records dropped" if dropped else ""
-        after = f", which goes on from {take.requested_path}" if take.parts > 0 else ""
-        if not why:
-            self._say(f"recorded {take.path}{after}{lost}")
+        after = f", which goes on from {session.requested_path}" if session.parts > 0 else ""
+        if not reason:
+            self._say(f"recorded {session.path}{after}{lost}")
             return
-        ends = f"ends early: {why}{lost}" if take.is_made else f"is not recorded: {why}"
-        self._say(line := f"{take.path} {ends}")
-        self._short[take.path] = line
+        ends = f"ends early: {reason}{lost}" if session.is_made else f"is not recorded: {reason}"
+        self._say(line := f"{session.path} {ends}")
+        self._early_ends[session.path] = line
 
-    def _begin(self, take: _Take) -> None:
-        """Begin a file, or the next part."""
-        t_ns, header, commands = take.begun()
+    def _begin_file(self, session: _Session) -> None:
+        """Begin the first or the next part."""
+        t_ns, header, commands = session.start()
         records = [recording.pack_header(*recording.complete_header(header, t_ns))]
         records += [recording.pack_control(*command) for command in commands]
-        take.given, take.begins, take.written = len(records), len(records), 0
-        take.parts += 1
-        self._number += 1
-        take.number, self._opening, self._synced_at = self._number, True, time.monotonic()
-        # As bytes: a name need not be UTF-8.
-        spare = b"" if self._spare is None else os.fsencode(self._spare.absolute())
-        told = os.fsencode(take.requested_path.absolute()), take.parts > 0, spare, len(records), take.owed
-        self._post([recording.pack_control(take.number, OPEN, told), *records])
-        self._hand_over()
+        session.records_sent, session.initial_records, session.records_written = len(records), len(records), 0
+        session.parts += 1
+        self._file_count += 1
+        session.number, self._is_opening, self._synced_at = self._file_count, True, time.monotonic()
+        # Bytes, because a file name need not be UTF-8.
+        spare = b"" if self._spare_folder is None else os.fsencode(self._spare_folder.absolute())
+        arguments = (
+            os.fsencode(session.requested_path.absolute()),
+            session.parts > 0,
+            spare,
+            len(records),
+            session.unconfirmed,
+        )
+        self._enqueue([recording.pack_control(session.number, OPEN, arguments), *records])
+        self._flush()
 
     def wait(self, timeout: float = 20.0) -> None:
-        """Until the file that was opened last is there.
+        """Wait until the file that was opened last is created.
 
         Raises:
             OptionError: It exists already.
-            DeviceError: It cannot be made, or the child does not answer.
+            DeviceError: It cannot be created, or the child does not answer.
         """
         deadline = time.monotonic() + timeout
-        while self._opening:
+        while self._is_opening:
             if time.monotonic() > deadline:
                 raise DeviceError(f"{self.path}: the recorder does not answer")
             self.poll()
@@ -214,37 +233,45 @@ class Recorder(recording.Records, Child):
         self.check()
 
     async def settled(self, timeout: float = 10.0) -> None:
-        """Until no file is being made or finished. Raises a DeviceError: the child does not answer."""
+        """Wait until no file is being created or finished. Raises a DeviceError if the child does not
+        answer."""
         deadline = time.monotonic() + timeout
         while self.busy:
             if time.monotonic() > deadline:
-                late = [f"{self.path} is not made"] if self._opening else []
-                late += [f"{take.path} is not finished" for take in self._closing.values()]
+                late = [f"{self.path} is not made"] if self._is_opening else []
+                late += [f"{session.path} is not finished" for session in self._finishing.values()]
                 raise DeviceError(f"the recorder does not answer: {', '.join(late)}")
             await asyncio.sleep(_POLL_S)
             self.poll()
 
     def check_end(self, path: Path) -> None:
-        """Raises a DeviceError where a file that was finished ended early."""
-        if (line := self._short.pop(path, None)) is not None:
+        """Raise a DeviceError if a finished file ended early."""
+        if (line := self._early_ends.pop(path, None)) is not None:
             raise DeviceError(line)
 
     def check(self) -> None:
-        """Raises a MotionError where the file that was to be made could not be."""
-        why, self._refusal = self._refusal, None
-        if why is not None:
-            raise why
+        """Raise a MotionError if the requested file could not be created."""
+        reason, self._refusal = self._refusal, None
+        if reason is not None:
+            raise reason
 
     def poll(self) -> list[str]:
-        """See whether it lives, and hear how its file is."""
-        self._hand_over()
+        """Flush, read the child's reports and restart it if necessary; see :meth:`Child.poll`."""
+        self._flush()
         lines = super().poll()
         now = time.monotonic()
-        if self._take is not None and self._trouble and not self._opening and now >= self._look:
-            self._look = now + _LOOK_S
+        if (
+            self._session is not None
+            and self._failure
+            and not self._is_opening
+            and now >= self._next_attempt_at
+        ):
+            self._next_attempt_at = now + _ATTEMPT_INTERVAL_S
             if self.pid is not None:
-                self._begin(self._take)
-        is_silent = self._take is not None and now - self._synced_at > _SILENT_S and self.pid is not None
+                self._begin_file(self._session)
+        is_silent = (
+            self._session is not None and now - self._synced_at > _SILENCE_TIMEOUT_S and self.pid is not None
+        )
         if is_silent != self._is_silent:
             self._is_silent = is_silent
             self._say(
@@ -255,91 +282,98 @@ class Recorder(recording.Records, Child):
     def _hear(self, lines: Sequence[str]) -> None:
         for line in lines:
             with contextlib.suppress(ValueError):
-                number, word, *what = json.loads(line)
-                if self._take is not None and number == self._take.number:
-                    self._hear_of(self._take, word, *what)
+                number, word, *values = json.loads(line)
+                if self._session is not None and number == self._session.number:
+                    self._on_file_message(self._session, word, *values)
                 elif word in ("closed", "failed", "refused"):
-                    self._hear_of_before(number, "" if word == "closed" else what[0])
+                    self._on_other_file_ended(number, "" if word == "closed" else values[0])
 
-    def _hear_of_before(self, number: int, why: str) -> None:
-        """A file has ended that another follows, or none; ``why`` not as it should."""
-        if number in self._closing:
-            self._finished(self._closing.pop(number), why)
-        elif self._before is not None and number == self._before.number:
-            self._trouble = why
-            if not why:
-                self._finished(self._before)
-                self._before = None
+    def _on_other_file_ended(self, number: int, reason: str) -> None:
+        """Handle the end of a file other than the current one; ``reason`` if it was not finished."""
+        if number in self._finishing:
+            self._report_end(self._finishing.pop(number), reason)
+        elif self._previous is not None and number == self._previous.number:
+            self._failure = reason
+            if not reason:
+                self._report_end(self._previous)
+                self._previous = None
 
-    def _hear_of(self, take: _Take, word: str, *what: Any) -> None:
-        self._synced_at, take.owed = time.monotonic(), (b"", 0, 0)
+    def _on_file_message(self, session: _Session, word: str, *values: Any) -> None:
+        self._synced_at, session.unconfirmed = time.monotonic(), (b"", 0, 0)
         if word == "at":
-            self._bytes, self._free, take.written = what
+            self._synced_bytes, self._free_bytes, session.records_written = values
         elif word == "closed":
-            self._finished(take)
-            self._take = None
+            self._report_end(session)
+            self._session = None
         elif word == "opened":
-            if self._before is not None:
-                self._finished(self._before, self._trouble)
-            take.is_made = True
-            if take.parts:
-                take.path = Path(what[0])
-                self.dropped += what[1]
+            if self._previous is not None:
+                self._report_end(self._previous, self._failure)
+            session.is_made = True
+            if session.parts:
+                session.path = Path(values[0])
+                self.dropped += values[1]
             else:
                 self.dropped = 0
-            self._say(f"recording to {take.path}")
-            self._opening, self._before, self._trouble = False, None, ""
-            self._bytes, self._free = 0, None
-        elif word == "refused" and not take.parts:
-            # What was recorded before goes on.
-            self._opening, self._take, self._before = False, self._before, None
-            self._refusal = (OptionError if what[1] else DeviceError)(what[0])
+            self._say(f"recording to {session.path}")
+            self._is_opening, self._previous, self._failure = False, None, ""
+            self._synced_bytes, self._free_bytes = 0, None
+        elif word == "refused" and not session.parts:
+            # The previous recording continues.
+            self._is_opening, self._session, self._previous = False, self._previous, None
+            self._refusal = (OptionError if values[1] else DeviceError)(values[0])
         elif word in ("refused", "failed"):
-            if word == "failed" or self._trouble != what[0]:
-                self._say(f"nothing is recorded: {what[0]}; trying again")
-            self._opening, self._trouble = False, str(what[0])
+            if word == "failed" or self._failure != values[0]:
+                self._say(f"nothing is recorded: {values[0]}; trying again")
+            self._is_opening, self._failure = False, str(values[0])
 
     def _died(self) -> None:
-        """What it had not written yet is lost, and counted by the next one; what comes from now on waits for
-        the next part."""
+        """Begin the next part, in which the new process counts the records that the old one lost."""
         self._queue.clear()
-        self._counts.clear()
-        for over in [*self._closing.values(), *filter(None, [self._before])]:
-            self._finished(over, _GONE)
-        self._closing, self._before = {}, None
-        if (take := self._take) is not None:
-            if self._opening:
-                path, at, owed = take.owed
-                take.owed = path, at, owed + take.given - take.begins
+        self._record_sizes.clear()
+        for ended in [*self._finishing.values(), *filter(None, [self._previous])]:
+            self._report_end(ended, _DIED)
+        self._finishing, self._previous = {}, None
+        if (session := self._session) is not None:
+            if self._is_opening:
+                path, synced_bytes, unconfirmed = session.unconfirmed
+                session.unconfirmed = (
+                    path,
+                    synced_bytes,
+                    unconfirmed + session.records_sent - session.initial_records,
+                )
             else:
-                take.owed = os.fsencode(take.path.absolute()), self._bytes, take.given - take.written
-            self._trouble = _GONE
-            self._begin(take)
+                session.unconfirmed = (
+                    os.fsencode(session.path.absolute()),
+                    self._synced_bytes,
+                    session.records_sent - session.records_written,
+                )
+            self._failure = _DIED
+            self._begin_file(session)
 
     # -- records -----------------------------------------------------------------------------------
 
     def _put(self, record: bytes) -> None:
-        if self._take is None:
+        if self._session is None:
             return
-        is_lost = bool(self._trouble) and not self._opening
-        if is_lost or len(self._queue) + len(record) > self._limit:
+        is_lost = bool(self._failure) and not self._is_opening
+        if is_lost or len(self._queue) + len(record) > self._max_queue_bytes:
             self.dropped += 1
-            # A stalled child may have come back.
-            self._hand_over()
+            # A stalled child may be reading again.
+            self._flush()
             return
-        self._post([record])
-        self._take.given += 1
-        if len(self._queue) >= _BATCH or time.monotonic_ns() - self._sent_ns >= _HAND_OVER_NS:
-            self._hand_over()
+        self._enqueue([record])
+        self._session.records_sent += 1
+        if len(self._queue) >= _FLUSH_BYTES or time.monotonic_ns() - self._flushed_ns >= _FLUSH_INTERVAL_NS:
+            self._flush()
 
-    def _post(self, records: Iterable[bytes]) -> None:
+    def _enqueue(self, records: Iterable[bytes]) -> None:
         for record in records:
             self._queue += record
-            self._counts.append(len(record))
+            self._record_sizes.append(len(record))
 
-    def _hand_over(self) -> None:
-        """Send what the pipe takes now."""
-        self._sent_ns = time.monotonic_ns()
+    def _flush(self) -> None:
+        """Write as much of the queue as the pipe takes."""
+        self._flushed_ns = time.monotonic_ns()
         pipe = None if self._process is None else self._process.stdin
         if not self._queue or pipe is None:
             return
@@ -351,48 +385,50 @@ class Recorder(recording.Records, Child):
         except OSError:
             return
         del self._queue[:sent]
-        whole = 0
-        for length in self._counts:
+        complete = 0
+        for length in self._record_sizes:
             if length > sent:
                 break
             sent -= length
-            whole += 1
-        del self._counts[:whole]
-        if self._counts:
-            self._counts[0] -= sent
+            complete += 1
+        del self._record_sizes[:complete]
+        if self._record_sizes:
+            self._record_sizes[0] -= sent
 
     def _greet(self) -> None:
         if self._process is not None and self._process.stdin is not None:
-            widen_pipe(self._process.stdin.fileno(), _PIPE)
+            widen_pipe(self._process.stdin.fileno(), _PIPE_BYTES)
 
     def leave(self) -> None:
-        """See :meth:`Child.leave`; where the child still has to take something, :meth:`close` sees to it."""
-        self._hand_over()
+        """See :meth:`Child.leave`; if the queue is not empty, left to :meth:`close`."""
+        self._flush()
         if not self._queue:
             super().leave()
 
     def close(self, timeout: float = 5.0) -> int | None:
-        """Hand over the rest, end the child and wait for it, at most ``timeout`` seconds each."""
+        """Flush the queue for at most ``timeout`` seconds, then end the child."""
         deadline = time.monotonic() + timeout
         while self.pid is not None and self._queue and time.monotonic() < deadline:
             self.poll()
             time.sleep(0.01)
-        if self.pid is None and self._opening and (take := self._take) is not None:
-            # No other will count what one that died has left.
-            path, at, owed = take.owed
-            self.dropped += missing(path, at, owed + take.given - take.begins)
+        if self.pid is None and self._is_opening and (session := self._session) is not None:
+            # The child died and no other one will count its lost records.
+            path, synced_bytes, unconfirmed = session.unconfirmed
+            self.dropped += count_missing(
+                path, synced_bytes, unconfirmed + session.records_sent - session.initial_records
+            )
         else:
-            self.dropped += len(self._counts)
+            self.dropped += len(self._record_sizes)
         self._queue.clear()
-        self._counts.clear()
+        self._record_sizes.clear()
         code = super().close()
-        for take in [*self._closing.values(), *filter(None, [self._before, self._take])]:
-            self._finished(take, self._trouble or "the recorder has failed")
-        self._closing, self._before, self._take = {}, None, None
+        for session in [*self._finishing.values(), *filter(None, [self._previous, self._session])]:
+            self._report_end(session, self._failure or "the recorder has failed")
+        self._finishing, self._previous, self._session = {}, None, None
         return code
 
     def _end(self, process: subprocess.Popen[bytes]) -> int | None:
         code = super()._end(process)
-        # What it said at last.
+        # Its last reports.
         self._hear(self._read_lines())
         return code

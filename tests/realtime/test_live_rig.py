@@ -23,7 +23,7 @@ from pyanticip.errors import CheckpointError, MotionError, OptionError, RigError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.bench.performer import mocopi_datagrams
 from realtime.control.folder import inside, listing
-from realtime.control.rig_keys import sending
+from realtime.control.rig_keys import with_part
 from realtime.oscquery.offer import controls
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig, load_rig, template
@@ -189,11 +189,11 @@ def test_a_range_is_learned_by_moving(play: Play) -> None:
 
 
 def test_a_group_is_taken_apart_and_put_together() -> None:
-    without = sending(PARTS, "pan", False)
+    without = with_part(PARTS, "pan", False)
     assert "param" not in without
     assert [name for name in without if name in PARAMETERS] == [p for p in PARAMETERS if p != "pan"]
-    assert set(sending(without, "pan", True)) == set(PARTS)
-    assert sending(["pitch"], "pitch", True) == ["pitch"]
+    assert set(with_part(without, "pan", True)) == set(PARTS)
+    assert with_part(["pitch"], "pitch", True) == ["pitch"]
 
 
 def test_every_key_is_one_that_can_be_set_as_it_stands(play: Play) -> None:

@@ -197,7 +197,7 @@ def test_where_nobody_goes_on_for_a_recorder_that_was_killed_what_is_lost_is_cou
 
 @pytest.mark.slow
 def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back(tmp_path, monkeypatch):
-    monkeypatch.setattr("realtime.recording.recorder._LOOK_S", 0.2)
+    monkeypatch.setattr("realtime.recording.recorder._ATTEMPT_INTERVAL_S", 0.2)
     (folder := tmp_path / "takes").mkdir()
     said: list[str] = []
     tape = started(folder / "show.anticip", said)
@@ -214,7 +214,7 @@ def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="another process's limits cannot be set")
 def test_a_part_that_nothing_can_be_written_to_is_not_left_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr("realtime.recording.recorder._LOOK_S", 0.2)
+    monkeypatch.setattr("realtime.recording.recorder._ATTEMPT_INTERVAL_S", 0.2)
     said: list[str] = []
     tape = started(tmp_path / "show.anticip", said)
     _, hard = resource.prlimit(tape.pid, resource.RLIMIT_FSIZE)
@@ -372,7 +372,7 @@ def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(full,
         assert said[2] == f"nothing is recorded: {full}: less than 8 MB are free; trying again"
         assert tape.words[0] == f"recording=no ({full}: less than 8 MB are free)"
         (full / "ballast").unlink()
-        tape._look = 0.0
+        tape._next_attempt_at = 0.0
         wait_for(lambda: (fill(), is_writing(tape))[1])
         assert tape.path == full / "show.2.anticip"
     feed(tape, 1, start=count)

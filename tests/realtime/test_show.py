@@ -255,8 +255,8 @@ def test_who_stops_a_recording_that_ended_early_is_told_so(stage, tmp_path, monk
         await hall.move(0, 5)
         assert (await hall.command("record/start", "cut"))[0] == "ok"
         # It does not try again.
-        monkeypatch.setattr(hall.recorder, "_look", math.inf)
-        monkeypatch.setattr(hall.recorder, "_trouble", "no room")
+        monkeypatch.setattr(hall.recorder, "_next_attempt_at", math.inf)
+        monkeypatch.setattr(hall.recorder, "_failure", "no room")
         verdict, why = await hall.command("record/stop")
         assert verdict == "error"
         assert why.startswith("cut.anticip ends early: no room")
