@@ -53,19 +53,19 @@ class MultiShow:
         start = time.monotonic()
         with obey_signals(self.interrupt, self.end):
             results = await self._play_all(seconds)
-        found = {name: summary for name, summary in zip(self.shows, results, strict=True) if summary}
+        summaries = {name: summary for name, summary in zip(self.shows, results, strict=True) if summary}
         counters: Counter[str] = Counter()
-        for summary in found.values():
+        for summary in summaries.values():
             counters.update(summary["counters"])
         return {
             "seconds": round(time.monotonic() - start, 3),
             "counters": dict(counters),
             "sinks": {
                 name if name == ENSEMBLE else f"{performer}: {name}": n
-                for performer, one in found.items()
-                for name, n in one["sinks"].items()
+                for performer, summary in summaries.items()
+                for name, n in summary["sinks"].items()
             },
-            "performers": found,
+            "performers": summaries,
         }
 
     async def _play_all(self, seconds: float | None) -> list[dict[str, Any]]:
@@ -212,17 +212,17 @@ def _performer_sources(
     """The source of each performer; those that listen at the same address share one socket."""
     sockets: dict[tuple[str, int], SharedSource] = {}
     turns = Turns()
-    found: dict[str, PerformerSource] = {}
+    sources: dict[str, PerformerSource] = {}
     for name, own_rig in rigs.items():
-        where = own_rig.source.listen
-        if where not in sockets:
-            names = ", ".join(one for one, its_rig in rigs.items() if its_rig.source.listen == where)
-            told = _prefixed(say, names)
-            source = UdpSource(own_rig.source.kind, *where, say=told, **own_rig.source.opened())
+        address = own_rig.source.listen
+        if address not in sockets:
+            names = ", ".join(other for other, its_rig in rigs.items() if its_rig.source.listen == address)
+            prefixed_say = _prefixed(say, names)
+            source = UdpSource(own_rig.source.kind, *address, say=prefixed_say, **own_rig.source.opened())
             undo.callback(source.close)
-            sockets[where] = SharedSource(source, turns)
-        found[name] = sockets[where].add_performer(own_rig.source.sender)
-    return found
+            sockets[address] = SharedSource(source, turns)
+        sources[name] = sockets[address].add_performer(own_rig.source.sender)
+    return sources
 
 
 def _with_chosen_backend(rig: Rig, first: Pipeline) -> Rig:

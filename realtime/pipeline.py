@@ -175,7 +175,7 @@ class Pipeline:
         if result is None:
             self._outlet.on_datagram(sender, datagram)
             return False
-        begun = time.perf_counter_ns()
+        start = time.perf_counter_ns()
         out, step, engine_ns = result.out, result.step, result.stages_ns
         if stepping and self._model.judge(now, result.failure, engine_ns[0]) and self.tape is not None:
             # Step durations are not replayed, so the suspension is recorded.
@@ -199,7 +199,7 @@ class Pipeline:
             if self.observer is not None:
                 # perf_counter and monotonic may differ in origin; convert the end to the arrival's clock.
                 done = time.monotonic_ns() - (time.perf_counter_ns() - sent)
-                stages = (*out.stages_ns, engine_ns[0], engine_ns[1] + mapped - begun, sent - mapped)
+                stages = (*out.stages_ns, engine_ns[0], engine_ns[1] + mapped - start, sent - mapped)
                 self.observer(t_arrival_ns, done, out.seq, stages)
         else:
             # The forecast was already sent in its place; its content counts from the next frame on.
@@ -278,8 +278,8 @@ class Pipeline:
         number, away = self._engine.newest, self._engine.away
         trust = self._memory.trust if self._memory is not None and step is not None else ()
         place = self._memory.place if self._memory is not None and away == 0 else None
-        known = self.mixer.extras, field, plan, trust, place
-        frame = ControlFrame(number, number * FRAME, self._scalars, params, (), (), *known, (), now)
+        shared = self.mixer.extras, field, plan, trust, place
+        frame = ControlFrame(number, number * FRAME, self._scalars, params, (), (), *shared, (), now)
         frame.state, frame.tempo, frame.step = self.state, self.tempo, step
         if away <= _MAX_BRIDGED:
             frame.limbs = self._limbs

@@ -39,8 +39,8 @@ def resolve(host: str, port: int, what: str, kind: socket.SocketKind, flags: int
     IPv4 is preferred if a name has both, because most programs listen on IPv4 only.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=kind, flags=flags)
-        return next((info for info in found if info[0] == socket.AF_INET), found[0])
+        infos = socket.getaddrinfo(host, port, type=kind, flags=flags)
+        return next((info for info in infos if info[0] == socket.AF_INET), infos[0])
     except (socket.gaierror, UnicodeError, OverflowError) as error:
         raise DeviceError(f"{what}: cannot resolve host {host!r} ({reason(error)})") from None
 

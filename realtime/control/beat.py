@@ -50,10 +50,10 @@ class BeatControl:
 
         All sinks are asked, always and in replays too, because the output of their processes has to be read.
         """
-        found = [beat for sink in self._pipeline.sinks if (beat := self._beat_of(sink)) is not None]
-        if not found:
+        beats = [beat for sink in self._pipeline.sinks if (beat := self._beat_of(sink)) is not None]
+        if not beats:
             return None
-        bpm, phase = found[0]
+        bpm, phase = beats[0]
         if (current := self._pipeline.leading_beat) is not None and abs(
             current[0] - bpm
         ) <= _TEMPO_TOLERANCE * bpm:

@@ -133,7 +133,7 @@ class Calibration:
 
     def _still_values(self) -> dict[str, float]:
         """The value of each parameter while standing still (95th percentile)."""
-        found = {}
+        values = {}
         for i, name in enumerate(STRETCHED):
             still = float(np.quantile([v[i] for v in self._samples["still"]] or [0.0], 0.95))
             if still > RESTLESS:
@@ -141,8 +141,8 @@ class Calibration:
                 raise OptionError(
                     f"calibrate/still: {problem} ({name} {still:.2f}, wanted below {RESTLESS:g})"
                 )
-            found[name] = max(still, _MIN_STILL_VALUE)
-        return found
+            values[name] = max(still, _MIN_STILL_VALUE)
+        return values
 
     def _performer(self) -> PerformerRange:
         performer = self._pipeline.mixer.performer

@@ -223,11 +223,11 @@ class Commands:
         self._pipeline.set_mapping(live_mapping)
         self._mapping = str(path), live_mapping.mapping.sha256
         self._record(now, "mapping", self._mapping)
-        plays = [
+        outputs = [
             *live_mapping.names,
             *(f"gesture/{gesture.name}" for gesture in live_mapping.mapping.gestures),
         ]
-        line = f"mapping {live_mapping.mapping.name}: {', '.join(plays)}"
+        line = f"mapping {live_mapping.mapping.name}: {', '.join(outputs)}"
         self._say(line)
         return line
 
@@ -370,9 +370,9 @@ class Commands:
 
     def _set_memory(self, live: LiveMemory, path: Path, table: MemoryRig | None = None) -> None:
         self._pipeline.memory = live
-        known = {"enabled": True, "file": str(path), "sha256": None}
+        update = {"enabled": True, "file": str(path), "sha256": None}
         cues = () if live.following is None else live.following.cues
-        self.live_rig.set_memory(table or self.live_rig.rig.memory.model_copy(update=known), cues)
+        self.live_rig.set_memory(table or self.live_rig.rig.memory.model_copy(update=update), cues)
 
     def _replay_memory(self, path: object, sha256: object) -> None:
         self._set_memory(open_memory(str(path), str(sha256)), Path(str(path)))

@@ -47,10 +47,10 @@ def new_file(folder: Path, name: object, stem: str, suffix: str, command: str) -
     Raises:
         OptionError: Not a plain name, or the file exists.
     """
-    found = folder / plain_name(command, name, stem, suffix)
-    if found.exists() or found.is_symlink():
-        raise OptionError(f"{command}: {found} exists already; nothing is overwritten")
-    return found
+    path = folder / plain_name(command, name, stem, suffix)
+    if path.exists() or path.is_symlink():
+        raise OptionError(f"{command}: {path} exists already; nothing is overwritten")
+    return path
 
 
 def plain_name(command: str, name: object, stem: str, suffix: str) -> str:
@@ -71,21 +71,21 @@ def plain_name(command: str, name: object, stem: str, suffix: str) -> str:
 def listing(folder: Path) -> dict[str, list[str]]:
     """Names of the ``rigs``, ``mappings``, ``memories`` and ``models`` in the folder of a show and its
     subfolders."""
-    found: dict[str, list[str]] = {"rigs": [], "mappings": [], "memories": [], "models": []}
+    names_by_kind: dict[str, list[str]] = {"rigs": [], "mappings": [], "memories": [], "models": []}
     for path in itertools.islice(_entries(folder), _MAX_ENTRIES):
         name = str(path.relative_to(folder))
         with contextlib.suppress(OSError, OptionError):
             inside(folder, name, "list")
             if path.is_dir():
                 if (path / MANIFEST).is_file() and (path / WEIGHTS).is_file():
-                    found["models"].append(name)
+                    names_by_kind["models"].append(name)
             elif path.suffix == ".safetensors" and path.name != WEIGHTS:
-                found["mappings"].append(name)
+                names_by_kind["mappings"].append(name)
             elif path.suffix == ".memory":
-                found["memories"].append(name)
+                names_by_kind["memories"].append(name)
             elif path.suffix == ".toml" and _is_rig(path):
-                found["rigs"].append(name)
-    return {kind: sorted(names) for kind, names in found.items()}
+                names_by_kind["rigs"].append(name)
+    return {kind: sorted(names) for kind, names in names_by_kind.items()}
 
 
 def _entries(folder: Path) -> Iterator[Path]:

@@ -80,8 +80,8 @@ class LiveRig:
 
     def set_performer(self, table: Mapping[str, Any]) -> None:
         """Record changed keys of ``[performer]``."""
-        known = PerformerRig.model_validate({**self._rig.performer.model_dump(), **table})
-        self._rig = self._rig.model_copy(update={"performer": known})
+        performer = PerformerRig.model_validate({**self._rig.performer.model_dump(), **table})
+        self._rig = self._rig.model_copy(update={"performer": performer})
 
     def version(self) -> object:
         """A value that changes whenever :meth:`settable` does."""
@@ -174,9 +174,9 @@ class LiveRig:
             max(math.floor(1000.0 * lowest) / 1000.0, 0.0),
             min(math.ceil(1000.0 * highest) / 1000.0, 1.0),
         )
-        parsed = self.set(f"shape/{name}/in", *limits)
+        reply = self.set(f"shape/{name}/in", *limits)
         shaper.seen = None
-        return parsed
+        return reply
 
     def state_as_commands(self, t_ns: int) -> list[Command]:
         """The ranges being learned, as first commands of a recording."""
@@ -184,15 +184,15 @@ class LiveRig:
         return [Command(t_ns, f"learn/{n}", (1, *s.seen)) for n, s in shapers if s.seen is not None]
 
     def _taught_names(self) -> list[str]:
-        taught = self._pipeline.live_mapping
-        return [] if taught is None else [extra.name for extra in taught.extras]
+        live_mapping = self._pipeline.live_mapping
+        return [] if live_mapping is None else [extra.name for extra in live_mapping.extras]
 
     def _tree(self) -> dict[str, Any]:
-        found = tree_of(self.rig)
-        return {name: found.get(name, {}) for name in ("shape", "smoothing")} | {
+        tree = tree_of(self.rig)
+        return {name: tree.get(name, {}) for name in ("shape", "smoothing")} | {
             "gain": self._pipeline.mixer.gain,
             "lead_ms": self._pipeline.mixer.lead_ms,
-            "osc": found["osc"],
+            "osc": tree["osc"],
         }
 
     def _apply(self, tree: Mapping[str, Any]) -> None:
@@ -234,11 +234,11 @@ class LiveRig:
 def fixed_of(rig: Rig) -> list[dict[str, object]]:
     """Keys of each receiver that cannot change during a show: its address and, with several performers,
     whether it receives the ensemble."""
-    found = [{name: getattr(table, name) for name in _ADDRESS_KEYS} for table in rig.osc]
+    tables = [{name: getattr(table, name) for name in _ADDRESS_KEYS} for table in rig.osc]
     if rig.one:
-        for parsed, table in zip(found, rig.osc, strict=True):
-            parsed["send.ensemble"] = ENSEMBLE in table.send
-    return found
+        for fixed, table in zip(tables, rig.osc, strict=True):
+            fixed["send.ensemble"] = ENSEMBLE in table.send
+    return tables
 
 
 def _at_address_of(new: Any, old: Mapping[str, Any]) -> Any:

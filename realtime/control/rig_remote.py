@@ -65,10 +65,10 @@ class RigRemote:
         self._kept_tables: Mapping[str, Any] = {}
         if commands.live_rig.file is not None:
             file_rig, merged_rig = commands.live_rig.rig.as_loaded
-            self._file_tree, told = {} if file_rig is None else tree_of(file_rig), tree_of(merged_rig)
+            self._file_tree, merged_tree = {} if file_rig is None else tree_of(file_rig), tree_of(merged_rig)
             record = {name: self._file_tree[name] for name in ("record",) if name in self._file_tree}
             self._kept_tables = {
-                **{name: table for name, table in told.items() if name != "record"},
+                **{name: table for name, table in merged_tree.items() if name != "record"},
                 **record,
             }
         self._thread = ThreadPoolExecutor(1, "rig")
@@ -108,8 +108,8 @@ class RigRemote:
         playing.pop("cue", None)
         if cues := self._commands.cues:
             playing["cue"] = [cue.model_dump(exclude_defaults=True) for cue in cues]
-        kept = self._kept_tables or {name: told for name, told in playing.items() if name != "record"}
-        tree = {name: told for name, told in kept.items() if name not in _LIVE_TABLES}
+        base = self._kept_tables or {name: table for name, table in playing.items() if name != "record"}
+        tree = {name: table for name, table in base.items() if name not in _LIVE_TABLES}
         return tree | {name: playing[name] for name in _LIVE_TABLES if name in playing}
 
     async def _load(self, name: object) -> str:
@@ -171,8 +171,8 @@ class RigRemote:
             except OptionError as error:
                 # The current voice cannot switch: it has no sounds, or is another package's.
                 results.append(str(error))
-        there = self._pipeline.live_mapping is not None or self._pipeline.mapping_error
-        if there and (is_new_model or mapping is None):
+        mapping_plays = self._pipeline.live_mapping is not None or self._pipeline.mapping_error
+        if mapping_plays and (is_new_model or mapping is None):
             results.append(self._obey("unload"))
         results += [play() for play in changes]
         if not now.one:
@@ -197,8 +197,8 @@ class RigRemote:
         except MotionError:
             backend.close()
             raise
-        known = "" if backend.manifest is None else f" {backend.manifest.name}"
-        return f"model{known} on {backend.description}"
+        name = "" if backend.manifest is None else f" {backend.manifest.name}"
+        return f"model{name} on {backend.description}"
 
     async def _load_memory(self, name: object) -> str:
         """Change to another memory, with learning as before and the cues that are within its takes."""
@@ -248,10 +248,10 @@ def _open_with(path: Path, cues: Sequence[Cue]) -> tuple[LiveMemory, list[str]]:
     live = open_memory(path)
     following = live.following
     seconds = {} if following is None else following.seconds
-    kept = [cue for cue in cues if _is_in(cue, seconds)]
+    own_cues = [cue for cue in cues if _is_in(cue, seconds)]
     if following is not None:
-        following.set_cues(kept, following.shared(kept))
-    return live, [cue.name for cue in cues if cue not in kept]
+        following.set_cues(own_cues, following.shared(own_cues))
+    return live, [cue.name for cue in cues if cue not in own_cues]
 
 
 def _is_in(cue: Cue, seconds: Mapping[str, float]) -> bool:
@@ -262,17 +262,17 @@ def _is_in(cue: Cue, seconds: Mapping[str, float]) -> bool:
     return True
 
 
-def _unchangeable(rig: Rig, now: Rig) -> list[str]:
+def _unchangeable(rig: Rig, current: Rig) -> list[str]:
     """Tables in which a loaded rig differs from ``now`` and that need a restart."""
     ignored = (*_UNRELATED_TABLES, *_LIVE_TABLES)
-    found = [n for n in Rig.model_fields if n not in ignored and getattr(rig, n) != getattr(now, n)]
-    if fixed_of(rig) != fixed_of(now):
-        found.append("osc")
-    if rig.model.model_copy(update={"checkpoint": now.model.checkpoint}) != now.model:
-        found.append("model")
-    if rig.synth.model_copy(update={"preset": now.synth.preset}) != now.synth:
-        found.append("synth")
-    return found
+    names = [n for n in Rig.model_fields if n not in ignored and getattr(rig, n) != getattr(current, n)]
+    if fixed_of(rig) != fixed_of(current):
+        names.append("osc")
+    if rig.model.model_copy(update={"checkpoint": current.model.checkpoint}) != current.model:
+        names.append("model")
+    if rig.synth.model_copy(update={"preset": current.synth.preset}) != current.synth:
+        names.append("synth")
+    return names
 
 
 def _for_performer(rig: Rig, now: Rig) -> Rig:

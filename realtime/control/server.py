@@ -168,12 +168,12 @@ class ControlServer:
         try:
             if len(data) > _MAX_DATAGRAM_BYTES:
                 raise ValueError("too long")
-            for one in split(data, _MAX_MESSAGES):
-                if not one.startswith(_PREFIX):
+            for message in split(data, _MAX_MESSAGES):
+                if not message.startswith(_PREFIX):
                     # Messages of other programs do not use up the budget.
                     self.counts["alien"] += 1
                     continue
-                name = _command_of(one[len(_PREFIX) :].partition(b"\0")[0].decode(errors="replace"))
+                name = _command_of(message[len(_PREFIX) :].partition(b"\0")[0].decode(errors="replace"))
                 budgets = self._stop_budgets if name in ("panic", "stop") else self._budgets
                 if not budgets.take(str(peer[0])):
                     self.counts["ignored"] += 1
@@ -181,7 +181,7 @@ class ControlServer:
                     continue
                 # panic overtakes all other commands.
                 enqueue = self._queue.appendleft if name == "panic" else self._queue.append
-                enqueue((one, peer))
+                enqueue((message, peer))
         except ValueError:
             self.counts["alien"] += 1
 
@@ -224,21 +224,21 @@ class ControlServer:
                 raise OptionError(f"{name}: the one before is not done yet")
             if name in self._slow and not self._slow[name].take():
                 raise OptionError(f"{name}: too often")
-            found = action(*arguments)
+            result = action(*arguments)
         except (MotionError, OSError) as error:
             self._answer(request, "error", str(error))
         except TypeError:
             self._answer(request, "error", f"{name}: wrong number of arguments: {len(arguments)}")
         else:
-            if isinstance(found, str):
-                self._answer(request, "ok", found)
+            if isinstance(result, str):
+                self._answer(request, "ok", result)
             else:
                 self._slow.setdefault(name, Bucket(_SLOW_RATE, _SLOW_BURST))
-                self._pending[name] = asyncio.ensure_future(self._later(request, found))
+                self._pending[name] = asyncio.ensure_future(self._later(request, result))
 
-    async def _later(self, request: _Request, found: Awaitable[str]) -> None:
+    async def _later(self, request: _Request, pending: Awaitable[str]) -> None:
         try:
-            answer = "ok", await found
+            answer = "ok", await pending
         except (MotionError, OSError) as error:
             answer = "error", str(error)
         except Exception as error:
@@ -256,14 +256,18 @@ class ControlServer:
     def _unknown(self, name: str) -> str:
         """Error text for an unknown command: it belongs to one performer, needs a project, or is misspelt."""
         candidates = [f"{performer}/{name}" for performer in self._performers]
-        found = [one for one in candidates if one in self._actions or one.startswith(tuple(self._families))]
-        if found:
-            return f"is for one performer: {', '.join(found)}"
+        matches = [one for one in candidates if one in self._actions or one.startswith(tuple(self._families))]
+        if matches:
+            return f"is for one performer: {', '.join(matches)}"
         performer, _, rest = name.partition("/")
-        own, request = (f"{performer}/", rest) if performer in self._performers else ("", name)
-        if request.startswith("teach/") and not any(one.startswith(f"{own}teach/") for one in self._actions):
-            return f"{performer if own else 'this show'} has no project to teach: expected `teach` in the rig"
-        known = [one for one in (*self._actions, *self._families) if one.startswith(own)]
+        prefix, command = (f"{performer}/", rest) if performer in self._performers else ("", name)
+        if command.startswith("teach/") and not any(
+            one.startswith(f"{prefix}teach/") for one in self._actions
+        ):
+            return (
+                f"{performer if prefix else 'this show'} has no project to teach: expected `teach` in the rig"
+            )
+        known = [one for one in (*self._actions, *self._families) if one.startswith(prefix)]
         return f"unknown command{suggestion(name[:_MAX_NAME_CHARS], known) or '; docs/osc.md has them all'}"
 
     def _refuse(self, name: str, text: str) -> None:
@@ -346,33 +350,39 @@ def commands_of_all(
     ``<performer>/<command>`` is for one performer, ``<command>`` for all if it is ``shared`` and makes sense
     for all at once. Raises an OptionError if a performer's name is the beginning of a command.
     """
-    one = {f"{performer}/{name}": act for performer, own in actions.items() for name, act in own.items()}
+    own_commands = {
+        f"{performer}/{name}": action
+        for performer, own_actions in actions.items()
+        for name, action in own_actions.items()
+    }
     all_families = {
-        f"{performer}/{name}": act for performer, own in families.items() for name, act in own.items()
+        f"{performer}/{name}": action
+        for performer, own_actions in families.items()
+        for name, action in own_actions.items()
     }
     check_names(actions)
     shared_commands = {
-        name: _for_all({performer: one[f"{performer}/{name}"] for performer in actions})
+        name: _for_all({performer: own_commands[f"{performer}/{name}"] for performer in actions})
         for name in next(iter(actions.values()))
         if name in shared - _PER_PERFORMER
     }
-    return one | shared_commands, all_families
+    return own_commands | shared_commands, all_families
 
 
 def _for_all(by_performer: Mapping[str, Action]) -> Action:
     """A command for all performers; an error of one does not leave out the others."""
 
     def act(*arguments: object) -> str | Awaitable[str]:
-        found: dict[str, str | Awaitable[str]] = {}
-        refused: dict[str, str] = {}
-        for performer, one in by_performer.items():
+        results: dict[str, str | Awaitable[str]] = {}
+        errors: dict[str, str] = {}
+        for performer, action in by_performer.items():
             try:
-                found[performer] = one(*arguments)
+                results[performer] = action(*arguments)
             except (MotionError, OSError) as error:
-                refused[performer] = str(error)
-        answers = {performer: answer for performer, answer in found.items() if isinstance(answer, str)}
-        pending = {performer: answer for performer, answer in found.items() if not isinstance(answer, str)}
-        return _later(answers, pending, refused) if pending else _reply(answers, refused)
+                errors[performer] = str(error)
+        answers = {performer: answer for performer, answer in results.items() if isinstance(answer, str)}
+        pending = {performer: answer for performer, answer in results.items() if not isinstance(answer, str)}
+        return _later(answers, pending, errors) if pending else _reply(answers, errors)
 
     return act
 

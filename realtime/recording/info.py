@@ -119,8 +119,8 @@ class _Survey:
 
     def _lost(self) -> int | None:
         lost = [lost_of(front.counters()) for front in self._fronts.values()]
-        known = [count for count in lost if count is not None]
-        return sum(known) if known or not lost else None
+        counts = [count for count in lost if count is not None]
+        return sum(counts) if counts or not lost else None
 
     def _check_sequence(self, seq: int, seconds: float) -> None:
         if self._seq is not None and seq != self._seq + 1:

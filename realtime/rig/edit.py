@@ -146,10 +146,10 @@ def _change(
 
 
 def _make_table(factory: TableFactory, tree: Tree) -> MutableMapping[str, Any]:
-    made = factory()
+    table = factory()
     for name, value in tree.items():
-        made[name] = _make_table(factory, value) if isinstance(value, Mapping) else value
-    return made
+        table[name] = _make_table(factory, value) if isinstance(value, Mapping) else value
+    return table
 
 
 def _without_empty(tree: Tree) -> dict[str, Any]:

@@ -53,10 +53,10 @@ _SOUND_TABLES = (
 """Keys of a recording's rig that affect its sound."""
 
 
-def _rig_of_recording(path: Path, over: Mapping[str, Any]) -> dict[str, Any]:
+def _rig_of_recording(path: Path, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that affected the sound of a recording, as a tree; empty if the file is not a recording.
 
-    Raises a FormatError where its memory, mapping or model is not there, and none comes ``over`` it.
+    Raises a FormatError if its memory, mapping or model is missing and not replaced by ``overrides``.
     """
     from pyanticip.motion.recording import is_recording, read_recording
 
@@ -75,14 +75,20 @@ def _rig_of_recording(path: Path, over: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(mapping, dict) and isinstance(tree.get("mapping"), str):
         file, sha256 = tree["mapping"], str(mapping.get("sha256"))
         tree["mapping"] = found = file_of(file, sha256, path, run_folder)
-        if not over.get("mapping") and not is_there(found):
+        if not overrides.get("mapping") and not is_there(found):
             raise _missing_file(path, "mapping", file, sha256, run_folder)
     if isinstance(memory := tree.get("memory"), dict):
-        tree["memory"] = _memory_of_recording(path, memory, run_folder, "file" not in over.get("memory", {}))
-    model, known = tree.get("model"), header.get("model")
-    if isinstance(model, dict) and isinstance(known, dict) and isinstance(model.get("checkpoint"), str):
+        tree["memory"] = _memory_of_recording(
+            path, memory, run_folder, "file" not in overrides.get("memory", {})
+        )
+    model, model_header = tree.get("model"), header.get("model")
+    if (
+        isinstance(model, dict)
+        and isinstance(model_header, dict)
+        and isinstance(model.get("checkpoint"), str)
+    ):
         tree["model"] = _model_of_recording(
-            path, model, known.get("sha256"), run_folder, over.get("model", {})
+            path, model, model_header.get("sha256"), run_folder, overrides.get("model", {})
         )
     synth, source = rig.get("synth"), rig.get("source")
     if isinstance(synth, dict):
@@ -104,8 +110,8 @@ def _memory_of_recording(
         return dict(table)
     sha256 = str(table.get("sha256"))
     found = file_of(file, sha256, path, run_folder)
-    known = is_used and table.get("sha256") is not None and table.get("enabled") is not False
-    if known and sum_of(Path(found)) != sha256:
+    is_checked = is_used and table.get("sha256") is not None and table.get("enabled") is not False
+    if is_checked and sum_of(Path(found)) != sha256:
         raise _missing_file(path, "memory", file, sha256, run_folder)
     return {**table, "file": found}
 
@@ -169,8 +175,8 @@ def load_rig(
         over["source"] = source_table(over["source"])
     if isinstance(over.get("monitor"), str):
         over["monitor"] = monitor_table(over["monitor"])
-    if told := {name: value for name, value in body.items() if value is not None}:
-        over["source"] = {**over.get("source", {}), **told}
+    if reading_options := {name: value for name, value in body.items() if value is not None}:
+        over["source"] = {**over.get("source", {}), **reading_options}
     if "file" in over.get("memory", {}) and isinstance(tree.get("memory"), dict):
         tree["memory"].pop("sha256", None)
     new = over.get("source")
@@ -199,9 +205,9 @@ def parse_rig(tree: Mapping[str, Any], where: str) -> Rig:
     try:
         return Rig.model_validate(tree)
     except ValidationError as error:
-        told = RigError(f"{where}: {one_problem(error, Rig)}")
-        told.problems = tuple(f"{where}: {line}" for line in problems_of(error, Rig))
-        raise told from None
+        rig_error = RigError(f"{where}: {one_problem(error, Rig)}")
+        rig_error.problems = tuple(f"{where}: {line}" for line in problems_of(error, Rig))
+        raise rig_error from None
 
 
 def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:
@@ -235,45 +241,45 @@ def rig_for_performer(rig: Rig, name: str) -> Rig:
     show. Each performer has a monitor at a port of its own (:func:`monitors`).
     """
     performer = next(one for one in rig.performers if one.name == name)
-    first = performer is rig.performers[0]
-    asked = any(one.preset for one in rig.performers)
-    own = {
+    is_first = performer is rig.performers[0]
+    has_own_voices = any(one.preset for one in rig.performers)
+    own_keys = {
         key: getattr(performer, key) for key in performer.model_fields_set & PerformerRig.model_fields.keys()
     }
     preset = performer.preset or rig.synth.preset
     update: dict[str, Any] = {
         "performers": (),
-        "performer": rig.performer.model_copy(update=own),
+        "performer": rig.performer.model_copy(update=own_keys),
         "source": performer.source_for(rig.source),
         "mapping": performer.mapping or rig.mapping,
         "osc": tuple(_target_for(target, name) for target in rig.osc if target.performer in (None, name)),
         "record": None if rig.record is None else str(recorded_as(Path(rig.record), name)),
         "synth": rig.synth.model_copy(
             update={
-                "enabled": bool(performer.preset) if asked else rig.synth.enabled and first,
-                "port": rig.synth.port if first else None,
+                "enabled": bool(performer.preset) if has_own_voices else rig.synth.enabled and is_first,
+                "port": rig.synth.port if is_first else None,
                 "preset": preset,
             }
         ),
         "monitor": rig.monitor.model_copy(update={"port": monitors(rig).get(name, rig.monitor.port)}),
         "oscquery": OscQueryRig(),
     }
-    if not first:
+    if not is_first:
         fields = type(rig).model_fields
         update |= {key: fields[key].default for key in ("midi", "sink", "teach")}
     if performer.channel is not None:
-        update["midi"] = rig.midi.on(performer.channel, name, leads=first)
+        update["midi"] = rig.midi.on(performer.channel, name, leads=is_first)
     if performer.teach is not None:
         update["teach"] = performer.teach
     if performer.memory is not None:
         # The rig's cues are places in the rig's memory, not in this one.
-        told = {"enabled": True, "file": performer.memory, "sha256": None}
-        update |= {"memory": rig.memory.model_copy(update=told), "cue": ()}
+        memory_update = {"enabled": True, "file": performer.memory, "sha256": None}
+        update |= {"memory": rig.memory.model_copy(update=memory_update), "cue": ()}
     if performer.cue is not None:
         update["cue"] = performer.cue
-    found = rig.model_copy(update=update)
-    found._one = name
-    return found
+    performer_rig = rig.model_copy(update=update)
+    performer_rig._one = name
+    return performer_rig
 
 
 def monitors(rig: Rig) -> dict[str, int]:

@@ -40,25 +40,25 @@ def _change_paths(
     tree: Mapping[str, Any], change_existing: Callable[[str], str], change_new: Callable[[str], str]
 ) -> dict[str, Any]:
     """The tree with changed paths of existing files and of files to be created."""
-    found = _change_keys(_change_keys(tree, _EXISTING_PATHS, change_existing), _NEW_PATHS, change_new)
-    performers = found.get("performer")
+    changed = _change_keys(_change_keys(tree, _EXISTING_PATHS, change_existing), _NEW_PATHS, change_new)
+    performers = changed.get("performer")
     if isinstance(performers, list) and all(isinstance(one, Mapping) for one in performers):
-        found["performer"] = [_change_keys(one, _PERFORMER_PATHS, change_existing) for one in performers]
-    return found
+        changed["performer"] = [_change_keys(one, _PERFORMER_PATHS, change_existing) for one in performers]
+    return changed
 
 
 def _change_keys(
     tree: Mapping[str, Any], keys: Sequence[str], change: Callable[[str], str]
 ) -> dict[str, Any]:
-    found = dict(tree)
+    changed = dict(tree)
     for key in keys:
         name, _, rest = key.partition(".")
-        value = found.get(name)
+        value = changed.get(name)
         if rest and isinstance(value, Mapping):
-            found[name] = _change_keys(value, (rest,), change)
+            changed[name] = _change_keys(value, (rest,), change)
         elif not rest and isinstance(value, str) and value:
-            found[name] = change(value)
-    return found
+            changed[name] = change(value)
+    return changed
 
 
 def _resolve(folder: Path, path: str, required: Path) -> str:

@@ -53,8 +53,10 @@ class PerformerTable(PerformerRig):
         if same and shared.addresses and not source.addresses:
             inherited = {"addresses": shared.addresses, "up": source.up or shared.up}
             source = source.model_copy(update=inherited)
-        own = {"port": self.port, "sender": self.sender}
-        return source.model_copy(update={name: value for name, value in own.items() if value is not None})
+        overrides = {"port": self.port, "sender": self.sender}
+        return source.model_copy(
+            update={name: value for name, value in overrides.items() if value is not None}
+        )
 
 
 def check_performers(
