@@ -33,7 +33,7 @@ class _LineQueue:
             return
         if self._dropped:
             dropped, self._dropped = self._dropped, 0
-            self._queue.put(f"{dropped} lines were not told: nobody read them")
+            self._queue.put(f"{dropped} lines were dropped: the terminal did not read them")
         self._queue.put(line)
 
     def _run(self) -> None:

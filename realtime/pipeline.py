@@ -166,7 +166,7 @@ class Pipeline:
         finally:
             if self.tape is not None:
                 if result is not None and result.failure is not None:
-                    # A replay may not fail here: make it suspend the model before this frame, too.
+                    # The step may not fail in a replay: suspend the model there, before this frame.
                     self.tape.control(now, "rest", ())
                 self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
         if self._only_sender is not None and (result is not None or t_arrival_ns > self._only_sender[0]):

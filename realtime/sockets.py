@@ -46,7 +46,7 @@ def resolve(host: str, port: int, what: str, kind: socket.SocketKind, flags: int
 
 
 def _resolved(host: str, port: int, what: str, flags: int = 0) -> tuple[socket.socket, tuple[object, ...]]:
-    """A UDP socket of the right family for an address, and that address."""
+    """A UDP socket of the address family of a host, and the resolved address."""
     family, kind, proto, _, address = resolve(host, port, what, socket.SOCK_DGRAM, flags)
     return socket.socket(family, kind, proto), address
 
@@ -149,7 +149,8 @@ def host_and_port(host: str, port: int) -> str:
 
 
 def host_of(sender: str) -> str:
-    """The host in ``host:port``, an IPv6 address without its brackets; a host alone is itself."""
+    """The host in ``host:port``, without the brackets of an IPv6 address; ``sender`` itself if it has no
+    port."""
     if sender.startswith("["):
         return sender[1:].partition("]")[0]
     return sender if sender.count(":") > 1 else sender.partition(":")[0]
@@ -165,19 +166,19 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def is_address(who: str) -> bool:
-    """Whether ``who`` is an IP address that can be a sender's, with or without a port."""
-    host, _, port = who.rpartition(":")
+def is_address(address: str) -> bool:
+    """Whether ``address`` is an IP address that can be a sender's, with or without a port."""
+    host, _, port = address.rpartition(":")
     has_port = port.isascii() and port.isdecimal() and 0 < int(port) < 65536
-    for each in (who, host if has_port else ""):
+    for candidate in (address, host if has_port else ""):
         with contextlib.suppress(ValueError):
-            return not ipaddress.ip_address(each.removeprefix("[").removesuffix("]")).is_unspecified
+            return not ipaddress.ip_address(candidate.removeprefix("[").removesuffix("]")).is_unspecified
     return False
 
 
-def is_from(sender: str, who: str) -> bool:
-    """Whether ``who`` (host or host:port) is a ``sender`` (host:port)."""
-    return who == sender or who.strip("[]") == host_of(sender)
+def is_from(sender: str, selected: str) -> bool:
+    """Whether a ``sender`` (host:port) matches ``selected`` (host or host:port)."""
+    return selected == sender or selected.strip("[]") == host_of(sender)
 
 
 def free_port() -> int:

@@ -132,7 +132,7 @@ def _memory(rig: MemoryRig, cues: Sequence[Cue]) -> LiveMemory | None:
 
 
 def build_mixer(rig: Rig) -> Mixer:
-    """The mixer with a rig's settings."""
+    """Build the mixer with a rig's settings."""
     return Mixer(
         smoothing=smoothings(rig.smoothing),
         lead_ms=rig.lead_ms,

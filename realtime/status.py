@@ -196,8 +196,8 @@ class LoadWatch:
         if not is_behind:
             return "every frame is played again"
         return (
-            "one core cannot do all there is to do, or frames come several at once: of each performer's that"
-            " wait the newest alone is played (skipped= in the status)"
+            "one core cannot keep up, or frames arrive several at once: of each performer only the newest"
+            " waiting frame is played (skipped= in the status)"
         )
 
 

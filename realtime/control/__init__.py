@@ -1,1 +1,1 @@
-"""The performer's hand on a running pipeline: commands, their OSC server, calibration."""
+"""Control of a running pipeline: commands, their OSC server, live changes of the rig, calibration."""

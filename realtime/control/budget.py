@@ -81,5 +81,5 @@ class Lines:
             self._dropped += 1
             return
         self._last = line
-        self._say(f"{line} ({self._dropped} more were not told)" if self._dropped else line)
+        self._say(f"{line} ({self._dropped} more were dropped)" if self._dropped else line)
         self._dropped = 0

@@ -1,1 +1,1 @@
-"""From the model's step to what the sinks are sent."""
+"""From the model's output to the values that are sent to the sinks."""

@@ -1,1 +1,1 @@
-"""What the performer did before, at work in a show; the memory itself is :mod:`pyanticip.memory`."""
+"""The memory of earlier performances in a live show; the memory itself is :mod:`pyanticip.memory`."""

@@ -186,7 +186,7 @@ def recording_info(path: str | os.PathLike[str]) -> dict[str, Any]:
         ({seconds, text}); skipped_records (unknown types), header, warnings.
 
     Raises:
-        FormatError: No recording, or one of a newer major version.
+        FormatError: Not a recording, or one of a newer major version.
     """
     recording = read_recording(path)
     survey = _Survey(recording.start_ns)
@@ -289,7 +289,7 @@ def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) 
         dict: What :func:`recording_info` returns, and ``files``: the paths written.
 
     Raises:
-        FormatError: No recording, or one of a newer major version.
+        FormatError: Not a recording, or one of a newer major version.
         OptionError: One of the files exists already.
         DeviceError: The folder cannot be written to.
     """

@@ -132,7 +132,7 @@ class Writer:
             self._is_dirty = True
 
     def _fail(self, error: OSError, start: int | None = None) -> None:
-        # A full disk must not leave half a record behind.
+        # A full disk must not leave an incomplete record in the file.
         with contextlib.suppress(OSError):
             if start is not None:
                 os.ftruncate(self._file, start)

@@ -96,7 +96,7 @@ class PerformerRig(Options):
     brightness: tuple[Unit, Unit, Unit] | None = None
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> PerformerRig:
+    def _check_values(self) -> PerformerRig:
         self.reaches()
         return self
 

@@ -70,7 +70,7 @@ def check_performers(
             raise ValueError(f"osc.performer: no performer {target.performer!r}; {known}")
     for name in names:
         if name in _RESERVED_NAMES:
-            raise ValueError(f"performer: {name} is no name for one: it is an address of the whole show")
+            raise ValueError(f"performer: {name} cannot be a name: it is an address of the whole show")
         if names.count(name) > 1:
             raise ValueError(f"performer: two are called {name!r}")
     for one in performers:
@@ -92,7 +92,7 @@ def check_performers(
             if source.sender is None or other_source.sender is None:
                 raise ValueError(f"{both}: each needs `from`, or a port of their own")
             if source.model_copy(update={"sender": None}) != other_source.model_copy(update={"sender": None}):
-                raise ValueError(f"{both}: what comes there can only be of one kind and be heard in one way")
+                raise ValueError(f"{both}: both need the same kind and settings")
         for i, (name, source) in enumerate(group):
             for other, other_source in group[:i]:
                 if _overlap(source.sender or "", other_source.sender or ""):

@@ -107,7 +107,7 @@ class SourceRig(ReadingOptions):
     @property
     def _known_kind(self) -> str:
         if self.kind == "auto":
-            raise OptionError("source auto: whoever sends decides while `live` listens; say a kind here")
+            raise OptionError("source auto: the kind is found only while `live` listens; name a kind here")
         return self.kind
 
     def opened(self) -> dict[str, Any]:

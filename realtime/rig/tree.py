@@ -78,7 +78,7 @@ class SinkRig(Options):
     kind: Annotated[str, registered(SINKS)]
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> SinkRig:
+    def _check_values(self) -> SinkRig:
         self.config()
         return self
 
@@ -107,7 +107,7 @@ class SynthRig(Options):
         return self.options if self.samples is None else {**self.options, "samples": self.samples}
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> SynthRig:
+    def _check_values(self) -> SynthRig:
         # Defaults of built-in voices are valid, and importing their module is slow.
         if self.preset not in VOICES.built_in or self.voice_options:
             self.config()
@@ -170,7 +170,7 @@ class Rig(Options):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_or_many(cls, value: object) -> object:
+    def _read_performers(cls, value: object) -> object:
         """Read a list ``performer`` as ``performers``; a table is the settings of a single one."""
         if not isinstance(value, Mapping) or not isinstance(
             performers := value.get("performer"), list | tuple

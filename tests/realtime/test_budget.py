@@ -66,7 +66,7 @@ def test_lines_are_said_once_and_those_kept_back_are_counted() -> None:
     clock.now += 1.0
     lines("two")
     lines("five")
-    assert said[2:] == ["five (3 more were not told)"]
+    assert said[2:] == ["five (3 more were dropped)"]
     clock.now += 1.0
     lines("six")
     assert said[3:] == ["six"]

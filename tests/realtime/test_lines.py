@@ -50,7 +50,12 @@ def test_who_speaks_does_not_wait_for_a_reader_and_what_was_too_much_is_counted(
         reads.set()
         wait_for(lambda: len(said) == 1001, 30.0, "what waits")
         told("last")
-    assert said == ["first", *map(str, range(1000)), "500 lines were not told: nobody read them", "last"]
+    assert said == [
+        "first",
+        *map(str, range(1000)),
+        "500 lines were dropped: the terminal did not read them",
+        "last",
+    ]
 
 
 @contextlib.contextmanager

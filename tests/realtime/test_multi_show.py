@@ -139,7 +139,7 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
         ),
         ([{"name": "a", "source": "auto"}], {}, "performer.a: .* kind, not auto"),
         ([{"name": "a", "prot": 1}], {}, "performer.0.prot: unknown key; did you mean port"),
-        ([{"name": "ensemble"}], {}, "performer: ensemble is no name"),
+        ([{"name": "ensemble"}], {}, "performer: ensemble cannot be a name"),
         ([{**TWO[0], "channel": 2}], {"midi": {"mpe": 5}}, "performer.channel: an MPE zone has channels"),
         ([{**one, "teach": "p"} for one in TWO], {}, "performer.teach: two are taught by one project"),
         (TWO, {"osc": [{"performer": "eve"}]}, "osc.performer: no performer 'eve'; alice, bob"),

@@ -308,6 +308,6 @@ def test_the_terminal_says_once_that_frames_are_left_out_and_once_that_no_more_a
     assert not any(said), "one or two stalls are not reported"
     behind = [load.look(n) for n in range(10, 40)]
     assert [line is not None for line in behind] == [False, False, True, *[False] * 27]
-    assert "one core cannot do" in str(behind[2])
+    assert "one core cannot keep up" in str(behind[2])
     well = [load.look(39) for _ in range(30)]
     assert [n for n, line in enumerate(well) if line] == [9]
