@@ -1,4 +1,4 @@
-"""Captures that another project's encoder wrote, through the live front end: what their manifests pin."""
+"""Captures by another project's encoder through the live front end, checked against their manifests."""
 
 import struct
 
@@ -25,7 +25,7 @@ def capture(data_dir):
 
 
 def play(kind, pairs):
-    """The front end after the datagrams, and what came out of it."""
+    """The front end after the datagrams, and its outputs."""
     front = _core.LiveFront(kind, window=64)
     outs = [front.feed(datagram, t_ns) for t_ns, datagram in pairs]
     for out in (out for out in outs if out is not None):
@@ -40,7 +40,7 @@ def clean(front):
 
 
 def elevation(quat, bone):
-    """How far above the horizon a bone points, radians."""
+    """Elevation of a bone above the horizon, in radians."""
     w, x, y, z = quat
     turned = bone + 2 * np.cross([x, y, z], np.cross([x, y, z], bone) + w * bone)
     return np.arcsin(turned[1])
@@ -51,7 +51,7 @@ def unix_time(datagram):
 
 
 def continued(pairs, frames, rate=60.0):
-    """The capture, and its last frame again and again with the next numbers and times."""
+    """The capture, with its last frame repeated under the next numbers and times."""
     t_ns, last = pairs[-1]
     more = []
     for i in range(1, frames + 1):
@@ -180,7 +180,7 @@ def test_packets_that_make_no_sense_are_never_a_whole_pose(capture):
 def test_vmc_captures_give_every_frame_at_its_own_time(capture, name, frames):
     front, outs = play("vmc", capture("vmc", name))
     heard = [out for out in outs if out is not None]
-    # A datagram whose only bone cannot be read is none of the frames.
+    # A datagram whose only bone is unreadable counts as no frame.
     assert clean(front) or (name == "malformed-forms" and front.counters()["malformed"] == 1)
     assert front.counters()["frames"] == len(heard) == frames
     assert all(out.valid for out in heard)
@@ -191,7 +191,7 @@ def test_vmc_captures_give_every_frame_at_its_own_time(capture, name, frames):
 
 
 def test_a_raised_arm_is_as_high_as_the_sender_s(capture):
-    """Elevation of the upper arm in Unity's own left-handed space, read by python-osc, beside ours."""
+    """Elevation of the upper arm in Unity's left-handed space, read by python-osc, compared to ours."""
     pairs = capture("vmc", "arm-raise-30hz")
     chain, theirs = {}, []
     for _, datagram in pairs:
@@ -211,7 +211,7 @@ def test_a_raised_arm_is_as_high_as_the_sender_s(capture):
     turns = [(2 * np.arctan2(q[:, 3], q[:, 0])).sum() for q in arms]
     ours = [elevation([np.cos(t / 2), 0, 0, np.sin(t / 2)], np.array([1.0, 0, 0])) for t in turns]
     assert theirs[-1] > np.radians(45)
-    # Frames lie 33 ms apart, the grid's 20: frame 3 of the sender is number 5 of the grid.
+    # Frames are 33 ms apart, the grid's 20: frame 3 of the sender is number 5 of the grid.
     assert (heard[0].seq, heard[3].seq) == (0, 5)
     assert ours[3] == pytest.approx(theirs[3], abs=1e-3)
     assert ours == sorted(ours)
@@ -226,7 +226,7 @@ def test_a_vmc_sender_that_doubles_goes_back_and_starts_over_is_survived(capture
     assert [out.t_source_ns // 10_000_000 * 10 for out in heard] == [30_000, 30_020, 30_060, 30_120]
     assert outs[4] is None
     assert outs[5] is None
-    # It starts over at 0: heard again once it has gone on for a while.
+    # It restarts at 0, and is accepted once it has continued for a while.
     t_ns, last = pairs[-1]
     at = last.index(b"/VMC/Ext/T\x00\x00,f\x00\x00") + 16
     begun = struct.unpack_from(">f", last, at)[0]

@@ -1,5 +1,5 @@
-"""The live front end through its binding, on real packets, with its noise gate; its streams and faults: the
-crate's tests."""
+"""The live front end through its binding, on real packets, with its noise gate. Streams and faults are
+tested in the crate."""
 
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def test_the_real_packets_of_a_suit_stand_in_t_pose(data_dir):
     np.testing.assert_array_equal(out.features, batch)
     assert out.t_source_ns > 1_600_000_000_000_000_000
     assert front.skeleton[:2] == ["root", "torso_1"]
-    # The same without the skeleton: a receiver may start between two of them.
+    # Also without the skeleton packet: a receiver may start between two of them.
     fresh = _core.LiveFront("mocopi").feed((live / "sample_fram.bin").read_bytes(), 1)
     np.testing.assert_array_equal(fresh.features, out.features)
 
@@ -65,7 +65,7 @@ def trembling(degrees: float, frames: int, seed: int = 0) -> tuple[np.ndarray, n
 
 
 def gated(front: _core.LiveFront, quats: np.ndarray, root: np.ndarray) -> list[_core.FrontOutput]:
-    """What comes of frames at 50 Hz, (T, 22, 4) and (T, 3)."""
+    """Outputs for frames at 50 Hz, (T, 22, 4) and (T, 3)."""
     sent = (_core.encode_native_frame(i, i / 50, quats[i], root[i]) for i in range(len(quats)))
     outs = [front.feed(datagram, i * 20_000_000) for i, datagram in enumerate(sent)]
     assert None not in outs
@@ -118,7 +118,7 @@ def test_noise_of_another_shape_is_refused(wrong: list[float]) -> None:
 
 
 def test_real_movement_passes_as_it_came(data_dir: Path) -> None:
-    """A walk and the slowest dance there is: open within a second and a half, and open to the end."""
+    """A walk and the slowest dance: the gate opens within a second and a half, and stays open."""
     for name in ("02_01.bvh", "49_09.amc"):
         body = load_motion(data_dir / "cmu" / name).retarget("humanoid").resample(50.0)
         outs = gated(_core.LiveFront("msgpack", steady=True), body.quats, body.root)

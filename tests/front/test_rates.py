@@ -1,4 +1,4 @@
-"""Rates that no protocol fixes: an arm that moves, by an encoder of its own, lies on the grid at its time."""
+"""Rates that no protocol fixes: a moving arm, by an encoder of the test, is on the grid at its time."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ LEFT_UPPER = LEFT_UPPER_ARM["msgpack"]  # the canonical body's
 
 
 def lowered(out):
-    """By how much the canonical left upper arm is lowered, radians."""
+    """Angle by which the canonical left upper arm is lowered, in radians."""
     w, x, y, z = out.poses[-1][LEFT_UPPER]
     assert abs(x) < 1e-5
     assert abs(y) < 1e-5
@@ -27,7 +27,8 @@ def lowered(out):
 
 
 def stream(kind, rate, seconds=3.0, first_number=0, loss=0.0, jitter_ms=0.0):
-    """(arrival in ns, datagram) of an arm that sinks at SPEED; the first frame always arrives, at once."""
+    """(arrival in ns, datagram) of an arm that sinks at SPEED; the first frame always arrives,
+    immediately."""
     chance = np.random.default_rng(7)
     arrived = 0
     for i in range(round(seconds * rate) + 1):
@@ -55,7 +56,7 @@ def test_an_arm_is_on_the_grid_where_it_was_at_that_time(kind, rate):
     assert_on_the_grid([front.feed(datagram, t_ns) for t_ns, datagram in stream(kind, rate)])
 
 
-# Axis tells no times: arrivals are all there is.
+# Axis sends no times, only arrivals are known.
 @pytest.mark.parametrize(("kind", "rate"), COVERED)
 def test_jitter_loss_and_wrapping_numbers_move_nothing(kind, rate):
     front = _core.LiveFront(kind, window=64)
@@ -64,7 +65,7 @@ def test_jitter_loss_and_wrapping_numbers_move_nothing(kind, rate):
 
 
 def test_forward_and_left_in_unity_are_forward_and_left_here():
-    """Unity: a turn by +30 degrees about x bows forward, -x is the avatar's left."""
+    """Unity: a turn by +30 degrees about x bows forward; -x is the avatar's left."""
     bow = np.radians(30.0)
     turn = (np.sin(bow / 2), 0.0, 0.0, np.cos(bow / 2))
     front = _core.LiveFront("vmc", window=64)
@@ -99,7 +100,7 @@ def test_a_declared_rate_that_is_wrong_moves_nothing_after_a_second(declared):
 def test_the_frame_after_the_newest_is_the_body_carried_on(kind, rate):
     front, alone = _core.LiveFront(kind, window=64), _core.LiveFront(kind, window=64)
     assert front.imagine() is None
-    # A look ahead leaves no trace: the other front has none.
+    # Imagining a frame changes no state: the other front end has not done it.
     for t_ns, datagram in stream(kind, rate):
         out, other = front.feed(datagram, t_ns), alone.feed(datagram, t_ns)
         assert (out is None) == (other is None)
@@ -117,7 +118,7 @@ def test_the_frame_after_the_newest_is_the_body_carried_on(kind, rate):
 
 @pytest.mark.parametrize(("rate", "at_once"), [(50.0, 0.0), (60.0, 0.4), (30.0, 1.0)])
 def test_between_two_frames_of_the_source_the_nearer_one_speaks(rate, at_once):
-    """A grid frame whose datagram comes much later leaves at its own time, another waits."""
+    """A grid frame whose datagram is much later is sent at its own time; another one waits."""
     front = _core.LiveFront("mocopi", window=64)
     shares, waits = [], []
     for t_ns, datagram in stream("mocopi", rate, seconds=6.0):
@@ -144,5 +145,5 @@ def test_a_clock_without_numbers_that_is_set_neither_jumps_nor_begins_anew(kind,
     assert heard[-1].seq == pytest.approx(200, abs=2)
     for out in heard:
         assert lowered(out) == pytest.approx(SPEED * out.seq * 0.02, abs=0.005)
-    # Two frames have to pass before it is known that it was set back.
+    # Two frames must pass before it is known that the clock was set back.
     assert max(len(out.poses) for out in heard) <= 3

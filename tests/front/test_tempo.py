@@ -1,4 +1,4 @@
-"""The beat that a body keeps, through its binding and through the live front end."""
+"""The tempo of the body, through its binding and through the live front end."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from pyanticip import _core
 
 
 def walk(frames: int, strides: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-    """Legs and arms that swing against each other, so many strides a second: (T, 22, 4) and (T, 3)."""
+    """Legs and arms that swing against each other, at this many strides a second: (T, 22, 4) and (T, 3)."""
     turn = 2.0 * np.pi * strides * np.arange(frames) / 50.0
     quats = np.zeros((frames, 22, 4), np.float32)
     quats[..., 0] = 1.0

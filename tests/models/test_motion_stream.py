@@ -164,7 +164,7 @@ def test_a_basis_of_other_axes_is_refused(build):
 
 
 def test_weights_of_another_size_are_refused_by_the_backend(saved, monkeypatch):
-    monkeypatch.setattr(rust, "_newest", None)  # clear the cache of the last checkpoint
+    monkeypatch.setattr(rust, "_cached", None)  # clear the cache of the last checkpoint
     monkeypatch.setattr(rust, "visible_columns", lambda config: visible_columns(config)[:-1])
     with pytest.raises(CheckpointError, match=r"model.safetensors does not fit its configuration"):
         open_backend("rust", saved)

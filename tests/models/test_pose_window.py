@@ -86,6 +86,6 @@ def test_weights_of_another_window_are_refused(tmp_path, monkeypatch):
         model = build("motion", torch.float32, **BODY, pose_window=other)
         tensors = {name: value.numpy() for name, value in model.state_dict().items()}
         monkeypatch.setattr(rust.safetensors.numpy, "load", lambda data, tensors=tensors: tensors)
-        monkeypatch.setattr(rust, "_newest", None)  # clear the cache of the last checkpoint
+        monkeypatch.setattr(rust, "_cached", None)  # clear the cache of the last checkpoint
         with pytest.raises(CheckpointError, match="a perceptron for 9 frames of poses must be there"):
             open_backend("rust", folder)

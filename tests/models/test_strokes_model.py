@@ -100,7 +100,7 @@ def test_what_cannot_be_is_one_line(build, folder, monkeypatch):
 
     lacking = {n: t.numpy() for n, t in build(torch.float32).state_dict().items()}
     monkeypatch.setattr(rust.safetensors.numpy, "load", lambda data: lacking)
-    monkeypatch.setattr(rust, "_newest", None)  # clear the cache of the last checkpoint
+    monkeypatch.setattr(rust, "_cached", None)  # clear the cache of the last checkpoint
     with pytest.raises(CheckpointError, match="does not fit its configuration: a head that hears strokes"):
         open_backend("rust", folder)
 

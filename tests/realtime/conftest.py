@@ -1,4 +1,4 @@
-"""A front-end and a model made of paper: what the pipeline does must not depend on the real ones."""
+"""A fake front end and model, because the pipeline must not depend on the real ones."""
 
 import contextlib
 import gc
@@ -24,7 +24,8 @@ from realtime.step.base import StepBackend, StepResult
 
 @pytest.fixture(scope="module", autouse=True)
 def tests_out_of_sight() -> None:
-    """A show collects garbage once a second: not among thousands of tests, which takes a second itself."""
+    """Freeze existing objects: a show's garbage collection takes a second among those of thousands of
+    tests."""
     gc.collect()
     gc.freeze()
 
@@ -57,7 +58,7 @@ class PaperFront:
         reset = first or gap > 25 or gap <= 0
         return paper_frame(seq, reset, 1 if reset else gap, t_arrival_ns)
 
-    #: Whether it can tell the frame after the newest, and its scalars.
+    #: Whether it can extrapolate the frame after the newest, and its scalars.
     foresees: bool = False
     foreseen: Sequence[float] = SCALARS
 
@@ -110,7 +111,7 @@ class PaperModel(StepBackend):
 
 @dataclass
 class Stage:
-    """A pipeline on an offline clock with paper parts."""
+    """A pipeline on an offline clock with fake parts."""
 
     model: PaperModel | None = None
 
@@ -123,7 +124,7 @@ class Stage:
         )
 
     def come(self, n: int, at_ns: int) -> None:
-        """A frame comes at a time."""
+        """Receive a frame at a time."""
         self.clock.advance_to(at_ns)
         self.pipeline.feed(str(n).encode(), self.clock.now_ns())
 
@@ -131,13 +132,13 @@ class Stage:
         self.come(n, n * 20_000_000 + 1)
 
     def frames(self, *ends: int) -> "Stage":
-        """The frames of a range, each in time."""
+        """Receive the frames of a range, each in time."""
         for n in range(*ends):
             self.frame(n)
         return self
 
     def silence(self, frames: int) -> None:
-        """So many frames do not come."""
+        """Let this many frames be missing."""
         self.clock.advance_to(self.clock.now_ns() + frames * 20_000_000 + 6_000_000)
         self.pipeline.run_until(self.clock.now_ns())
 
@@ -169,7 +170,7 @@ def play() -> Iterator[Callable[..., Playing]]:
 
 @pytest.fixture
 def install(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Lays down a package as pip leaves it: a module, and its metadata."""
+    """Install a package as pip does: a module, and its metadata."""
 
     def lay(name: str, code: str, entry_points: str) -> None:
         folder = tmp_path_factory.mktemp("site")

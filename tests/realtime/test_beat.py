@@ -1,4 +1,4 @@
-"""A beat that leads instead of the body's, told by hand or kept by a sink's session."""
+"""An external beat that replaces the body's, set by a command or by a sink's session."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ SKELETON, FRAMES = mocopi_datagrams(60)
 
 
 class Session(LeadingSink):
-    """A sink whose session keeps ``told``, and which hears the show's beat."""
+    """A sink whose session has the beat ``told``, and which receives the show's beat."""
 
     name = "session"
     trouble = ""
@@ -60,7 +60,7 @@ def test_a_beat_that_is_told_leads_until_it_is_given_back_and_again_in_a_replay(
     assert first.do("tempo", 120.0, 0.25) == "120"
     begun = first.commands.state_as_commands(0)
     moves(first)
-    # Two beats a second: a frame is a twenty-fifth of a beat.
+    # At two beats a second, a frame is a twenty-fifth of a beat.
     for n, (bpm, phase, trust) in enumerate(session.heard):
         assert (bpm, trust) == (120.0, 1.0)
         assert phase == pytest.approx((0.25 + n / 25) % 1.0)
@@ -92,7 +92,7 @@ def test_a_frame_that_is_held_back_has_the_beat_of_the_moment_it_leaves(play: Pl
     )
     assert len(sent) > 50
     off = np.abs((np.array(sent) + 0.5) % 1.0 - 0.5)
-    # The first frames leave with the datagram after their turn.
+    # The first frames are sent with the datagram after their turn.
     assert off.max() < 0.041
     assert (off < 1e-6).sum() > 30
 

@@ -1,4 +1,4 @@
-"""What strangers may ask in a second, and how many lines they may cause."""
+"""Rate limits on commands of unknown senders, and on the lines that they cause."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from realtime.control.budget import Bucket, Budgets, Lines
 
 
 class Hand:
-    """A clock that is set by hand."""
+    """A clock that is set by the test."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -35,14 +35,15 @@ def test_a_host_has_its_own_budget_and_all_have_that_of_four(monkeypatch: pytest
     budgets = Budgets(1.0, 2.0)
     assert [budgets.take("a") for _ in range(3)] == [True, True, False]
     assert sum(budgets.take(host) for host in "bcd" for _ in range(3)) == 6
-    # Where others have used up what is for all, who has hardly asked is spared some; this machine needs none.
+    # If others have used up the shared budget, a host that hardly used its own is admitted; this machine
+    # always is.
     assert [budgets.take("e"), budgets.take("f"), budgets.take("e"), budgets.take("g")] == [
         True, True, False, False
     ]  # fmt: skip
     assert [budgets.take("127.0.0.1") for _ in range(3)] == [True, True, False]
     clock.now += 1.0
     assert [budgets.take("a"), budgets.take("b"), budgets.take("a")] == [True, True, False]
-    # 64 are remembered; whoever was not heard for longest is new to it.
+    # 64 hosts are remembered; the one not heard for longest is forgotten.
     clock.now += 1e3
     assert [budgets.take("a") for _ in range(3)] == [True, True, False]
     for number in range(63):

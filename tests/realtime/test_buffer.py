@@ -1,4 +1,4 @@
-"""A jitter buffer: bundles leave at an even pace, and in the order of their times."""
+"""The jitter buffer: bundles are sent at an even pace, in the order of their times."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def test_what_is_lost_leaves_at_its_own_turn(stage: Any, buffer: Any) -> None:
     s = stage()
     s.pipeline = Pipeline(front=s.front, mixer=Mixer(), sinks=[s.ear], clock=s.clock, buffer_ms=buffer)
     for n in np.flatnonzero(~lost).tolist():
-        # 20 to 50 ms on the way: the next may come before the lost one's turn, and after it.
+        # 20 to 50 ms in transit: the next may arrive before or after the lost one's turn.
         at = max(n * 20_000_000 + 20_000_000 + n * 7 % 4 * 10_000_000, s.clock.now_ns())
         s.clock.advance_to(at)
         s.pipeline.feed(str(n).encode(), at)
@@ -50,7 +50,7 @@ def test_with_a_buffer_time_never_goes_back(stage: Any, buffer: Any) -> None:
     s = stage()
     s.pipeline = Pipeline(front=s.front, mixer=Mixer(), sinks=[s.ear], clock=s.clock, buffer_ms=buffer)
     for n in range(400):
-        # From here on the way takes longer than any buffer.
+        # From here on the transit takes longer than any buffer.
         at = n * 20_000_000 + 5_000_000 + (100_000_000 if n > 200 else 0)
         s.clock.advance_to(at)
         s.pipeline.feed(str(n).encode(), at)

@@ -125,7 +125,7 @@ class Front:
 
 
 class Playing:
-    """A pipeline as a calibration sees it."""
+    """A pipeline as seen by a calibration."""
 
     def __init__(self, performer: PerformerRange | None) -> None:
         self.front = Front()

@@ -1,4 +1,4 @@
-"""Children of the show: heard, told, started again, and never waited for."""
+"""Child processes of the show: input, output, restarts, and that they are never waited for."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def make(program: str, final_codes: tuple[int, ...] = ()) -> tuple[Child, list[str]]:
         (tmp_path / "somebody.py").write_text(program)
-        # `python -P` leaves the working folder out: it is named.
+        # `python -P` leaves out the working folder, so it is named.
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
         lines: list[str] = []
         made.append(Child("somebody", "somebody", [], lines.append, final_codes))
@@ -65,7 +65,7 @@ def test_one_that_speaks_while_it_ends_is_let_finish(child, capfd):
 
 
 def test_one_whose_parent_has_died_says_nothing_at_the_terminal():
-    """What nobody read would stay in Python's buffer, and be told when it ends."""
+    """Unread output in Python's buffer would be reported as an error at exit."""
     speaks = (
         "import sys; from realtime.child import tell_parent\nsys.stdin.read(); tell_parent('how it is')\n"
     )

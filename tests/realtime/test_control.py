@@ -27,7 +27,7 @@ def talk(
     answers: int | None = None,
     **options: Any,
 ) -> tuple[ControlServer, list[object], list[OscMessage]]:
-    """What a server hears of packets, and answers in a tenth of a second or until so many answers came."""
+    """What a server receives from packets, and its answers within a tenth of a second or up to a number."""
     heard: list[object] = []
     replies: list[OscMessage] = []
     remote.setblocking(False)
@@ -251,7 +251,7 @@ def test_what_files_are_needed_for_is_done_once_at_a_time_and_not_too_often(remo
             await asyncio.sleep(0.01)
 
         await ask(2)
-        while server.counts["errors"] == 0:  # the second came while the first was being done
+        while server.counts["errors"] == 0:  # the second one arrived while the first was pending
             await asyncio.sleep(0.001)
         assert not done
         free.set()
@@ -266,7 +266,7 @@ def test_what_files_are_needed_for_is_done_once_at_a_time_and_not_too_often(remo
 
 
 def test_commands_that_take_long_are_done_between_other_things(remote: socket.socket) -> None:
-    """However many stand in a datagram: the loop has its turn after each."""
+    """However many messages a datagram has, the loop gets its turn after each."""
     done: list[str] = []
 
     async def show() -> list[int]:
@@ -315,7 +315,7 @@ def test_a_panic_does_not_wait_for_what_came_before() -> None:
     )
     for name in ("a", "a", "panic"):
         server._receive(say(f"/anticip/control/{name}"), ("127.0.0.1", 1))
-    while server._queue:  # a turn takes no longer than it may, on a busy machine before all is done
+    while server._queue:  # a turn is limited in time, so a busy machine may need several
         server._read()
     server.close()
     assert done == ["panic", "a", "a"]

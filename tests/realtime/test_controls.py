@@ -116,7 +116,7 @@ def test_events_are_bounded_and_refractory(hazards, gates, lead):
 
 
 def test_the_fallback_goes_the_way_that_each_scalar_does() -> None:
-    """Commitment pitch, pressure to the right, pulse with the phase, roughness and space against calm."""
+    """Commitment sets pitch, pressure the right side, pulse the phase, roughness and space oppose calm."""
     calm = {"c": 0.5, "u": 0.4, "t": 0.0, "r": 0.4, "p": 0.5, "n": 0.6, "st": 0.6}
     before = scalar_mapping([*calm.values()])
     assert before[PARAMETERS.index("pan")] == 0.5
@@ -153,7 +153,7 @@ def test_a_still_performer_is_silent_in_the_fallback() -> None:
         (Presence, {"fade": 0.01}, {"fade": 0.0}),
         (Range, {"exponent": 0.5, "curve": "power"}, {"exponent": float("inf"), "curve": "power"}),
         (Range, {"exponent": 0.01, "curve": "power"}, {"exponent": 0, "curve": "power"}),
-        # OSC counts in 32 bits, and the ratio of two ends has to be a number.
+        # OSC has 32-bit floats, and the ratio of both ends must be finite.
         (Range, {"exponent": 100.0, "curve": "power"}, {"exponent": 1e39, "curve": "power"}),
         (Range, {"low": 1e-30, "curve": "exponential"}, {"low": 1e-300, "curve": "exponential"}),
         (Range, {"high": 1e9}, {"high": float("inf")}),
@@ -193,7 +193,7 @@ def test_curves_of_ranges_meet_their_ends_differently() -> None:
 
 def test_a_beat_may_follow_120_ms_after_the_last_one_came() -> None:
     rule = EventTrigger()
-    # An event in the next 20 ms, in every frame.
+    # An event within the next 20 ms, in every frame.
     said = [rule.step(hazard(0, 0.9), 1.0, 0, 0.02) for _ in range(21)]
     first, *later = (frame for frame, events in enumerate(said) if events)
     ((_, _, ahead),) = said[first]

@@ -1,4 +1,4 @@
-"""Cues in a show: set, moved and taken away while it plays, kept when another memory or rig comes."""
+"""Cues in a show: set, moved and removed while it plays, and kept when the memory or the rig changes."""
 
 import tomllib
 from pathlib import Path
@@ -32,7 +32,7 @@ B = Cue(name="b", take='"b"', at=4.0, ahead_ms=300.0)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``two.memory`` has the dance, and the dance from its third second on; ``one.memory`` the dance."""
+    """``two.memory`` holds the dance, and the dance from its third second on; ``one.memory`` the dance."""
     made = tmp_path_factory.mktemp("cues")
     clip = load_motion(DANCE)
     save_npz(clip[round(2 * clip.rate) :], made / '"b".npz')
@@ -46,7 +46,7 @@ def table(cue: Cue) -> str:
 
 
 class Show(Playing):
-    """A show of a rig file that nobody dances in."""
+    """A show of a rig file without a dancer."""
 
     def __init__(self, folder: Path, text: str, name: str = "rig.toml") -> None:
         (folder / name).write_text(OFF + text)
@@ -59,7 +59,7 @@ class Show(Playing):
 
 @pytest.mark.parametrize("takes", [1, 2])
 def test_after_a_gap_the_dance_goes_on_and_no_cue_is_said_again(takes: int) -> None:
-    """The suit is away for .7 s between an announcement and its moment; the dance began standing as well."""
+    """The suit is away for 0.7 s between a cue's announcement and its time; the dance begins standing."""
     time = np.arange(1500)[:, None] / 50.0
     moving = np.clip(time - 1.6, 0.0, 1.0) * np.clip(np.abs(time - 18.5) - 1.0, 0.0, 1.0)
     half = moving * (0.6 * np.sin(time * [1.7, 2.9]) + 0.2 * np.sin(0.31 * time))
@@ -142,7 +142,7 @@ def test_cues_of_a_rig_that_is_loaded_are_said_in_takes_that_show_the_same(folde
     show.do("cue/remove", "b")
     show.do("rig/save")
     assert load_rig(folder / "next.toml").cue == ()
-    # A recording that begins now begins with what is said now.
+    # A recording that begins now starts with the current cues.
     later = Rig.model_validate(recording_header(show.rig, show.pipeline)["rig"])
     begun = Commands(assemble(later, OfflineClock(0), sinks=[]), pytest.fail, later)
     for command in show.commands.state_as_commands(0):
@@ -152,7 +152,7 @@ def test_cues_of_a_rig_that_is_loaded_are_said_in_takes_that_show_the_same(folde
 
 def test_a_cue_is_set_and_moved_and_removed(folder: Path) -> None:
     show = Show(folder, f"[memory]\nfile = '{folder / 'two.memory'}'\n{table(B)}")
-    # As long ahead as it was, and the answer is TOML.
+    # As far ahead as before, and the reply is TOML.
     told = tomllib.loads(show.do("cue/set", "b", '"b"', 5.5))
     assert told == {"cue": [{"name": "b", "take": '"b"', "at": 5.5, "ahead_ms": 300}]}
     assert show.commands.cues == (B.model_copy(update={"at": 5.5}),)

@@ -146,7 +146,7 @@ def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatc
         "the built-in voice ended (code -9); starting it again in 1 s",
     ]
     # Reading samples may take long without being stuck.
-    monkeypatch.setattr(voice, "_listen", iter([['{"reads": true}'], *[[]] * 99]).__next__)
+    monkeypatch.setattr(voice, "_read_lines", iter([['{"reads": true}'], *[[]] * 99]).__next__)
     voice.poll()
     monkeypatch.setattr("realtime.voice.process._START_TIMEOUT_S", 0.0)
     second = voice.pid
@@ -167,7 +167,7 @@ def test_who_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patch:
         patch.setattr(process, "kill", lambda: None)
         patch.setattr(process, "terminate", lambda: None)
-        patch.setattr(voice, "_listen", list)
+        patch.setattr(voice, "_read_lines", list)
         os.kill(process.pid, signal.SIGSTOP)
         for _ in range(5):
             voice.poll()

@@ -1,4 +1,4 @@
-"""Where there is less than on Linux: a show, and files, with what Windows lacks taken away."""
+"""Systems with less than Linux: a show, and files, without what Windows lacks."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ from realtime.voice.audio import SAMPLE_RATE, _query, chosen, rate_of
 BARE = Path(__file__).resolve().parents[1] / "support/elsewhere"
 ROOT = str(Path(pyanticip.__file__).resolve().parents[1])
 MODEL = [] if (SHIPPED / MANIFEST).is_file() else ["--no-model"]
-# A terminal that knows few letters, and files whose encoding nobody names.
+# A terminal with a limited encoding, and files without a declared one.
 ELSEWHERE = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join([str(BARE), ROOT]),
@@ -179,7 +179,7 @@ def test_a_path_is_typed_as_the_shell_takes_it():
 
 
 class Wasapi:
-    """PortAudio as Windows has it: each device once for every driver, MME's the default."""
+    """PortAudio as on Windows: each device once for every driver, MME's is the default."""
 
     names = ("Speakers", "Phones", "Speakers", "Phones")
 
@@ -221,7 +221,7 @@ def test_the_voice_takes_the_quick_one_of_a_device_s_drivers(asked, device, sett
 
 
 class Server(Wasapi):
-    """PortAudio before a JACK server: one rate and no other."""
+    """PortAudio before a JACK server: a single rate."""
 
     class PortAudioError(Exception):
         pass

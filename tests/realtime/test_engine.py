@@ -1,4 +1,4 @@
-"""The engine: one call of a datagram does what its parts do one by one."""
+"""The engine: one call for a datagram gives what its parts give one by one."""
 
 import gc
 import subprocess
@@ -22,7 +22,7 @@ SAYS = RNG.random((400, 8, 5)).astype(np.float32)
 
 
 class Front:
-    """Frames as they were put in."""
+    """A front end that returns given frames."""
 
     def __init__(self, frames: list[Any]) -> None:
         self.frames = frames
@@ -37,7 +37,7 @@ class Front:
 
 
 class Backend:
-    """Says what it was told to; or fails."""
+    """A model that returns a given output, or fails."""
 
     def __init__(self, says: list[Any]) -> None:
         self.says, self.resets = says, 0
@@ -160,7 +160,7 @@ one.set_model(None, None)
 
 
 def test_what_is_replaced_may_use_the_engine_while_it_goes() -> None:
-    # In a process of its own: whoever waits there has the interpreter.
+    # In a process of its own, because a deadlock would hold the interpreter.
     done = subprocess.run([sys.executable, "-P", "-c", DROPPED], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

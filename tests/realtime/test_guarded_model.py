@@ -1,4 +1,4 @@
-"""A model that fails or is late: it rests, it is told of, and it is tried again."""
+"""A model that fails or is late: it is suspended, reported and tried again."""
 
 from collections import Counter
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_a_failing_model_leaves_the_stage_and_is_tried_again(stage: Any, paper_m
 
 
 def test_a_failure_that_a_replay_has_not_is_recorded(paper_model: Any, tmp_path: Path) -> None:
-    """As where a device was lost, or memory."""
+    """As if a device or memory had been lost."""
     files = [tmp_path / "show.anticip", tmp_path / "again.anticip"]
     skeleton, frames = mocopi_datagrams(250)
     live, again = (assemble(RIG, OfflineClock(), backend=paper_model()) for _ in range(2))

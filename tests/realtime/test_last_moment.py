@@ -1,4 +1,4 @@
-"""The rule that waits: at the last moment or when it is certain, never nearer than its own lead."""
+"""The last-moment rule: events are sent at the last moment or when certain, never within their own lead."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def beat(bin_, chance):
 
 
 def approach(rule, chance, gate, lead_ms):
-    """What is said of a beat that comes nearer by a bin a frame: frames before it, and seconds ahead."""
+    """Events for a beat that comes closer by one bin per frame: frames before it, and seconds ahead."""
     return [
         (bin_, ahead)
         for bin_ in range(24, -1, -1)
@@ -33,7 +33,7 @@ def approach(rule, chance, gate, lead_ms):
 @pytest.mark.parametrize("gate", [0.0, 1.0])
 def test_what_is_likely_waits_until_the_lead_leaves_no_more_time(lead_ms, gate):
     ((bin_, ahead),) = approach(LastMoment(), 0.6, gate, lead_ms)
-    # It lies in the last of the five bins from the lead on, which are the first to hold it.
+    # It is in the last of the five bins after the lead, the first that can contain it.
     assert lead_ms / 20 <= bin_ <= lead_ms / 20 + 4
     assert ahead == pytest.approx((bin_ + 1) * 0.02)
     assert not approach(LastMoment(), 0.3, gate, lead_ms)
@@ -42,7 +42,7 @@ def test_what_is_likely_waits_until_the_lead_leaves_no_more_time(lead_ms, gate):
 @pytest.mark.parametrize("lead_ms", [200, 300, 400])
 def test_what_is_not_sure_so_far_ahead_is_said_later_rather_than_never(lead_ms):
     def grows(least, near):
-        """What is said of a beat whose chance is ``least`` so far ahead, and more from bin ``near`` on."""
+        """Events for a beat whose hazard is ``least`` this far ahead, and more from bin ``near`` on."""
         rule = LastMoment(lead_ms=100.0)
         steps = [
             rule.step(beat(b, 0.7 if b < near else least), 0.0, lead_ms, 0.02) for b in range(24, -1, -1)
@@ -95,7 +95,7 @@ def test_nothing_is_nearer_than_its_own_lead_and_phrases_are_as_ever(rows, gates
                 assert t * 0.02 + ahead - last >= -1e-9 or last < 0
                 last = t * 0.02 + ahead
             elif name == "onset/cancel":
-                # What was called off gives its time back.
+                # A cancelled event frees its time.
                 assert strength < 0.15
                 assert ahead >= 0.06
                 last = -1.0
@@ -104,7 +104,7 @@ def test_nothing_is_nearer_than_its_own_lead_and_phrases_are_as_ever(rows, gates
 def test_a_beat_is_said_once_and_another_after_its_pause():
     rule = LastMoment()
     assert len(rule.step(beat(2, 0.8), 0.0, 0, 0.02)) == 1
-    # Until the moment that was said, 60 ms ahead, and the pause are over.
+    # Until the announced moment, 60 ms ahead, and the pause are over.
     said = [len(rule.step(beat(2, 0.8), 0.0, 0, 0.02)) for _ in range(10)]
     assert said == [0] * 8 + [1, 0]
     rule.reset()
@@ -127,7 +127,7 @@ def test_it_is_said_for_when_it_is_expected_within_a_bin():
 
 def test_what_falls_through_is_called_off_while_there_is_time_and_may_be_said_again():
     def goes(frames, gone):
-        """What is said from the first frame on of a beat 200 ms ahead that vanishes in frame ``gone``."""
+        """Events from the first frame on for a beat 200 ms ahead that vanishes in frame ``gone``."""
         rule = LastMoment(lead_ms=100.0)
         return [rule.step(beat(9 - t, 0.0 if t >= gone else 0.6), 0.0, 0, 0.02) for t in range(frames)]
 

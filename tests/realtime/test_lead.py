@@ -1,4 +1,4 @@
-"""The automatic lead in a show: on by default, told, and told again by a recording."""
+"""The automatic lead in a show: on by default, reported, and restored by a recording."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def test_the_lag_of_a_spring_is_that_of_a_ramp_it_follows():
         for n in range(2000):
             step = StepResult(np.full((8, 5), 0.0005 * n), np.zeros((2, 25)), np.zeros(7), 0.0)
             value = mixer.play(step, [0.5] * 7, 0.001)[0][0] / 0.5
-        # A spring that is told a value holds it over its step: half a step beside the ramp's own lag.
+        # A spring holds its target over a step: half a step in addition to its lag behind a ramp.
         assert 1.999 - value == pytest.approx(setting.lag, abs=0.0011)
 
 
@@ -67,7 +67,7 @@ def test_what_the_voice_says_is_followed_unless_it_was_set_by_hand(stage):
     here = stage()
     commands = Commands(here.pipeline, rig=Rig.model_validate({"osc": [{"latency_ms": 30}]}))
     mixer = here.pipeline.mixer
-    # Less than a receiver takes is none of its matter, as is a small change.
+    # Less than a receiver's latency is ignored, as is a small change.
     for said, known in ((20.0, 0.0), (60.0, 60.0), (61.0, 60.0), (80.0, 80.0)):
         commands.follow_sound(said)
         assert mixer.sound_ms == known

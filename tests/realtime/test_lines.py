@@ -1,4 +1,4 @@
-"""Nobody reads what a show says: it plays on, and says it once somebody does."""
+"""A terminal that does not read: the show plays on, and prints the lines once it does."""
 
 import contextlib
 import os
@@ -60,7 +60,7 @@ def test_who_speaks_does_not_wait_for_a_reader_and_what_was_too_much_is_counted(
 
 @contextlib.contextmanager
 def unread() -> Iterator[tuple[int, IO[bytes]]]:
-    """A full pipe to write into, and its other end."""
+    """A full pipe to write to, and its other end."""
     read, write = os.pipe()
     with os.fdopen(read, "rb") as other, os.fdopen(write, "wb", buffering=0):
         os.set_blocking(write, False)
@@ -72,7 +72,7 @@ def unread() -> Iterator[tuple[int, IO[bytes]]]:
 
 
 def ended(program: subprocess.Popen[bytes], pipe: IO[bytes]) -> str:
-    """What comes out of the pipe until the program has ended, which has to be well."""
+    """Everything read from the pipe until the program has exited successfully."""
     found: list[bytes] = []
     os.set_blocking(pipe.fileno(), False)
 
@@ -89,7 +89,7 @@ def ended(program: subprocess.Popen[bytes], pipe: IO[bytes]) -> str:
 UNREAD = """
 import sys
 from realtime import lines
-lines._PARTING_S = 0.0
+lines._CLOSE_TIMEOUT_S = 0.0
 with lines.beside(lambda line: print(line, file=sys.stderr, flush=True)) as say:
     for line in "abc":
         say(line)

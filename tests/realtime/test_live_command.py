@@ -1,4 +1,4 @@
-"""`pyanticip live` as a user runs it: a process of its own, real datagrams, real faults."""
+"""`pyanticip live` as a user runs it: its own process, real datagrams, real faults."""
 
 import itertools
 import json
@@ -25,7 +25,7 @@ MODEL = [] if (SHIPPED / MANIFEST).is_file() else ["--no-model"]
 
 
 class LiveHarness:
-    """A running `pyanticip live`, a suit that sends to it and an ear that hears its bundles."""
+    """A running `pyanticip live`, a suit that sends to it and a receiver of its bundles."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -57,7 +57,7 @@ class LiveHarness:
             if n % 50 == 0:
                 self.send(SKELETON)
             self.send(FRAMES[n])
-            self.listen()  # a usual system keeps fewer than 200 bundles
+            self.listen()  # most systems keep fewer than 200 bundles
             due += 0.02
             time.sleep(max(due - time.monotonic(), 0))
 
@@ -117,15 +117,15 @@ def test_a_performance_with_every_fault_and_a_clean_end(harness: LiveHarness) ->
     harness.move(0, 50)
     for alien in (b"", b"hello", b"\xff" * 2000, SKELETON[:40], FRAMES[0][:-3], b"#bundle\0" + bytes(20)):
         harness.send(alien)
-    harness.send(FRAMES[49])  # doubled
+    harness.send(FRAMES[49])  # duplicated
     harness.move(50, 50)
     harness.move(103, 50)  # three frames lost
-    # Numbers that go back are late packets until they go on for a while.
+    # Decreasing numbers are late packets until they continue for a while.
     harness.move(0, 60)
     time.sleep(3.4)
     assert harness.listen()[-1]["/anticip/param/loudness"] == [0.0]
-    harness.move(240, 60)  # the suit went on counting: a gap far too long to fill
-    # The shell and the system both tell of a closed terminal.
+    harness.move(240, 60)  # the suit continued counting: a gap far too long to fill
+    # Both the shell and the system signal a closed terminal.
     summary = harness.ends(signal.SIGHUP, signal.SIGHUP)
     assert "recorded take.anticip" in summary["said"]
     counts = summary["counters"]

@@ -1,5 +1,4 @@
-"""The rig edited while it plays: what is set is heard at once, what is refused changes nothing, and all of it
-can be written down."""
+"""Live changes of the rig: they take effect at once, refused ones change nothing, and all can be saved."""
 
 import json
 import socket
@@ -52,7 +51,7 @@ def rig_of(tree: dict[str, Any]) -> Rig:
 
 
 def heard(pipeline: Pipeline, ear: socket.socket) -> dict[str, list[Any]]:
-    """What a receiver is sent of a frame whose parameters are all a quarter."""
+    """What a receiver gets for a frame whose parameters are all a quarter."""
     for sink in pipeline.sinks:
         sink.send(ControlFrame(3, 0.06, [0.5] * 7, [0.25] * 8, [("onset", 0.5, 0.1)], limbs=[0.5] * 12))
     return {message.address: list(message.params) for message in OscBundle(ear.recv(65536))}
@@ -71,7 +70,7 @@ def test_shapes_and_smoothing_change_with_the_next_frame(play: Play) -> None:
     show.do("rig/shape/pan/invert", True)
     show.do("rig/shape/pan/threshold", 0.4)
     assert pan(0.25, 1) == [1.0]
-    # Between threshold and hysteresis a gate that is open stays open, however it was edited meanwhile.
+    # Between threshold and hysteresis an open gate stays open, also when edited.
     show.do("rig/shape/pan/threshold", 0.52)
     assert pan(0.25, 1) == [1.0]
     show.do("rig/shape/pan")
@@ -162,14 +161,14 @@ def test_a_range_is_learned_by_moving(play: Play) -> None:
     show.do("rig/shape/density/in", float(np.float32(0.1)), 0.9)
     assert show.rig.shape["density"].span == (0.1, 0.9)
     assert show.do("learn/pan", True) == "move"
-    # While it is learned it plays as before.
+    # While learning, it plays as before.
     assert move(0.3, 0.30625, 0.7002) == pytest.approx([0.3, 0.30625, 0.7002])
     begun_now = play(rig_of({"osc": []}))
     begun_now.replays(show.commands.state_as_commands(0))
     assert show.do("learn/pan", False) == begun_now.do("learn/pan", False) == "0.3 0.701"
     assert show.rig.shape["pan"].span == (0.3, 0.701)
     assert move(0.3, 0.701, 0.9) == pytest.approx([0.0, 1.0, 1.0], abs=1e-6)
-    # Learned again it is what came in that counts, not what was made of it.
+    # Learning again measures the input, not the shaped output.
     show.do("learn/pan", 1)
     move(0.1, 0.9)
     assert show.do("learn/pan", 0) in ("0.1 0.9", "0.099 0.9", "0.1 0.901", "0.099 0.901")
@@ -180,7 +179,7 @@ def test_a_range_is_learned_by_moving(play: Play) -> None:
             show.do("learn/pan", 0)
     move(0.9)
     assert show.do("learn/pan", 0).startswith("0.5 0.9")
-    # Somebody else takes its shape away meanwhile: what has been seen counts.
+    # Another client removes its shape meanwhile: what was measured still counts.
     show.do("learn/pan", 1)
     move(0.2, 0.6)
     show.do("rig/shape/pan/in")
@@ -201,7 +200,7 @@ def test_every_key_is_one_that_can_be_set_as_it_stands(play: Play) -> None:
     show = play(rig)
     for key, takes, value in show.commands.live_rig.settable():
         show.do(f"rig/{key}", *value)
-        # An address has any number of words before the value.
+        # An address may be followed by any number of arguments.
         assert key.startswith("osc") or len(value) in (0, len(takes.types)), key
     assert show.rig.osc[0].send == rig.osc[0].send
     nodes = controls(
@@ -280,7 +279,7 @@ def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(play
         'preset = "choir"',
     ):
         assert line in text
-    # What somebody has written into the file meanwhile stays.
+    # Changes that somebody made to the file meanwhile are kept.
     file.write_text(text + "\n[silence]\nhold = 3.0\n")
     show.do("rig/shape/pan/steps", 3)
     assert show.do("rig/save", "second") == str(tmp_path / "second.toml")
@@ -308,7 +307,7 @@ def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(play
     (tmp_path / "new.toml").write_text("gain = [")
     with pytest.raises(RigError, match="not valid TOML"):
         show.do("rig/save")
-    # Emptied by an editor, or thrown away: all that plays is written, not what has changed alone.
+    # If the file was emptied or deleted, everything that plays is written, not just changes.
     for spoil in (lambda: (tmp_path / "new.toml").write_text(""), (tmp_path / "new.toml").unlink):
         spoil()
         show.do("rig/save")
@@ -365,7 +364,7 @@ def test_another_rig_is_played_by_as_far_as_a_show_can_change(play: Play, tmp_pa
     now = show.rig
     assert (set(now.shape), now.smoothing["pan"].kind, now.gain) == ({"density"}, "none", 0.5)
     assert (now.osc[0].ranges["pan"].low, show.commands.preset, now.source.kind) == (-1.0, "choir", "mocopi")
-    # From now on that is the rig which is saved, and what could not change in it stays as it says.
+    # From now on this rig is saved, and its settings that could not be applied are kept.
     show.do("rig/osc/0/ranges/pan/low", -0.5)
     show.do("rig/save")
     text = other.read_text()
@@ -409,7 +408,7 @@ def test_another_model_steps_while_the_show_goes_on(play: Play, tmp_path: Path) 
     assert show.do("model/load", "other").startswith("model ")
     assert show.pipeline.backend is not packaged
     assert show.rig.model.checkpoint == str(tmp_path / "other")
-    # It begins as on a stream of its own.
+    # It begins as a new stream.
     own = open_backend("rust", tmp_path / "other")
     after = feed(range(40, 41))
     np.testing.assert_array_equal(
@@ -422,7 +421,7 @@ def test_another_model_steps_while_the_show_goes_on(play: Play, tmp_path: Path) 
     assert show.pipeline.backend.manifest == own.manifest
     show.do("rig/save")
     assert load_rig(begun).model.checkpoint == str(tmp_path / "other")
-    # A rig without a word of it means the packaged one.
+    # A rig that does not name a model means the packaged one.
     assert "needs a restart" not in show.do("rig/load", "next.toml")
     assert show.pipeline.backend.manifest == packaged.manifest
     assert show.rig.model.checkpoint is None

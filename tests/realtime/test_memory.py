@@ -1,4 +1,4 @@
-"""A memory in a show: what was rehearsed is known ahead, told over OSC, and replayed to the same bits."""
+"""A memory in a show: rehearsed movement is known ahead, reported over OSC, and replayed bit for bit."""
 
 import asyncio
 import functools
@@ -41,7 +41,7 @@ def show(
     meddle: Callable[[Pipeline, int], None] = lambda pipeline, n: None,
     most: int | None = None,
 ) -> tuple[Ear, Pipeline]:
-    """The bundled dance on an offline clock, or the first datagrams of it."""
+    """The bundled dance on an offline clock, or its first datagrams."""
     kind, items = open_show(DANCE)
     clock, ear = OfflineClock(), Ear()
     pipeline = assemble(load_rig(None, {**OFF, **over}), clock, kind=kind, sinks=[ear])
@@ -63,7 +63,7 @@ def _once(over: str) -> tuple[Ear, Pipeline]:
 
 
 def once(over: dict[str, Any]) -> tuple[Ear, Pipeline]:
-    """The same for tests that only look at it."""
+    """The same for tests that only read it."""
     return _once(json.dumps(over))
 
 
@@ -72,7 +72,7 @@ def heard(ear: Ear) -> list[tuple[int, list[float]]]:
 
 
 def test_the_second_time_is_nearer_to_what_comes(piece: Path) -> None:
-    """200 ms ahead, by the offline teacher: nearer than the model alone, or a show that knows only itself."""
+    """200 ms ahead by the offline teacher: closer than the model alone, or a memory of this show only."""
     first, ahead, errors = 200, 10, {}
     for name, memory in (("none", {"enabled": False}), ("own", {}), ("rehearsed", {"file": str(piece)})):
         frames = [frame for frame in once({"memory": memory})[0].frames if frame.pose is not None]
@@ -96,7 +96,7 @@ def test_guessing_and_warming_up_leave_no_trace(piece: Path) -> None:
 
 
 class ObservingEar(Ear):
-    """Does something when it is sent a frame."""
+    """Calls a function when it receives a frame."""
 
     def __init__(self, act: Callable[[], None]) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class ObservingEar(Ear):
 
 
 def test_what_a_frame_teaches_is_learned_once_it_has_left() -> None:
-    """In the sink it has not been learned yet, and when the datagram is done with, it has."""
+    """A frame is not learned yet when the sinks get it, but is once the datagram is processed."""
     waiting = []
 
     def watch(pipeline: Pipeline, n: int) -> None:
@@ -131,7 +131,7 @@ def test_the_mixture_is_heard_and_how_far_it_can_be_trusted_is_told(piece: Path,
     assert all(0.0 <= min(frame.trust) <= max(frame.trust) <= 1.0 for frame in with_.frames[:1000])
     assert not any(frame.trust for frame in without.frames)
     assert any(word.startswith("memory=piece.memory ") for word in pipeline.status())
-    # As a file is named that is no UTF-8.
+    # A file name that is not UTF-8.
     pipeline.memory.name = "pi\udce8ce.memory"
     assert any(word.startswith("memory=pi?ce.memory ") for word in pipeline.status())
 
@@ -147,7 +147,7 @@ def test_what_is_commanded_is_done_and_does_the_same_in_a_replay(piece: Path, tm
     commands = [Command(shown[n].t_ns, name) for n, name in at.items()]
     replay(sorted([*shown, *commands], key=lambda item: item.t_ns), kind, rig, speed=None, say=pytest.fail)
     assert replayed(tmp_path / "a.anticip") == outputs(tmp_path / "a.anticip")
-    # The file is found beside the recording, and another one, or none, is refused in one line.
+    # The file is found beside the recording; another one, or none, is an error of one line.
     away = tmp_path / "away"
     away.mkdir()
     for name in ("a.anticip", "piece.memory"):
@@ -161,7 +161,7 @@ def test_what_is_commanded_is_done_and_does_the_same_in_a_replay(piece: Path, tm
     (away / "piece.memory").unlink()
     with pytest.raises(FormatError, match=lost):
         load_rig(None, over, away / "a.anticip")
-    # A memory named on the command line goes before.
+    # A memory on the command line takes precedence.
     chosen = load_rig(None, {**over, "memory": {"file": str(piece)}}, away / "a.anticip")
     assert assemble(chosen, OfflineClock(), sinks=[]).memory is not None
 
@@ -203,7 +203,7 @@ def test_the_place_is_told_and_cues_are_said_ahead_once(piece: Path) -> None:
 def test_a_cue_that_is_tapped_is_said_in_the_next_pass_and_in_a_replay(piece: Path, tmp_path: Path) -> None:
     kind, items = open_show(DANCE)
     shown = list(items)[:800]
-    # Its first half twice: the cue is tapped in the first pass. The suit is away for a second between them.
+    # Its first half twice, with a second without the suit between: the cue is set in the first pass.
     length = shown[-1].t_ns + 1_000_000_000
     again = [item._replace(t_ns=item.t_ns + length) for item in shown]
     over = {"memory": {"file": str(piece)}, "record": str(tmp_path / "a.anticip")}
@@ -253,7 +253,7 @@ def test_commands_without_a_memory_are_refused() -> None:
 
 
 def assert_saved(file: Path, moments: Any) -> None:
-    """That a file holds what a memory knew, with the names of its takes."""
+    """Check that a file holds the memory's content, with the names of its takes."""
     takes, *saved = load_memory(file).moments()
     assert takes == moments[0]
     for one, other in zip(saved, moments[1:], strict=True):
@@ -327,7 +327,7 @@ def test_a_save_that_is_under_way_when_the_show_ends_is_finished(piece, tmp_path
 
 
 def test_a_full_memory_that_forgets_while_it_is_saved_is_saved_as_it_was(piece, tmp_path, monkeypatch):
-    """Whole takes of the show go meanwhile, so that those behind have other numbers."""
+    """Whole takes of the show are forgotten meanwhile, so that later ones are renumbered."""
     rehearsed = load_memory(piece)
     memory = Memory(len(rehearsed) + 400)
     memory.restore(*rehearsed.moments())

@@ -117,7 +117,7 @@ def test_senseless_settings_are_refused() -> None:
     ],
 )
 def test_the_core_refuses_what_would_sound_for_good(odd: dict[str, Any], says: str) -> None:
-    """By whatever way it comes: one such number would be in all that goes out."""
+    """Whatever its source, one non-finite value would affect all outputs."""
     plain = {"kind": "spring", "half_life": 0.02, "min_cutoff": 2.0, "beta": 4.0}
     smoothing = SimpleNamespace(**{**plain, **{key: odd[key] for key in plain.keys() & odd.keys()}})
     rule = _core.EventRule([0.5, 0.5], [0.1, 0.1], theta=0.5, max_buffer=5, reach_ms=200.0)

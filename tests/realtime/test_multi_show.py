@@ -1,4 +1,4 @@
-"""Several performers in one process: each as if nobody else played, told apart, and commanded by name."""
+"""Several performers in one process: independent of each other, and commanded by name."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ def rig(**more: Any) -> Rig:
 
 
 def suit(frames: int, seed: int, rate: float = 50.0) -> list[tuple[int, bytes]]:
-    """A mocopi suit's datagrams and when they come."""
+    """Datagrams of a mocopi suit, with their arrival times."""
     skeleton, _ = mocopi_datagrams(1)
     quats, rest = sway(frames, 27, rate, seed), np.zeros((27, 3), np.float32)
     rest[0] = (0.1, 0.95, 0.2)
@@ -62,7 +62,7 @@ def merged(**senders: list[tuple[int, bytes]]) -> list[Datagram]:
 
 
 def heard(pipeline: Any) -> list[bytes]:
-    """All that its OSC receiver is sent from now on."""
+    """Everything that is sent to its OSC receiver."""
     found: list[bytes] = []
     (sink,) = (sink for sink in pipeline.sinks if isinstance(sink, OscSink))
     sink._transmit = lambda data: found.append(bytes(data))
@@ -73,7 +73,7 @@ ALICE, BOB, STRANGER = "10.0.0.1:7000", "10.0.0.2:5000", "10.0.0.9:1"
 
 
 def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
-    """Two suits and a stranger at one socket; one suit is silent for a while and ends early."""
+    """Two suits and an unknown sender at one socket; one suit is silent for a while and ends early."""
     alice, bob, stranger = suit(240, 1), suit(300, 2, 60.0), suit(150, 3)
     bob = [(t, data) for t, data in bob if not 1_000_000_000 < t < 2_000_000_000 and t < 3_500_000_000]
     items = merged(**{ALICE: alice, BOB: bob, STRANGER: stranger})
@@ -277,7 +277,7 @@ def test_each_has_a_memory_and_what_one_saves_is_a_rig_and_a_file_of_their_own(t
         assert own.control == many.control, "not the port that only its monitor knows"
         assert own.memory.file == str(tmp_path / f"{take}.memory")
         assert [cue.take for cue in own.cue] == [take]
-    # Cues that are theirs alone may be moments of the rig's memory.
+    # Cues of a performer without a memory of their own are places in the rig's memory.
     tree = {"cue": [{"name": "a", "take": "t", "at": 1}], "memory": {"file": "x", "sha256": "00"}}
     theirs = [{"name": "alice", "port": 1, "cue": []}, {"name": "bob", "port": 2, "memory": "y"}]
     alice, bob = (
@@ -393,7 +393,7 @@ def test_a_show_that_cannot_begin_leaves_nothing_open() -> None:
 
 
 def test_who_waits_for_a_suit_holds_nobody_at_the_end() -> None:
-    """Alice's suit never came: her end must not block the loop in which Bob fades out."""
+    """Alice's suit never sends: the end of her show must not block the loop in which Bob fades out."""
     tree = {
         "osc": [],
         "control": {"enabled": False},
@@ -417,12 +417,12 @@ def test_who_waits_for_a_suit_holds_nobody_at_the_end() -> None:
         bob.feed(data, time.monotonic_ns() + t - 500_000_000, BOB)
     assert bob.state == "playing"
     run_loop(multi_show.run(0.1))
-    # And nobody waits for what others have not been told yet.
+    # Nothing waits for parts that have not been asked to end yet.
     assert order == [(what, name, True) for what in ("leave", "close") for name in ("alice", "bob")]
 
 
 def bundles(ear: Hearing) -> dict[str, list[dict[str, list[Any]]]]:
-    """What came, by performer: of each bundle the addresses behind the name."""
+    """Received bundles by performer, as the addresses behind the name."""
     found: dict[str, list[dict[str, list[Any]]]] = {}
     for data in ear.close():
         told = {address.removeprefix("/anticip/"): values for address, values in messages(data).items()}
@@ -435,7 +435,7 @@ def bundles(ear: Hearing) -> dict[str, list[dict[str, list[Any]]]]:
 
 @pytest.mark.slow
 def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
-    """Bob follows Alice by 200 ms, falls silent and comes back; a stranger sends to the same port."""
+    """Bob follows Alice by 200 ms, falls silent and returns; an unknown sender uses the same port."""
     port, control = free_port(), free_port()
     ear = Hearing()
     suits = {name: bind_udp("127.0.0.1", 0, name) for name in ("alice", "bob", "stranger")}
@@ -488,7 +488,7 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
                 k: v for k, v in alone[m["frame"][0]].items() if "event" not in k
             }
     assert len(played["ensemble"]) > 350
-    # What a busy machine leaves out is no matter: they are counted by what had come.
+    # Bundles that a busy machine leaves out do not matter: compare what was received.
     heard = [messages(data).get("/anticip/ensemble") for data in ear.came[by_then[210] : by_then[249]]]
     together = np.array([told for told in heard if told])
     assert len(together) > 20

@@ -40,7 +40,7 @@ def test_a_short_gap_is_stepped_in_one_call_and_a_long_one_resets(stage: Any, pa
     for n in (0, 1, 6, 7, 60):
         s.frame(n)
     assert s.model.said == ["reset", "step 1", "step 1", "step 5", "step 1", "reset", "step 1"]
-    # Every frame leaves once: those that did not come as forecasts, or as silence.
+    # Every frame is sent once: missing ones as forecasts or as silence.
     assert [f.seq for f in s.ear.frames] == list(range(61))
     assert s.pipeline.counts["frames"] == 5
     assert s.pipeline.counts["bridged"] == 4 + 20
@@ -83,7 +83,7 @@ def test_a_frame_is_late_after_a_quarter_of_an_interval(stage: Any) -> None:
 
 
 class Falling(StepBackend):
-    """A model that says the parameters will fall, and that an onset is due in 250 ms."""
+    """A model whose parameters will fall, with an onset due in 250 ms."""
 
     name, manifest, hidden = "falling", None, 0
 
@@ -105,7 +105,7 @@ class Falling(StepBackend):
 
 
 class Notes:
-    """A tape that is kept in memory."""
+    """A recording in memory."""
 
     words: tuple[str, ...] = ()
 
@@ -134,7 +134,7 @@ def test_a_gap_is_bridged_by_the_forecast_and_its_events(stage: Any) -> None:
     values = [f.params[0] for f in bridged]
     assert min(values) < before[-1] - 0.3, "it does not stand still"
     assert values[:8] == sorted(values[:8], reverse=True)
-    # The onset that was foreseen is announced once, at its time, and never past it.
+    # The forecast onset is announced once, at its time, and never after it.
     announced = [(f.t_ns, ahead) for f in s.ear.frames for _, _, ahead in f.events]
     assert len(announced) == 1
     assert announced[0][0] / 1e9 + announced[0][1] == pytest.approx(24 * 0.02 + 0.25, abs=0.06)
@@ -179,7 +179,7 @@ def test_without_a_model_the_scalars_of_the_guess_play(stage: Any) -> None:
 
 
 def test_the_performer_is_learned_from_every_true_frame_once(stage: Any, paper_model: Any) -> None:
-    """However few of them spoke: else a source of 60 Hz has another range than one of 50."""
+    """Also from overtaken frames: otherwise a 60 Hz source would have another range than a 50 Hz one."""
     heard = []
     s = stage(paper_model())
     s.front.foresees = True
@@ -204,7 +204,7 @@ def test_a_burst_leaves_one_bundle(stage: Any) -> None:
 
 
 def test_a_way_that_has_become_longer_is_got_used_to(stage: Any) -> None:
-    """From one frame on everything comes 200 ms later, for good."""
+    """From one frame on everything arrives 200 ms later, permanently."""
     s = stage(Falling())
     for n in range(150):
         s.come(n, n * 20_000_000 + (200_000_000 if n >= 50 else 0) + 1)
@@ -219,7 +219,7 @@ def test_a_way_that_has_become_longer_is_got_used_to(stage: Any) -> None:
 def test_what_the_loop_is_late_with_is_worked_through_in_silence(stage: Any) -> None:
     s = stage(Falling()).frames(25)
     s.clock.live = True
-    # The process stood still for eight seconds; the datagrams' arrivals are the kernel's.
+    # The process stalled for eight seconds; arrival times come from the kernel.
     s.clock.advance_to(425 * 20_000_000)
     for n in range(25, 425):
         s.pipeline.feed(str(n).encode(), n * 20_000_000 + 1)
@@ -230,7 +230,7 @@ def test_what_the_loop_is_late_with_is_worked_through_in_silence(stage: Any) -> 
 
 
 class Rising(Falling):
-    """A model that says more with each frame, up to 0.9 after eight seconds."""
+    """A model whose parameters rise with each frame, up to 0.9 after eight seconds."""
 
     def step(self, rows: np.ndarray) -> Any:
         said = super().step(rows)
@@ -261,7 +261,7 @@ def test_after_a_standstill_the_values_ease_from_what_was_heard_and_so_they_do_a
         elif name != "output":
             commands.replay_command(Command(t, name, what))
     assert notes.taken == tape.taken
-    # A short one is not worth it.
+    # Not after a short stall.
     s.clock.advance_to(463 * 20_000_000)
     for n in range(460, 464):
         s.pipeline.feed(str(n).encode(), n * 20_000_000 + 1)
@@ -275,7 +275,7 @@ def test_values_of_a_recording_that_were_never_heard_are_refused(stage: Any) -> 
         Commands(s.pipeline, said.append).replay_command(Command(0, "resume", values))
     assert len(said) == 6
     assert all(line.startswith("resume: cannot be done again as it was recorded: ") for line in said)
-    # A beat without a phase is one that begins with the clock.
+    # A beat without a phase has phase 0 at time 0 of the clock.
     Commands(s.pipeline, said.append).replay_command(Command(0, "tempo", (120.0,)))
     assert (s.pipeline.leading_beat, len(said)) == ((120.0, 0.0), 6)
 
@@ -323,7 +323,7 @@ def test_the_status_comes_once_a_second_and_before_the_first_frame(stage: Any) -
     assert "lost=3" in told[-1]
     assert {"rate=50.0", "jitter_ms=0.5", "from=10.0.0.1:4000", "ignored=1"} <= set(told[-1])
     assert "bad=2" in told[-1]
-    # A panic is told with the frame that it begins in, for whoever has to be silent at once.
+    # A panic is reported with the frame in which it begins, for receivers that have to be silent at once.
     s.pipeline.mixer.set_mode("panic")
     s.frame(260)
     assert [one[0] for one in s.ear.statuses[6:]] == ["panic"]
@@ -352,7 +352,7 @@ def test_the_tape_hears_everything(stage: Any) -> None:
 
 
 def test_an_event_is_due_when_it_is_however_late_its_frame_was(stage, paper_model):
-    """The frame's own time counts, and the suit's delay; not when the datagram came."""
+    """The time of the frame and the suit's delay count, not the arrival of the datagram."""
 
     class Beat(paper_model):
         def step(self, rows):

@@ -1,4 +1,4 @@
-"""What was recorded is what was played: bundles on the wire, live and replayed, bit for bit."""
+"""A replay of a recording sends what the show sent: bundles on the wire, bit for bit."""
 
 import json
 import shutil
@@ -34,14 +34,14 @@ SKELETON, FRAMES = mocopi_datagrams(700)
 
 
 class Wire:
-    """Sockets of a stage: a synth's ear, a suit, a hand."""
+    """Sockets around a show: a receiver, a suit, a remote control."""
 
     def __init__(self) -> None:
         self.ear, self.out = Hearing(), udp()
         self.osc = f"127.0.0.1:{self.ear.port}"
 
     def bundles(self) -> list[dict[str, list[Any]]]:
-        """Every bundle with a frame in it, without what tells of the show itself."""
+        """Every bundle with a frame, without messages about the show itself."""
         found = [messages(data) for data in self.ear.close()]
         return [each for each in found if "/anticip/frame" in each]
 
@@ -62,7 +62,7 @@ A, B = "10.0.0.1:7000", "10.0.0.2:5000"
 
 def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated() -> None:
     def sends(pipeline: Pipeline, frames: range, *senders: str) -> list[str]:
-        """Who plays after each frame."""
+        """The current sender after each frame."""
         found = []
         for n in frames:
             for sender in senders:
@@ -96,7 +96,7 @@ def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated(
         for obeyed in commands.state_as_commands(230 * 20_000_000):
             follower.replay_command(obeyed)
         assert set(sends(again, range(230, 300), A, B)) == {B}
-        # Who was not told to be the one may be followed by somebody else.
+        # A sender that was not selected may be replaced by another.
         assert sends(again, range(300, 480), A)[-1] == (A if told is None else B)
         again.close()
     pipeline.close()
@@ -364,7 +364,7 @@ def test_a_show_with_every_command_replays_to_the_same_bits(piece: Path, tmp_pat
         heard = again.bundles()
     finally:
         again.close()
-    # A machine under load may have left out bundles that came too late to be worth sending.
+    # A machine under load may have left out bundles that were too late to be worth sending.
     found = {m["/anticip/frame"][0]: m for m in heard}
     assert len(found) == len(heard) == len(played) + counts["superseded"]
     assert counts["superseded"] or [m["/anticip/frame"] for m in heard] == [
@@ -376,12 +376,12 @@ def test_a_show_with_every_command_replays_to_the_same_bits(piece: Path, tmp_pat
         number = m["/anticip/frame"][0]
         other = found[number]
         if number - before["/anticip/frame"][0] > 1:
-            # With it came what those had announced that were left out.
+            # With it came the events of bundles that were left out.
             m, other = ({k: v for k, v in x.items() if "/event/" not in k} for x in (m, other))
         different += [m["/anticip/frame"]] if m != other else []
     assert different == []
     assert {0.0, 1.0} <= {m["/anticip/param/pan"][0] for m in played[50:200]}
-    # The file says of itself what the show said.
+    # The file has the counts of the show.
     told = run_here("info", "take.anticip", "--json", cwd=tmp_path)
     assert json.loads(told)["lost"] == counts["lost"] > 0
 

@@ -1,4 +1,4 @@
-"""The recorder's child process: what it is given is on the disk, whoever dies, and it stalls nobody."""
+"""The recorder's child process: records reach the disk whatever dies, and nothing stalls the show."""
 
 import asyncio
 import os
@@ -68,7 +68,7 @@ def test_what_the_disk_takes_is_told_once_it_is_known(tmp_path: Path) -> None:
 
 
 def test_one_process_writes_one_file_after_the_other(tmp_path: Path) -> None:
-    """What came before a change is in the one file, what came after in the other; no name is taken twice."""
+    """Records before a change are in the first file, later ones in the second; no file is overwritten."""
     first, second = tmp_path / "a.anticip", tmp_path / "b.anticip"
     said: list[str] = []
     tape = started(first, said)
@@ -129,7 +129,7 @@ def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path:
     times = [t_ns for t_ns, _, _ in recording.datagrams()]
     assert killed - times[-1] < 1_000_000_000
     assert len(recording.warnings) <= 1
-    # What came while it was away is there, and so is how things stood.
+    # Records from while it was dead are there, and so is the state.
     records = list(read_recording(tmp_path / "show.2.anticip", strict=True))
     assert records == [Control(1, "gain", (0.5,)), *(Raw(i, "mocopi", b"after") for i in range(50))]
     assert [line.split()[0] for line in said] == ["recording", "the", "recording", "recorded"]
@@ -140,7 +140,7 @@ def test_what_lies_in_the_pipe_of_a_recorder_that_is_killed_is_counted(tmp_path:
     path, said = tmp_path / "show.anticip", []
     tape = started(path, said)
     feed(tape, 10)
-    wait_for(lambda: (tape.poll(), tape._bytes)[1] > 1500 * 10)
+    wait_for(lambda: (tape.poll(), tape._synced_bytes)[1] > 1500 * 10)
     feed(tape, 10, start=10)
     wait_for(lambda: (tape.poll(), path.stat().st_size)[1] > 1500 * 20)
     os.kill(tape.pid, signal.SIGSTOP)
@@ -149,7 +149,7 @@ def test_what_lies_in_the_pipe_of_a_recorder_that_is_killed_is_counted(tmp_path:
     assert not tape._queue, "all of it was handed over"
     os.kill(tape.pid, signal.SIGKILL)
     wait_for(lambda: (tape.poll(), tape.pid is None)[1])
-    # And the next one, before it has begun its file.
+    # The next one as well, before it has begun its file.
     wait_for(lambda: (tape.poll(), tape.pid is not None)[1])
     os.kill(tape.pid, signal.SIGKILL)
     feed(tape, 5, start=40)
@@ -157,7 +157,7 @@ def test_what_lies_in_the_pipe_of_a_recorder_that_is_killed_is_counted(tmp_path:
     feed(tape, 5, start=45)
     other = tape.path
     assert tape.close() == 0
-    # Each begins with how things stand.
+    # Each part begins with the current state.
     kept = sum(len([*read_recording(part)]) - 1 for part in (path, other))
     assert kept + tape.dropped == 50 * 3
     assert tape.dropped >= 60
@@ -170,11 +170,11 @@ def test_what_a_recorder_that_was_killed_said_at_last_is_heard(tmp_path, monkeyp
     feed(tape, 10)
     assert tape.finish() == path
     lines: list[str] = []
-    wait_for(lambda: (lines.extend(tape._listen()), any("closed" in line for line in lines))[1])
+    wait_for(lambda: (lines.extend(tape._read_lines()), any("closed" in line for line in lines))[1])
     os.kill(tape.pid, signal.SIGKILL)
     tape._process.wait()
-    # Nobody had listened until now.
-    monkeypatch.setattr(tape, "_listen", lambda: [lines.pop(0) for _ in range(len(lines))])
+    # Nothing was read from it until now.
+    monkeypatch.setattr(tape, "_read_lines", lambda: [lines.pop(0) for _ in range(len(lines))])
     tape.poll()
     tape.check_end(path)
     assert said[1] == f"recorded {path}"
@@ -284,7 +284,7 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_recorder(tmp_path: Path) -> N
     command = [sys.executable, "-c", GROUP, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as parent:
         assert parent.stdout.readline() == b"ready\n"
-        # As the terminal does: to the whole process group.
+        # As from the terminal: to the whole process group.
         os.killpg(parent.pid, signal.SIGINT)
         assert parent.stdout.readline() == b"0 0\n"
         assert parent.wait(20) == 0
@@ -378,7 +378,7 @@ def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(full,
     feed(tape, 1, start=count)
     assert tape.close() == 0
     assert tape.words == ["recording=no"]
-    # Nothing torn in either file, and the second begins where things stand.
+    # No incomplete record in either file, and the second begins with the current state.
     assert list(read_recording(path, strict=True))
     name, after, dropped = said[-1].removeprefix("recorded ").split(", ")
     assert after == f"which goes on from {path}"

@@ -1,4 +1,4 @@
-"""What `info` tells about a recording and what `export` makes of it."""
+"""The summary of a recording by `info`, and its export by `export`."""
 
 import csv
 import itertools

@@ -52,11 +52,11 @@ def test_on_a_full_disk_the_old_rig_stays(tmp_path: Path) -> None:
 
 def test_the_template_has_every_key() -> None:
     written = tomllib.loads(uncommented())
-    # In a file, `performers` are [[performer]] tables, of which docs/performers.md has the keys.
+    # `performers` are [[performer]] tables in a file; docs/performers.md has their keys.
     assert set(Rig.model_fields) - {"performers"} <= set(written)
     for name, field in Rig.model_fields.items():
         table = field.annotation
-        # docs/midi.md has the keys of [midi]; the noise of a suit is written by `calibrate`.
+        # docs/midi.md has the keys of [midi]; `calibrate` writes the noise of a suit.
         if name != "midi" and isinstance(table, type) and issubclass(table, BaseModel):
             keys = {inner.alias or key for key, inner in table.model_fields.items()}
             assert keys - {"noise"} <= set(written[name]), name
@@ -310,7 +310,7 @@ def test_every_mistake_is_one_line_with_file_and_key(tmp_path: Path, text: str, 
 
 
 def test_a_check_tells_every_problem(tmp_path: Path) -> None:
-    """Each on a line of its own, with the file and the key."""
+    """Each problem on a line of its own, with the file and the key."""
     file = write(
         tmp_path, "gian = 1\nmonitor = true\n[source]\nport = 0\n[[midi.control]]\nfrom = 'pan'\nto = 'bent'"
     )
@@ -353,7 +353,7 @@ def test_a_source_that_is_typed_has_the_addresses_of_the_file(tmp_path: Path, ty
     mapped = "[source]\nkind = 'osc'\nport = 7000\nup = 'y'\naddresses.right_hand = '/rotationvector'\n"
     source = load_rig(write(tmp_path, mapped), {"source": typed}).source
     assert source.opened() == {"addresses": {"right_hand": Address("/rotationvector")}, "up": "y"}
-    # A performer's osc source as well, unless it has its own; one of another kind is left as it is.
+    # It also applies to a performer's osc source without addresses, not to one of another kind.
     others = "[[performer]]\nname = 'c'\nsource = 'vmc'\n[[performer]]\nname = 'b'\n"
     others += "source = {kind = 'osc', port = 1, addresses = {head = '/head'}}\n"
     rig = load_rig(write(tmp_path, f"{mapped}[[performer]]\nname = 'a'\nsource = '{typed}'\n{others}"))

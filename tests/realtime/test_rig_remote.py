@@ -1,4 +1,4 @@
-"""Another rig loaded into a show: what is saved from then on, and what one performer of several does."""
+"""Loading another rig into a show: what is saved afterwards, and the part of one performer of several."""
 
 import asyncio
 import shutil
@@ -44,7 +44,7 @@ def test_what_a_loaded_rig_says_of_what_needs_a_restart_is_still_there_when_it_i
     was = load_rig(big)
     assert (was.smoothing["pan"].half_life, was.synth.preset, was.synth.device) == (0.1, "choir", "Scarlett")
     assert [table.port for table in was.osc] == [57110, 9001]
-    # A receiver that was set is none of the file's two.
+    # The receiver that was set is none of the file's two.
     show.commands.obey("rig/osc/0/ranges/pan/high", 2.0)
     before = big.read_text()
     with pytest.raises(RigError, match=r"b\.toml: osc: expected 1 of them, as the show has, got 2; nothing"):
@@ -170,7 +170,7 @@ def test_one_of_several_loads_from_the_show_s_folder_and_keeps_the_name(tmp_path
     for send in ((0,), ()):
         with pytest.raises(OptionError, match=r"osc\.0\.send\.ensemble: needs a restart"):
             show.commands.obey("rig/osc/0/send" + "/ensemble" * len(send), *(send or ("param", "event")))
-    # What is saved is hers alone, and needs a name.
+    # Her saved rig is hers only, and needs a name.
     with pytest.raises(OptionError, match="what alice alone saves is another rig: expected a name"):
         show.do("rig/save")
     assert show.do("rig/save", "hers") == str(tmp_path / "hers.toml")
@@ -193,7 +193,7 @@ def test_a_saved_rig_plays_from_its_own_folder(tmp_path, play, monkeypatch):
         show.do("model/load", "models/m")
         assert Path(show.do("rig/save", f"as{len(str(given))}")).parent == Path(given).parent
         assert load_rig("shows/stage.toml").model.checkpoint is None
-    # As it is told in a folder within.
+    # As named in a subfolder.
     assert "model" in show.do("rig/load", "acts/other.toml")
     show.do("rig/save", "third")
     told = {rig.name[:2]: tomllib.loads(rig.read_text())["model"] for rig in Path("shows").glob("[at]*.toml")}
@@ -219,7 +219,7 @@ def test_a_memory_that_was_saved_is_loaded_by_its_name(piece, tmp_path, monkeypa
     file.write_text("osc = []\nmodel.enabled = false\ncontrol.enabled = false\n")
     rig = load_rig(file, {"memory": {"file": f"{where}/piece.memory"}} if where != "show" else None)
     pipeline = assemble(rig, MonotonicClock())
-    # Without a file it knows what it has learned.
+    # A memory without a file in the rig, as if all of it had been learned in this show.
     pipeline.memory = open_memory(piece)
     source = UdpSource("mocopi", "127.0.0.1", free_port())
     show = stage(rig, pipeline, source, say=print)
@@ -227,7 +227,7 @@ def test_a_memory_that_was_saved_is_loaded_by_its_name(piece, tmp_path, monkeypa
 
     async def play() -> None:
         assert await act["memory/save"]("tonight") == str(tmp_path / where / "tonight.memory")
-        # As the monitor lists them, too.
+        # Also as listed by the monitor.
         for name in ("tonight.memory", "memories/piece.memory"):
             assert await act["memory/load"](name) == f"memory {Path(name).name}"
         with pytest.raises(OptionError, match=f"no 'none' in {tmp_path / where}$"):

@@ -1,4 +1,4 @@
-"""What the rig makes of one output: scaled, turned round, gated, toggled, in steps."""
+"""Shapes of an output by the rig: range, inversion, gate, toggle, steps."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The loop around the pipeline, over real sockets, with paper parts."""
+"""The asyncio loop around the pipeline, over real sockets, with a fake front end and model."""
 
 import asyncio
 import gc
@@ -36,7 +36,7 @@ from realtime.sources.udp import UdpSource
 
 
 class Hall:
-    """A show over real sockets and a performer who sends into it."""
+    """A show over real sockets, with a performer who sends to it."""
 
     def __init__(self, stage: Any, model: Any = None, rig: Rig | None = None) -> None:
         paper = stage(model)
@@ -105,7 +105,7 @@ def test_frames_pass_and_the_end_is_a_fade(stage: Any, paper_model: Any, spin: b
 
     summary = hall.play(performance())
     assert summary["counters"]["frames"] == 40
-    # On a busy machine more than forty frames were heard: those between datagrams that were late.
+    # A busy machine may send more than forty frames: forecasts in place of late datagrams.
     assert hall.ear.frames[played[0] - 1].params == pytest.approx([0.75] * 8, abs=1e-3)
     live = hall.ear.frames[played[0] - 1 :]
     loudness = [f.params[1] for f in live]
@@ -113,7 +113,7 @@ def test_frames_pass_and_the_end_is_a_fade(stage: Any, paper_model: Any, spin: b
     assert loudness == sorted(loudness, reverse=True)
     assert live[-1].params == pytest.approx(NEUTRAL, abs=1e-6)
     assert hall.ear.closed
-    # Once before a datagram, or as often as there is time.
+    # Prewarmed once before each datagram, or repeatedly while there is time.
     assert hall.pipeline.backend.said.count("prewarm") in (range(80, 9999) if spin else range(1, 80))
     assert hall.pipeline.backend.said[-1] == "close"
 
@@ -148,7 +148,7 @@ def test_silence_ticks_at_fifty_a_second(stage: Any) -> None:
 
 
 class Backlog:
-    """Datagrams that wait to be read, a burst at a time."""
+    """A source of waiting datagrams, read one burst at a time."""
 
     def __init__(self, pipeline: Pipeline, frames: range) -> None:
         self.pipeline = pipeline
@@ -176,7 +176,7 @@ def test_what_waits_after_a_standstill_is_heard_in_its_time_and_a_flood_is_none(
     paper.pipeline.run_until(paper.clock.now_ns())
     assert paper.pipeline.counts["frames"] == 300
     assert paper.pipeline.counts["overtaken"] == 0
-    # It has been read up to now: what goes on coming waits for its turn.
+    # All datagrams until now have been read; later ones wait for their turn.
     source.waiting, source.polls = list(range(300, 900)), 0
     show._poll()
     assert source.polls == 1
@@ -225,7 +225,7 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
         assert await hall.command("record/stop") == ["ok", "take one.anticip"]
         taken = list(read_recording("take one.anticip", strict=True))
         assert sum(isinstance(record, Raw) for record in taken) == 5
-        # That a busy machine's steps were late is recorded too.
+        # Late steps of a busy machine are recorded, too.
         obeyed = [r for r in taken if isinstance(r, Control) and r.name not in ("rest", "resume")]
         assert [(r.name, *r.arguments) for r in obeyed] == [
             ("gain", 0.5),
@@ -254,7 +254,7 @@ def test_who_stops_a_recording_that_ended_early_is_told_so(stage, tmp_path, monk
     async def performance() -> None:
         await hall.move(0, 5)
         assert (await hall.command("record/start", "cut"))[0] == "ok"
-        # It does not try again.
+        # Prevent further attempts.
         monkeypatch.setattr(hall.recorder, "_next_attempt_at", math.inf)
         monkeypatch.setattr(hall.recorder, "_failure", "no room")
         verdict, why = await hall.command("record/stop")
@@ -310,7 +310,7 @@ def test_many_commands_in_one_datagram_cost_no_frame_and_few_files(stage, tmp_pa
 
     hall.play(performance())
     assert served[1] - served[0] >= 4
-    # Another one begins only where the one before is on the disk already: one, or two on a quick disk.
+    # Another part begins only once the previous one is on the disk: one, or two on a fast disk.
     files = {file.name for file in tmp_path.iterdir()}
     assert "take0.anticip" in files
     assert len(files) < 6
@@ -342,7 +342,7 @@ def test_ctrl_c_fades_out_and_closes(stage: Any, number: signal.Signals, tmp_pat
     async def performance() -> None:
         await hall.move(0, 10)
         os.kill(os.getpid(), number)
-        # However long the loop stands still meanwhile, the fade is as long as a replay's.
+        # However long the loop stalls meanwhile, the fade is as long as in a replay.
         asyncio.get_running_loop().call_later(0.1, time.sleep, 0.9)
         await asyncio.sleep(0.6)
 
@@ -360,7 +360,7 @@ def test_what_was_due_before_the_end_is_recorded_before_it(stage: Any) -> None:
     s = stage()
     for n in range(25):
         s.frame(n)
-    # The loop stood still, and the show ends before it has caught up.
+    # The loop stalled, and the show ends before it has caught up.
     s.clock.live = True
     s.clock.advance_to(60 * 20_000_000)
     for n in range(25, 40):
@@ -437,7 +437,7 @@ def test_a_broken_datagram_or_replayed_command_does_not_end_the_show(stage: Any)
 
 
 class Gazer(Ear, DeferredSink):
-    """Looks on, and fails once it may."""
+    """A sink that fails on request."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the status says of who sends, what plays, who is sent to, and what is written."""
+"""The words of the status on senders, model, sinks and recording."""
 
 import inspect
 import re
@@ -95,7 +95,7 @@ def test_who_goes_and_who_is_back_is_said_once_each() -> None:
     other.trouble = ""
     assert watch.look(sinks) == ["other is there"]
 
-    # Somebody else's, which cannot say what its trouble is.
+    # A third-party sink whose `trouble` fails.
     class Broken:
         name = "broken"
 
@@ -136,7 +136,7 @@ def test_a_beat_that_lasts_is_said_once_and_another_again() -> None:
 
 
 def test_every_word_that_is_sent_stands_in_the_table() -> None:
-    """And none that is not: those of stream, recorder, memory, and the processes beside a show."""
+    """No other words than those of stream, recorder, memory, and the child processes of a show."""
     root = Path(__file__).resolve().parents[2]
     where = (status, Pipeline.status, Recorder.words.fget, LiveMemory.words, Show)
     sent = set(re.findall(r'"([a-z_]+)=', "\n".join(inspect.getsource(each) for each in where)))
