@@ -113,9 +113,9 @@ def test_a_sender_that_starts_over_is_heard_again(capture, name):
     assert clean(front)
     assert front.counters()["resets"] == 2
     assert sum(out.reset for out in outs if out is not None) == 2
-    heard = outs[-20:]
-    assert sum(out is not None and out.valid for out in heard) >= 15
-    newest = next(out for out in reversed(heard) if out is not None)
+    received = outs[-20:]
+    assert sum(out is not None and out.valid for out in received) >= 15
+    newest = next(out for out in reversed(received) if out is not None)
     assert newest.t_source_ns / 1e9 == pytest.approx(unix_time(pairs[-1][1]), abs=0.05)
     numbers = [out.seq for out in outs if out is not None]
     assert (np.diff(numbers) > 0).all()
@@ -179,15 +179,15 @@ def test_packets_that_make_no_sense_are_never_a_whole_pose(capture):
 )
 def test_vmc_captures_give_every_frame_at_its_own_time(capture, name, frames):
     front, outs = play("vmc", capture("vmc", name))
-    heard = [out for out in outs if out is not None]
+    received = [out for out in outs if out is not None]
     # A datagram whose only bone is unreadable counts as no frame.
     assert clean(front) or (name == "malformed-forms" and front.counters()["malformed"] == 1)
-    assert front.counters()["frames"] == len(heard) == frames
-    assert all(out.valid for out in heard)
-    for out in heard:
-        assert out.t_source_ns - heard[0].t_source_ns == pytest.approx(out.seq * FRAME_NS, abs=1000)
-    assert heard[-1].seq == int((frames - 1) * 50 / 30)
-    np.testing.assert_allclose(heard[0].root[1], 0.9, atol=1e-6)
+    assert front.counters()["frames"] == len(received) == frames
+    assert all(out.valid for out in received)
+    for out in received:
+        assert out.t_source_ns - received[0].t_source_ns == pytest.approx(out.seq * FRAME_NS, abs=1000)
+    assert received[-1].seq == int((frames - 1) * 50 / 30)
+    np.testing.assert_allclose(received[0].root[1], 0.9, atol=1e-6)
 
 
 def test_a_raised_arm_is_as_high_as_the_sender_s(capture):
@@ -206,13 +206,13 @@ def test_a_raised_arm_is_as_high_as_the_sender_s(capture):
             )
             theirs.append(elevation([np.cos(turn / 2), 0, 0, np.sin(turn / 2)], np.array([-1.0, 0, 0])))
     front, outs = play("vmc", pairs)
-    heard = [out for out in outs if out is not None]
-    arms = [out.poses[-1][[LEFT_UPPER_ARM - 1, LEFT_UPPER_ARM]] for out in heard]
+    received = [out for out in outs if out is not None]
+    arms = [out.poses[-1][[LEFT_UPPER_ARM - 1, LEFT_UPPER_ARM]] for out in received]
     turns = [(2 * np.arctan2(q[:, 3], q[:, 0])).sum() for q in arms]
     ours = [elevation([np.cos(t / 2), 0, 0, np.sin(t / 2)], np.array([1.0, 0, 0])) for t in turns]
     assert theirs[-1] > np.radians(45)
     # Frames are 33 ms apart, the grid's 20: frame 3 of the sender is number 5 of the grid.
-    assert (heard[0].seq, heard[3].seq) == (0, 5)
+    assert (received[0].seq, received[3].seq) == (0, 5)
     assert ours[3] == pytest.approx(theirs[3], abs=1e-3)
     assert ours == sorted(ours)
     assert not front.mask[UPPER_CHEST]
@@ -222,8 +222,8 @@ def test_a_vmc_sender_that_doubles_goes_back_and_starts_over_is_survived(capture
     pairs = capture("vmc", "sender-restart-30hz")
     front, outs = play("vmc", pairs)
     assert clean(front)
-    heard = [out for out in outs[:7] if out is not None]
-    assert [out.t_source_ns // 10_000_000 * 10 for out in heard] == [30_000, 30_020, 30_060, 30_120]
+    received = [out for out in outs[:7] if out is not None]
+    assert [out.t_source_ns // 10_000_000 * 10 for out in received] == [30_000, 30_020, 30_060, 30_120]
     assert outs[4] is None
     assert outs[5] is None
     # It restarts at 0, and is accepted once it has continued for a while.
@@ -252,7 +252,7 @@ def test_vmc_packets_that_make_no_sense_are_survived(capture):
 def test_sixty_frames_a_second_lie_at_their_own_times_on_the_grid(capture, name):
     pairs = continued(capture("mocopi", name), 60)
     _, outs = play("mocopi", pairs)
-    heard = [out for out in outs if out is not None]
-    for out in heard:
-        assert out.t_source_ns - heard[0].t_source_ns == pytest.approx(out.seq * FRAME_NS, abs=2_000_000)
-    assert heard[-1].seq == pytest.approx((len(pairs) - 2) / 60 * 50, abs=2)
+    received = [out for out in outs if out is not None]
+    for out in received:
+        assert out.t_source_ns - received[0].t_source_ns == pytest.approx(out.seq * FRAME_NS, abs=2_000_000)
+    assert received[-1].seq == pytest.approx((len(pairs) - 2) / 60 * 50, abs=2)

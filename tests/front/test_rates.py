@@ -40,14 +40,14 @@ def stream(kind, rate, seconds=3.0, first_number=0, loss=0.0, jitter_ms=0.0):
 
 
 def assert_on_the_grid(outs, seconds=3.0, since=0.0):
-    heard = [out for out in outs if out is not None]
-    first = heard[0].t_source_ns
-    for out in (out for out in heard if out.t_source_ns - first >= since * 1e9):
+    received = [out for out in outs if out is not None]
+    first = received[0].t_source_ns
+    for out in (out for out in received if out.t_source_ns - first >= since * 1e9):
         at = (out.t_source_ns - first) / 1e9
         assert at == pytest.approx(out.seq * 0.02, abs=0.002)
         assert lowered(out) == pytest.approx(SPEED * at, abs=0.002)
-    assert [out.reset for out in heard] == [True] + [False] * (len(heard) - 1)
-    assert heard[-1].seq == pytest.approx(50 * seconds, abs=3)
+    assert [out.reset for out in received] == [True] + [False] * (len(received) - 1)
+    assert received[-1].seq == pytest.approx(50 * seconds, abs=3)
 
 
 @pytest.mark.parametrize(("kind", "rate"), [*COVERED, ("axis", 24.0), ("axis", 50.0), ("axis", 90.0)])
@@ -140,10 +140,10 @@ def test_a_clock_without_numbers_that_is_set_neither_jumps_nor_begins_anew(kind,
         t = i / 60
         told = 100.0 + t + (step if i >= 120 else 0.0)
         outs.append(front.feed(FRAMES[kind](i, told, SPEED * t), round(t * 1e9)))
-    heard = [out for out in outs if out is not None]
-    assert [out.seq for out in heard if out.reset] == [0]
-    assert heard[-1].seq == pytest.approx(200, abs=2)
-    for out in heard:
+    received = [out for out in outs if out is not None]
+    assert [out.seq for out in received if out.reset] == [0]
+    assert received[-1].seq == pytest.approx(200, abs=2)
+    for out in received:
         assert lowered(out) == pytest.approx(SPEED * out.seq * 0.02, abs=0.005)
     # Two frames must pass before it is known that the clock was set back.
-    assert max(len(out.poses) for out in heard) <= 3
+    assert max(len(out.poses) for out in received) <= 3

@@ -59,17 +59,17 @@ class PaperFront:
         return paper_frame(seq, reset, 1 if reset else gap, t_arrival_ns)
 
     #: Whether it can extrapolate the frame after the newest, and its scalars.
-    foresees: bool = False
-    foreseen: Sequence[float] = SCALARS
+    can_imagine: bool = False
+    imagined_scalars: Sequence[float] = SCALARS
 
     def prewarm(self) -> None:
         pass
 
     def imagine(self) -> Any:
-        if self.last is None or not self.foresees:
+        if self.last is None or not self.can_imagine:
             return None
         seq = self.last + 1
-        return paper_frame(seq, t_arrival_ns=seq * 20_000_000, scalars=self.foreseen)
+        return paper_frame(seq, t_arrival_ns=seq * 20_000_000, scalars=self.imagined_scalars)
 
     def counters(self) -> dict[str, int]:
         return {"lost": 3, "alien": 2}
@@ -79,14 +79,14 @@ class PaperFront:
 class PaperModel(StepBackend):
     name: str = "paper"
     level: float = 0.75
-    said: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
     fail: bool = False
     delay: float = 0.0
 
     def step(self, rows: np.ndarray) -> Any:
         import time
 
-        self.said.append(f"step {len(rows)}")
+        self.calls.append(f"step {len(rows)}")
         if self.fail:
             raise RuntimeError("out of paper")
         if self.delay:
@@ -95,18 +95,18 @@ class PaperModel(StepBackend):
         return StepResult(params, hazards, np.zeros(7, np.float32), 1.0)
 
     def imagine(self, row: np.ndarray) -> Any:
-        self.said.append("imagine")
+        self.calls.append("imagine")
         params, hazards = np.full((8, 5), self.level / 3, np.float32), np.zeros((2, 25), np.float32)
         return StepResult(params, hazards, np.zeros(7, np.float32), 1.0)
 
     def reset(self) -> None:
-        self.said.append("reset")
+        self.calls.append("reset")
 
     def prewarm(self) -> None:
-        self.said.append("prewarm")
+        self.calls.append("prewarm")
 
     def close(self) -> None:
-        self.said.append("close")
+        self.calls.append("close")
 
 
 @dataclass
@@ -123,13 +123,13 @@ class Stage:
             front=self.front, mixer=Mixer(), sinks=[self.ear], clock=self.clock, backend=self.model
         )
 
-    def come(self, n: int, at_ns: int) -> None:
+    def receive(self, n: int, at_ns: int) -> None:
         """Receive a frame at a time."""
         self.clock.advance_to(at_ns)
         self.pipeline.feed(str(n).encode(), self.clock.now_ns())
 
     def frame(self, n: int) -> None:
-        self.come(n, n * 20_000_000 + 1)
+        self.receive(n, n * 20_000_000 + 1)
 
     def frames(self, *ends: int) -> "Stage":
         """Receive the frames of a range, each in time."""
@@ -172,14 +172,14 @@ def play() -> Iterator[Callable[..., Playing]]:
 def install(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Install a package as pip does: a module, and its metadata."""
 
-    def lay(name: str, code: str, entry_points: str) -> None:
+    def write_package(name: str, code: str, entry_points: str) -> None:
         folder = tmp_path_factory.mktemp("site")
         (folder / f"{name}.py").write_text(code)
-        about = folder / f"{name}-1.0.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (about / "entry_points.txt").write_text(entry_points)
+        dist_info = folder / f"{name}-1.0.dist-info"
+        dist_info.mkdir()
+        (dist_info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (dist_info / "entry_points.txt").write_text(entry_points)
         monkeypatch.syspath_prepend(str(folder))
         monkeypatch.delitem(sys.modules, name, raising=False)
 
-    return lay
+    return write_package

@@ -172,8 +172,10 @@ def test_too_little_is_said() -> None:
         calibration.save()
     calibration.still()
     # Before the dance, however little it was; who goes on standing may move then.
-    for heard, seconds in ((0.0, 0.7), (0.7, 0.9), (1.6, 0.5)):
-        with pytest.raises(OptionError, match=f"calibrate/still: expected at least 2 s of it, got {heard}"):
+    for received, seconds in ((0.0, 0.7), (0.7, 0.9), (1.6, 0.5)):
+        with pytest.raises(
+            OptionError, match=f"calibrate/still: expected at least 2 s of it, got {received}"
+        ):
             calibration.move()
         playing.learn([0.01] * 8, 0.0, seconds)
     assert calibration.move() == "move as you will"
@@ -191,10 +193,10 @@ def test_who_stands_until_told_to_move_is_told(monkeypatch: pytest.MonkeyPatch, 
     rig = load_rig(None, {"source": {"kind": "msgpack", "port": (port := free_port())}})
     suit = Suit(port, "msgpack")
     suit.moves = False
-    said: list[str] = []
+    lines: list[str] = []
 
     def say(line: str) -> None:
-        said.append(line)
+        lines.append(line)
         if line == "move as you will: 2 s":
             suit.moves = then == "moves"
             if then == "nothing":
@@ -209,7 +211,7 @@ def test_who_stands_until_told_to_move_is_told(monkeypatch: pytest.MonkeyPatch, 
                 calibrate_live(rig, 2.0, 2.0, say)
     finally:
         suit.over.set()
-    assert said[-1] == "move as you will: 2 s"
+    assert lines[-1] == "move as you will: 2 s"
 
 
 def test_a_body_that_is_refused_is_not_taken_for_silence(monkeypatch: pytest.MonkeyPatch) -> None:

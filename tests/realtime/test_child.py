@@ -39,9 +39,9 @@ def test_what_it_is_told_is_what_it_hears(child):
     one, lines = child(ECHO)
     one.write(b"first\n")
     one.write(b"second\n")
-    heard: list[str] = []
-    wait_for(lambda: heard.extend(one.poll()) or len(heard) == 2)
-    assert heard == ["first", "second"]
+    received: list[str] = []
+    wait_for(lambda: received.extend(one.poll()) or len(received) == 2)
+    assert received == ["first", "second"]
     assert lines == []
 
 
@@ -53,9 +53,9 @@ def test_it_is_started_again_when_it_dies_and_hears_no_half_lines(child):
     wait_for(lambda: one.poll() or one.restarts == 1)
     assert lines == ["somebody ended (code -9); starting it again in 0.01 s"]
     one.write(b"whole\n")
-    heard: list[str] = []
-    wait_for(lambda: heard.extend(one.poll()) or heard)
-    assert heard == ["whole"]
+    received: list[str] = []
+    wait_for(lambda: received.extend(one.poll()) or received)
+    assert received == ["whole"]
 
 
 def test_one_that_speaks_while_it_ends_is_let_finish(child, capfd):

@@ -28,12 +28,12 @@ def talk(
     **options: Any,
 ) -> tuple[ControlServer, list[object], list[OscMessage]]:
     """What a server receives from packets, and its answers within a tenth of a second or up to a number."""
-    heard: list[object] = []
+    received: list[object] = []
     replies: list[OscMessage] = []
     remote.setblocking(False)
 
     def gain(value: object) -> str:
-        heard.append(number("gain", value))
+        received.append(number("gain", value))
         return f"gain {value}"
 
     usual = {"gain": gain, "record/start": lambda *a: f"recording {a}"}
@@ -51,14 +51,14 @@ def talk(
         server.close()
         return server
 
-    return asyncio.run(show()), heard, [*replies, *map(OscMessage, arrived(remote))]
+    return asyncio.run(show()), received, [*replies, *map(OscMessage, arrived(remote))]
 
 
 def test_a_command_is_obeyed_and_answered(remote: socket.socket) -> None:
-    _, heard, (reply, other) = talk(
+    _, received, (reply, other) = talk(
         remote, say("/anticip/control/gain", 0.5), say("/anticip/control/record/start", "a")
     )
-    assert heard == [0.5]
+    assert received == [0.5]
     assert (reply.address, reply.params) == ("/anticip/reply/gain", ["ok", "gain 0.5"])
     assert other.address == "/anticip/reply/record/start"
 
@@ -90,7 +90,7 @@ def test_a_button_is_pressed_by_one_and_released_by_zero(remote: socket.socket) 
 
 def test_symbols_are_strings_impulses_press_and_other_types_say_nothing(remote, caplog):
     start, gain = b"/anticip/control/record/start\0\0\0", b"/anticip/control/gain\0\0\0"
-    server, heard, replies = talk(
+    server, received, replies = talk(
         remote,
         start + b",S\0\0take\0\0\0\0",
         start + b",I\0\0",
@@ -99,7 +99,7 @@ def test_symbols_are_strings_impulses_press_and_other_types_say_nothing(remote, 
         gain + b",f\0\0" + b"\x3f\x00\x00\x00",
     )
     assert [reply.params for reply in replies[:2]] == [["ok", "recording ('take',)"], ["ok", "recording ()"]]
-    assert (heard, server.counts["alien"]) == ([0.5], 1)
+    assert (received, server.counts["alien"]) == ([0.5], 1)
     assert not caplog.records
 
 
@@ -137,11 +137,11 @@ def test_mistakes_are_told_at_the_terminal_once_and_printable(remote: socket.soc
 
 
 def test_what_is_not_ours_is_survived_and_not_answered(remote: socket.socket) -> None:
-    server, heard, replies = talk(
+    server, received, replies = talk(
         remote, b"", b"\xff" * 40, b"/anticip/control/ga\xffn\0\0\0,\0\0\0", b"#bundle\0\0",
         say("/other", 1.0), say("/anticip/control/gain", 0.25),
     )  # fmt: skip
-    assert heard == [0.25]
+    assert received == [0.25]
     assert len(replies) == 1
     assert server.counts["alien"] >= 1
 
@@ -156,21 +156,21 @@ def test_what_is_not_ours_is_survived_and_not_answered(remote: socket.socket) ->
     ],
 )
 def test_a_malformed_command_is_answered_as_such(remote: socket.socket, data: bytes) -> None:
-    server, heard, (reply,) = talk(remote, data)
-    assert (heard, server.counts["alien"], server.counts["errors"]) == ([], 1, 1)
+    server, received, (reply,) = talk(remote, data)
+    assert (received, server.counts["alien"], server.counts["errors"]) == ([], 1, 1)
     assert reply.address == "/anticip/reply/gain"
     assert reply.params == ["error", "malformed: expected what the types say, in UTF-8"]
 
 
 def test_a_bundle_of_the_far_future_does_not_stall(remote: socket.socket) -> None:
     later = (round(time.time()) + 2_208_988_800 + 60) << 32
-    _, heard, _ = talk(remote, bundle(say("/anticip/control/gain", 0.75), when=later))
-    assert heard == [0.75]
+    _, received, _ = talk(remote, bundle(say("/anticip/control/gain", 0.75), when=later))
+    assert received == [0.75]
 
 
 def test_a_datagram_of_many_commands_is_obeyed_in_part(remote: socket.socket) -> None:
-    _, heard, replies = talk(remote, bundle(*(say("/anticip/control/gain", n / 40) for n in range(40))))
-    assert heard == pytest.approx([n / 40 for n in range(32)])
+    _, received, replies = talk(remote, bundle(*(say("/anticip/control/gain", n / 40) for n in range(40))))
+    assert received == pytest.approx([n / 40 for n in range(32)])
     assert len(replies) == 32
 
 
@@ -215,8 +215,8 @@ def test_a_flood_from_many_machines_leaves_the_performer_a_share_and_panic_and_s
 
 
 def test_no_address_stands_for_many_commands(remote: socket.socket) -> None:
-    _, heard, replies = talk(remote, say("/anticip/control/*", 0.5), say("/anticip/control/ga?n", 0.5))
-    assert heard == []
+    _, received, replies = talk(remote, say("/anticip/control/*", 0.5), say("/anticip/control/ga?n", 0.5))
+    assert received == []
     assert [reply.params[0] for reply in replies] == ["error", "error"]
 
 
@@ -226,8 +226,8 @@ def test_bundles_in_bundles_and_long_datagrams_are_survived(remote: socket.socke
         nested = bundle(nested)
     lied = b"#bundle\0" + bytes(8) + b"\xff\xff\xff\xff" + say("/anticip/control/gain", 0.5)
     many = say("/anticip/control/gain", *[True] * 8000)
-    server, heard, _ = talk(remote, nested, lied, bytes(20_000), many, say("/anticip/control/gain", 0.25))
-    assert heard == [0.25]
+    server, received, _ = talk(remote, nested, lied, bytes(20_000), many, say("/anticip/control/gain", 0.25))
+    assert received == [0.25]
     assert (server.counts["alien"], server.counts["errors"]) == (4, 1)
 
 

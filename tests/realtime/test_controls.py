@@ -67,8 +67,8 @@ def test_lead_looks_further_ahead() -> None:
 @pytest.mark.parametrize("gate", [0.0, 0.6, 1.0])
 def test_what_is_foreseen_in_time_is_announced_at_least_the_lead_before(lead: float, gate: float) -> None:
     t = EventTrigger()
-    said = [event for b in range(24, -1, -1) for event in t.step(hazard(b, 0.9), gate, lead, 0.02)]
-    ((_, _, ahead),) = said
+    lines = [event for b in range(24, -1, -1) for event in t.step(hazard(b, 0.9), gate, lead, 0.02)]
+    ((_, _, ahead),) = lines
     assert max(lead, 100) / 1000 - 0.01 - 1e-9 <= ahead
 
 
@@ -194,8 +194,8 @@ def test_curves_of_ranges_meet_their_ends_differently() -> None:
 def test_a_beat_may_follow_120_ms_after_the_last_one_came() -> None:
     rule = EventTrigger()
     # An event within the next 20 ms, in every frame.
-    said = [rule.step(hazard(0, 0.9), 1.0, 0, 0.02) for _ in range(21)]
-    first, *later = (frame for frame, events in enumerate(said) if events)
-    ((_, _, ahead),) = said[first]
+    lines = [rule.step(hazard(0, 0.9), 1.0, 0, 0.02) for _ in range(21)]
+    first, *later = (frame for frame, events in enumerate(lines) if events)
+    ((_, _, ahead),) = lines[first]
     assert len(later) == 2
     assert ahead + 0.12 <= 0.02 * (later[0] - first) < ahead + 0.14

@@ -71,16 +71,16 @@ def test_after_a_gap_the_dance_goes_on_and_no_cue_is_said_again(takes: int) -> N
     follower.arm(_core.Cues([(0, 0.6, 0.2), (0, 20.0, 2.0)], also))
     engine = _core.Engine(_core.LiveFront("msgpack"), Mixer().core, Mixer().core, 0, None)
     engine.set_memory(_core.Memory(5000), follower, list(range(takes)))
-    said, places = [], {}
+    lines, places = [], {}
     for frame in (*range(905), *range(940, 1400)):
         ns = 10**9 + frame * 20_000_000
         datagram = _core.encode_native_frame(frame, frame / 50.0, quats[frame], None)
-        heard = engine.feed(datagram, ns, "suit:1", ns, False, False)
-        if heard is not None and heard.remembered is not None:
-            _, places[frame], due = heard.remembered
-            said += [(cue, frame / 50.0 + seconds) for cue, _, seconds in due]
-    assert [cue for cue, _ in said] == [0, 1]
-    assert said[1][1] == pytest.approx(20.0, abs=0.1)
+        received = engine.feed(datagram, ns, "suit:1", ns, False, False)
+        if received is not None and received.remembered is not None:
+            _, places[frame], due = received.remembered
+            lines += [(cue, frame / 50.0 + seconds) for cue, _, seconds in due]
+    assert [cue for cue, _ in lines] == [0, 1]
+    assert lines[1][1] == pytest.approx(20.0, abs=0.1)
     assert all(place[1] > 17.0 or place[3] < 0.3 for frame, place in places.items() if place and frame > 939)
     assert places[1100][1] == pytest.approx(22.0, abs=0.1)
 
@@ -134,8 +134,8 @@ def test_cues_of_a_rig_that_is_loaded_are_said_in_takes_that_show_the_same(folde
     text = f"[memory]\nfile = '{folder / 'two.memory'}'\n"
     show, again = (Show(folder, text + table(A), name) for name in ("rig.toml", "again.toml"))
     (folder / "next.toml").write_text(OFF + text + table(B))
-    said = show.do("rig/load", "next.toml")
-    assert said.endswith("cues b")
+    lines = show.do("rig/load", "next.toml")
+    assert lines.endswith("cues b")
     assert show.stands()[2:] == ((B,), [('"b"', "performance")])
     again.replays(show.told)
     assert again.stands() == show.stands()
@@ -176,10 +176,10 @@ def test_a_cue_that_is_set_here_is_so_again_for_whom_the_performer_is_elsewhere(
     assert again.commands.cues == (tap, b)
     assert [(*call.args, call.kwargs["here"]) for call in setting.call_args_list] == [(tap, True), (b, False)]
     assert again.told == show.told
-    said: list[str] = []
+    lines: list[str] = []
     for wrong in ((), ("tap",) * 9, ("tap", "nobody", 1.0, 0.0, 1), ("tap", "performance", "x", 0.0, 1)):
-        Commands(show.pipeline, said.append, show.rig).replay_command(Command(0, "cue/set", wrong))
-    assert len(said) == 4
+        Commands(show.pipeline, lines.append, show.rig).replay_command(Command(0, "cue/set", wrong))
+    assert len(lines) == 4
 
 
 def test_two_cues_of_one_name_are_refused(folder: Path) -> None:

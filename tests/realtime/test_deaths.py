@@ -44,8 +44,8 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveHar
 def test_the_guard_ends_what_sounds_and_leaves_silence_alone(harness: LiveHarness) -> None:
     target = OscConfig(port=harness.osc, send=("frame", "params"))
     for last, sends in (((LOUD, NEUTRAL), False), ((NEUTRAL, LOUD), True)):
-        said: list[str] = []
-        guard, sink = Guard(said.append), OscSink(target)
+        lines: list[str] = []
+        guard, sink = Guard(lines.append), OscSink(target)
         watch = guard.watch([sink], NEUTRAL)
         for n, params in enumerate(last):
             watch.send(ControlFrame(5 * n, 0.1 * n, (0.0,) * 7, params))
@@ -55,7 +55,7 @@ def test_the_guard_ends_what_sounds_and_leaves_silence_alone(harness: LiveHarnes
         sink.close()
         time.sleep(0.1)
         assert bool(harness.frames()) is sends
-        assert said == []
+        assert lines == []
     assert harness.frames()[-1] == (5 + 10 + 30, pytest.approx(NEUTRAL))
     assert max(jumps([(5, list(LOUD)), *harness.frames()])) < 0.1, "it fades"
 
@@ -115,15 +115,15 @@ def test_the_guard_opens_no_stream_in_the_moment_in_which_the_show_s_ends() -> N
 
 def test_a_voice_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("realtime.voice.process._REPORT_TIMEOUT_S", 2.5)
-    said: list[str] = []
-    voice = SynthProcess(free_port(), "none of these", said.append)
+    lines: list[str] = []
+    voice = SynthProcess(free_port(), "none of these", lines.append)
     try:
         wait(voice, lambda: voice.state == "no (no audio device)")
         first = voice.pid
         assert first is not None
         os.kill(first, signal.SIGSTOP)
         wait(voice, lambda: voice.pid not in (None, first))
-        assert said == [
+        assert lines == [
             "the built-in voice stands still",
             "the built-in voice ended (code -9); starting it again in 1 s",
         ]
@@ -137,11 +137,11 @@ def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatc
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     monkeypatch.setattr("realtime.voice.process._START_TIMEOUT_S", 2.0)
     monkeypatch.setattr(SynthProcess, "closing", (0.1, 0.1))
-    said: list[str] = []
-    voice = SynthProcess(free_port(), None, said.append)
+    lines: list[str] = []
+    voice = SynthProcess(free_port(), None, lines.append)
     first = voice.pid
     wait(voice, lambda: voice.pid not in (None, first))
-    assert said == [
+    assert lines == [
         "the built-in voice stands still",
         "the built-in voice ended (code -9); starting it again in 1 s",
     ]
@@ -152,7 +152,7 @@ def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatc
     second = voice.pid
     for _ in range(20):
         voice.poll()
-    assert (voice.pid, len(said)) == (second, 2)
+    assert (voice.pid, len(lines)) == (second, 2)
     assert voice.close() in (-9, -15)
 
 
@@ -160,8 +160,8 @@ def test_who_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyP
     """Like a process within a driver that hangs."""
     monkeypatch.setattr("realtime.voice.process._START_TIMEOUT_S", 0.0)
     monkeypatch.setattr(SynthProcess, "closing", (0.01, 0.01))
-    said: list[str] = []
-    voice = SynthProcess(free_port(), "none of these", said.append)
+    lines: list[str] = []
+    voice = SynthProcess(free_port(), "none of these", lines.append)
     process = voice._process
     assert process is not None
     with monkeypatch.context() as patch:
@@ -171,7 +171,7 @@ def test_who_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyP
         os.kill(process.pid, signal.SIGSTOP)
         for _ in range(5):
             voice.poll()
-        assert said == ["the built-in voice stands still"]
+        assert lines == ["the built-in voice stands still"]
         assert voice.close() is None
     process.kill()
     process.wait()
@@ -179,8 +179,8 @@ def test_who_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 def test_a_voice_that_has_told_how_it_is_lives_however_late_the_show_hears_of_it(monkeypatch) -> None:
     monkeypatch.setattr("realtime.voice.process._REPORT_TIMEOUT_S", 0.0)
-    said: list[str] = []
-    voice = SynthProcess(free_port(), "none of these", said.append)
+    lines: list[str] = []
+    voice = SynthProcess(free_port(), "none of these", lines.append)
     first = voice.pid
     try:
         for _ in range(3):
@@ -189,7 +189,7 @@ def test_a_voice_that_has_told_how_it_is_lives_however_late_the_show_hears_of_it
             assert select.select([voice._process.stdout], [], [], 60.0)[0]
             voice.poll()
         assert voice.state == "no (no audio device)"
-        assert (voice.pid, said) == (first, [])
+        assert (voice.pid, lines) == (first, [])
     finally:
         voice.close()
 
@@ -225,9 +225,9 @@ def test_the_voice_is_heard_again_when_the_sound_server_is_back(monkeypatch, tmp
         path = tmp_path / "take.wav"
         command = [sys.executable, "-P", "-m", "realtime.voice.synth", "--port", "0", "--wav", str(path)]
         command += ["--seconds", "1", "--device", "system"]
-        said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-        assert "playing on system" in said.stderr
-        told = dict(each.split(" ", 1) for each in said.stdout.strip().split(", "))
+        lines = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert "playing on system" in lines.stderr
+        told = dict(each.split(" ", 1) for each in lines.stdout.strip().split(", "))
         with wave.open(str(path)) as file:
             assert file.getframerate() == 44_100
             assert file.getnframes() / 44_100 == pytest.approx(float(told["seconds"]), abs=0.2)

@@ -38,14 +38,14 @@ ELSEWHERE = {
 def ended(process: subprocess.Popen[str], starting: str | None = None) -> str:
     """Its output, which must report no trouble; ``starting`` may refuse what is sent before it listens."""
     try:
-        said = "\n".join(process.communicate(timeout=60))
+        lines = "\n".join(process.communicate(timeout=60))
     finally:
         process.kill()
-    assert process.returncode == 0, said
-    judged = "\n".join(line for line in said.splitlines() if starting is None or starting not in line)
+    assert process.returncode == 0, lines
+    judged = "\n".join(line for line in lines.splitlines() if starting is None or starting not in line)
     for trouble in ("Traceback", "starting it again", "stands still", "refused"):
-        assert trouble not in judged, said
-    return said
+        assert trouble not in judged, lines
+    return lines
 
 
 @pytest.mark.slow
@@ -55,12 +55,12 @@ def test_a_show_with_all_its_processes(tmp_path):
         f"[control]\nport = {control}\n[monitor]\nenabled = true\nport = {tcp_port()}\n"
         f"[oscquery]\nenabled = true\nport = {tcp_port()}\n[synth]\nenabled = true\nport = {voice}\n"
     )
-    heard: list[dict[str, list[Any]]] = []
+    received: list[dict[str, list[Any]]] = []
     with udp() as suit, udp() as ear:
 
         def listens(address: str, what: str = "") -> bool:
-            heard.extend(map(messages, arrived(ear)))
-            return any(what in str(m[address]) for m in heard if address in m)
+            received.extend(map(messages, arrived(ear)))
+            return any(what in str(m[address]) for m in received if address in m)
 
         words = ("--rig", "stage.toml", "--source", f"mocopi://127.0.0.1:{port}", "--record", "take.anticip")
         osc = f"127.0.0.1:{port_of(ear)}"
@@ -73,10 +73,10 @@ def test_a_show_with_all_its_processes(tmp_path):
             suit.sendto(command("freeze", 1), ("127.0.0.1", control))
             wait_for(lambda: listens("/anticip/status", "frozen"), what="obedience")
             show.send_signal(signal.SIGINT)
-            said = ended(show, f"127.0.0.1:{voice}")
-    assert any("/anticip/param/pitch" in m for m in heard)
-    assert "recorded take.anticip" in said
-    assert "monitor: " in said
+            lines = ended(show, f"127.0.0.1:{voice}")
+    assert any("/anticip/param/pitch" in m for m in received)
+    assert "recorded take.anticip" in lines
+    assert "monitor: " in lines
     commands = (
         ("render", "take.anticip", "--out", "take.wav"),
         ("rehearse", "take.anticip", "--out", "piece.memory"),

@@ -75,20 +75,20 @@ def test_of_the_frames_that_fill_a_gap_the_model_says_nothing_and_the_memory_hea
     one.set_model(Backend(says), None)
     wanted.reset()
     for n in range(0, 300, 3):
-        heard = fed(one, n, stepping=n % 9 != 0)
+        received = fed(one, n, stepping=n % 9 != 0)
         rows = places.push_many(TAKE[n : n + 3]).tolist()
         where = [None if take < 0 else (int(take), *found) for take, *found in rows]
         wanted.push(TAKE[n], None, where[0])
         wanted.push(TAKE[n + 1], None, where[1])
         if n % 9 == 0:
             wanted.push(TAKE[n + 2], None, where[2])
-            assert heard.step is None
-            assert heard.remembered[0] == []
+            assert received.step is None
+            assert received.remembered[0] == []
         else:
             mixed, trust = wanted.push(TAKE[n + 2], SAYS[3 * (n // 3 - n // 9 - 1)], where[2])
-            np.testing.assert_array_equal(heard.step.params, mixed)
-            assert heard.remembered[0] == trust.ravel().tolist()
-        assert heard.remembered[1] == where[2]
+            np.testing.assert_array_equal(received.step.params, mixed)
+            assert received.remembered[0] == trust.ravel().tolist()
+        assert received.remembered[1] == where[2]
         one.learn()
 
 
@@ -104,12 +104,12 @@ def test_what_goes_out_is_what_the_mixer_plays() -> None:
 
     one.set_mapping(mapping)
     for n in range(50):
-        heard = fed(one, n)
+        received = fed(one, n)
         if n == 0:
             other.core.forget()
         played = other.play(saying(SAYS[n]), SCALARS, 0.02)
-        assert heard.played == (list(played[0]), list(played[1]))
-        assert (heard.number, heard.release_ns) == (n, n * NS)
+        assert received.played == (list(played[0]), list(played[1]))
+        assert (received.number, received.release_ns) == (n, n * NS)
         one.learn()
     assert asked == [(n, SAYS[n, 0, 0], 0.02, n) for n in range(50)]
 
@@ -125,11 +125,11 @@ def test_a_model_that_fails_is_told_of_and_the_scalars_play() -> None:
     backend = Backend([*says, SAYS[0]])
     one.set_model(backend, None)
     for n, failure in enumerate(("RuntimeError: out of paper", "not finite", "TypeError: ")):
-        heard = fed(one, n)
-        assert failure in heard.failure
-        assert len(heard.failure) <= 214
-        assert heard.step is None
-        assert heard.played is not None
+        received = fed(one, n)
+        assert failure in received.failure
+        assert len(received.failure) <= 214
+        assert received.step is None
+        assert received.played is not None
     with pytest.raises(KeyboardInterrupt):
         fed(one, 3)
     assert backend.resets == 0

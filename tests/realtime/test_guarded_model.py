@@ -23,12 +23,12 @@ RIG = parse_rig({"control": {"enabled": False}, "memory": {"enabled": False}}, "
 def test_a_failing_model_leaves_the_stage_and_is_tried_again(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model(fail=True)).frames(50)
     assert len(s.ear.frames) == 50
-    assert s.model.said.count("step 1") == 1, "it must rest after a failure"
+    assert s.model.calls.count("step 1") == 1, "it must rest after a failure"
     assert "out of paper" in s.pipeline.model_error
     assert f"plays=scalars (model rests: {s.pipeline.model_error})" in s.pipeline.status()
     s.model.fail = False
     s.frames(50, 150)
-    assert s.model.said[2:4] == ["reset", "step 1"]
+    assert s.model.calls[2:4] == ["reset", "step 1"]
     assert s.ear.frames[-1].params == pytest.approx([0.75] * 8, abs=1e-6)
     assert s.pipeline.counts["failed_steps"] == 1
 
@@ -82,7 +82,7 @@ def test_a_late_model_hands_over_after_three_late_steps(stage: Any, paper_model:
     s = stage(paper_model(delay=0.02))
     s.clock.live = True
     s.frames(6)
-    assert s.model.said.count("step 1") == 3
+    assert s.model.calls.count("step 1") == 3
     assert s.pipeline.counts["late_steps"] == 3
     assert len(s.ear.frames) == 6
     assert not s.pipeline.mixer.by_model

@@ -77,11 +77,11 @@ def test_a_suit_of_ipv4_is_called_by_its_address() -> None:
 @pytest.mark.usefixtures("_ipv6")
 @pytest.mark.parametrize("host", ["::", "::1", "127.0.0.1", "0.0.0.0"])
 def test_the_monitor_speaks_to_a_remote_control_of_either_family(host: str) -> None:
-    async def said() -> list[dict[str, Any]]:
+    async def lines() -> list[dict[str, Any]]:
         control = ControlServer(host, 0, {"panic": lambda: "silence"})
         control.start(asyncio.get_running_loop())
-        heard: list[dict[str, Any]] = []
-        remote = Remote(control.address, heard.append)
+        received: list[dict[str, Any]] = []
+        remote = Remote(control.address, received.append)
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: remote, remote_addr=remote.address
         )
@@ -89,9 +89,9 @@ def test_the_monitor_speaks_to_a_remote_control_of_either_family(host: str) -> N
         await asyncio.sleep(0.1)
         transport.close()
         control.close()
-        return heard
+        return received
 
-    assert asyncio.run(said()) == [{"reply": "panic", "ok": True, "text": "silence"}]
+    assert asyncio.run(lines()) == [{"reply": "panic", "ok": True, "text": "silence"}]
 
 
 @pytest.mark.usefixtures("_ipv6")
@@ -116,9 +116,9 @@ def test_a_program_of_this_machine_is_answered_whole_at_both_families() -> None:
 @pytest.mark.parametrize(("host", "hosts"), [("::", ["127.0.0.1", "[::1]"]), ("::1", ["[::1]"])])
 def test_oscquery_answers_at_both_families(host: str, hosts: list[str]) -> None:
     offer: Any = SimpleNamespace(version=lambda: 1, nodes=dict)
-    said: list[str] = []
+    lines: list[str] = []
     rig = OscQueryRig(enabled=True, host=host, port=tcp_port(), name="both")
-    process = OscQueryProcess(rig, ("::", 9010), offer, said.append)
+    process = OscQueryProcess(rig, ("::", 9010), offer, lines.append)
     try:
         for where in hosts:
             with urllib.request.urlopen(f"http://{where}:{rig.port}/?HOST_INFO", timeout=5) as answer:
@@ -126,6 +126,6 @@ def test_oscquery_answers_at_both_families(host: str, hosts: list[str]) -> None:
             assert (info["OSC_PORT"], info.get("OSC_IP")) == (9010, None)
         time.sleep(0.5)
         process.poll()
-        assert len(said) == 1, "it is announced by mDNS"
+        assert len(lines) == 1, "it is announced by mDNS"
     finally:
         process.close()

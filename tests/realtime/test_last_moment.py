@@ -47,7 +47,7 @@ def test_what_is_not_sure_so_far_ahead_is_said_later_rather_than_never(lead_ms):
         steps = [
             rule.step(beat(b, 0.7 if b < near else least), 0.0, lead_ms, 0.02) for b in range(24, -1, -1)
         ]
-        return [ahead for said in steps for name, _, ahead in said if name == "onset"]
+        return [ahead for lines in steps for name, _, ahead in lines if name == "onset"]
 
     assert grows(0.6, 0) == [pytest.approx(lead_ms / 1000 + 0.1)], "sure: as early as wished"
     assert grows(0.3, 12) == [pytest.approx(0.24)], "as soon as it is sure"
@@ -65,13 +65,13 @@ def test_an_instrument_asks_for_its_own_lead_where_the_frames_is_shorter():
 
 @pytest.mark.parametrize("lead_ms", [0, 100, 200])
 def test_what_is_certain_is_said_before_and_the_gate_decides_when(lead_ms):
-    said = {gate: approach(LastMoment(), 0.97, gate, lead_ms) for gate in (0.0, 0.5, 1.0)}
-    assert all(len(one) == 1 for one in said.values())
-    at = {gate: bin_ for gate, ((bin_, _),) in said.items()}
+    lines = {gate: approach(LastMoment(), 0.97, gate, lead_ms) for gate in (0.0, 0.5, 1.0)}
+    assert all(len(one) == 1 for one in lines.values())
+    at = {gate: bin_ for gate, ((bin_, _),) in lines.items()}
     assert at[1.0] == min(lead_ms // 20 + 11, 24)
     assert at[1.0] - at[0.0] == 5
     assert at[0.0] < at[0.5] < at[1.0]
-    for ((bin_, ahead),) in said.values():
+    for ((bin_, ahead),) in lines.values():
         assert ahead == pytest.approx((bin_ + 1) * 0.02)
 
 
@@ -84,10 +84,10 @@ def test_what_is_certain_is_said_before_and_the_gate_decides_when(lead_ms):
 def test_nothing_is_nearer_than_its_own_lead_and_phrases_are_as_ever(rows, gates, lead_ms, own_ms):
     rule, usual, last = LastMoment(lead_ms=own_ms), EventTrigger(), -1.0
     for t, (hazards, gate) in enumerate(zip(rows, gates, strict=False)):
-        said = rule.step(hazards, gate, lead_ms, 0.02)
+        lines = rule.step(hazards, gate, lead_ms, 0.02)
         phrases = [event for event in usual.step(hazards, gate, lead_ms, 0.02) if event[0] == "phrase"]
-        assert [event for event in said if event[0] == "phrase"] == phrases
-        for name, strength, ahead in said:
+        assert [event for event in lines if event[0] == "phrase"] == phrases
+        for name, strength, ahead in lines:
             if name == "onset":
                 assert 0.4 <= strength <= 1.0
                 assert own_ms / 1000 <= ahead + 1e-9
@@ -105,8 +105,8 @@ def test_a_beat_is_said_once_and_another_after_its_pause():
     rule = LastMoment()
     assert len(rule.step(beat(2, 0.8), 0.0, 0, 0.02)) == 1
     # Until the announced moment, 60 ms ahead, and the pause are over.
-    said = [len(rule.step(beat(2, 0.8), 0.0, 0, 0.02)) for _ in range(10)]
-    assert said == [0] * 8 + [1, 0]
+    lines = [len(rule.step(beat(2, 0.8), 0.0, 0, 0.02)) for _ in range(10)]
+    assert lines == [0] * 8 + [1, 0]
     rule.reset()
     assert len(rule.step(beat(2, 0.8), 0.0, 0, 0.02)) == 1
 
@@ -133,8 +133,8 @@ def test_what_falls_through_is_called_off_while_there_is_time_and_may_be_said_ag
 
     assert goes(9, 99) == [[("onset", 0.6, pytest.approx(0.2))], *[[]] * 8]
     for gone in range(1, 8):
-        said = [(t, event) for t, events in enumerate(goes(9, gone)) for event in events]
-        assert said == [
+        lines = [(t, event) for t, events in enumerate(goes(9, gone)) for event in events]
+        assert lines == [
             (0, ("onset", 0.6, pytest.approx(0.2))),
             (gone, ("onset/cancel", 0.0, pytest.approx(0.2 - 0.02 * gone))),
         ]

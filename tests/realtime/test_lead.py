@@ -68,8 +68,8 @@ def test_what_the_voice_says_is_followed_unless_it_was_set_by_hand(stage):
     commands = Commands(here.pipeline, rig=Rig.model_validate({"osc": [{"latency_ms": 30}]}))
     mixer = here.pipeline.mixer
     # Less than a receiver's latency is ignored, as is a small change.
-    for said, known in ((20.0, 0.0), (60.0, 60.0), (61.0, 60.0), (80.0, 80.0)):
-        commands.follow_sound(said)
+    for lines, known in ((20.0, 0.0), (60.0, 60.0), (61.0, 60.0), (80.0, 80.0)):
+        commands.follow_sound(lines)
         assert mixer.sound_ms == known
     assert commands.obey("sound_ms", 200) == "200"
     commands.follow_sound(80.0)

@@ -18,39 +18,39 @@ from realtime.sockets import free_port
 
 
 def test_lines_are_said_in_their_order_and_all_by_the_end() -> None:
-    said: list[str] = []
+    lines: list[str] = []
 
     def say(line: str) -> None:
-        said.append(line)
+        lines.append(line)
         if line == "1":
             raise OSError("the terminal has gone")
 
     with beside(say) as told:
         for n in range(500):
             told(str(n))
-    assert said == [str(n) for n in range(500)]
+    assert lines == [str(n) for n in range(500)]
 
 
 def test_who_speaks_does_not_wait_for_a_reader_and_what_was_too_much_is_counted() -> None:
-    said: list[str] = []
+    lines: list[str] = []
     stuck, reads = threading.Event(), threading.Event()
 
     def say(line: str) -> None:
         stuck.set()
         if not reads.wait(5.0):
             reads.set()
-        said.append(line)
+        lines.append(line)
 
     with beside(say) as told:
         told("first")
         assert stuck.wait(30.0)
         for n in range(1500):
             told(str(n))
-        assert not said
+        assert not lines
         reads.set()
-        wait_for(lambda: len(said) == 1001, 30.0, "what waits")
+        wait_for(lambda: len(lines) == 1001, 30.0, "what waits")
         told("last")
-    assert said == [
+    assert lines == [
         "first",
         *map(str, range(1000)),
         "500 lines were dropped: the terminal did not read them",
@@ -118,8 +118,10 @@ def test_a_show_plays_on_while_nobody_reads_what_it_says(tmp_path: Path) -> None
     with unread() as (pipe, other), ear:
         show = subprocess.Popen([sys.executable, "-m", "pyanticip", *words], stderr=pipe, cwd=tmp_path)
         try:
-            heard: list[bytes] = []
-            wait_for(lambda: heard.extend(arrived(ear)) or len(heard) > 100, 40.0, "two seconds of bundles")
+            received: list[bytes] = []
+            wait_for(
+                lambda: received.extend(arrived(ear)) or len(received) > 100, 40.0, "two seconds of bundles"
+            )
             show.terminate()
             assert "receiving mocopi" in ended(show, other)
         finally:
@@ -148,7 +150,7 @@ def test_the_voice_plays_on_while_nobody_reads_what_it_says(tmp_path: Path) -> N
     ):
         try:
             wait_for((tmp_path / "a.wav").exists, 40.0, "the sound")
-            said = ended(voice, other)
-            assert said.index("reading samples") < said.index("no sound")
+            lines = ended(voice, other)
+            assert lines.index("reading samples") < lines.index("no sound")
         finally:
             voice.kill()

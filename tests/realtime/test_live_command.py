@@ -139,11 +139,11 @@ def test_a_performance_with_every_fault_and_a_clean_end(harness: LiveHarness) ->
     assert counts["ticks"] > 120
     assert counts["resets"] == 3
     assert summary["sinks"][f"osc 127.0.0.1:{gone}"]["refused"] > 0
-    heard = [m for m in harness.listen() if "/anticip/frame" in m]
-    numbers = [m["/anticip/frame"][0] for m in heard]
+    received = [m for m in harness.listen() if "/anticip/frame" in m]
+    numbers = [m["/anticip/frame"][0] for m in received]
     assert numbers == sorted(set(numbers))
-    assert all(len(m["/anticip/params"]) == 8 for m in heard)
-    assert heard[-1]["/anticip/param/loudness"] == [pytest.approx(0.0, abs=1e-4)], "it ends in silence"
+    assert all(len(m["/anticip/params"]) == 8 for m in received)
+    assert received[-1]["/anticip/param/loudness"] == [pytest.approx(0.0, abs=1e-4)], "it ends in silence"
     assert max(jumps(harness.frames())) < 0.35
     taken = read_recording(harness.folder / "take.anticip")
     kinds = [type(record).__name__ for record in taken]

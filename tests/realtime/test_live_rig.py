@@ -102,11 +102,11 @@ def test_receivers_are_told_by_the_new_table(play: Play, ear: socket.socket) -> 
         ("osc/0/send/onset", 0),
     ):
         show.do(f"rig/{key}", *values)
-    said = heard(show.pipeline, ear)
-    assert said["/synth/freq"] == [200.0]
-    assert said["/n_set"] == [1000, "amp", 0.25]
-    assert not {"/anticip/param/pan", "/anticip/limbs", "/anticip/event/onset"} & said.keys()
-    assert "/anticip/param/space" in said
+    lines = heard(show.pipeline, ear)
+    assert lines["/synth/freq"] == [200.0]
+    assert lines["/n_set"] == [1000, "amp", 0.25]
+    assert not {"/anticip/param/pan", "/anticip/limbs", "/anticip/event/onset"} & lines.keys()
+    assert "/anticip/param/space" in lines
     show.do("rig/osc/0/send/pan", 1)
     assert "param" in show.rig.osc[0].send
     assert heard(show.pipeline, ear)["/anticip/param/pan"] == [0.25]

@@ -77,8 +77,8 @@ def test_the_second_time_is_nearer_to_what_comes(piece: Path) -> None:
     for name, memory in (("none", {"enabled": False}), ("own", {}), ("rehearsed", {"file": str(piece)})):
         frames = [frame for frame in once({"memory": memory})[0].frames if frame.pose is not None]
         truth = teacher_parameters(np.array([frame.pose for frame in frames]))[first + ahead :]
-        said = np.array([frame.forecast[:, 3] for frame in frames[first:-ahead]])
-        errors[name] = float(np.abs(said - truth).mean())
+        lines = np.array([frame.forecast[:, 3] for frame in frames[first:-ahead]])
+        errors[name] = float(np.abs(lines - truth).mean())
     assert errors["rehearsed"] < 0.8 * errors["none"]
     assert errors["rehearsed"] < 0.9 * errors["own"]
     assert errors["own"] < 1.02 * errors["none"]
@@ -187,13 +187,13 @@ def test_the_place_is_told_and_cues_are_said_ahead_once(piece: Path) -> None:
     assert len(found) > 1000
     away = [abs(frame.place[1] - frame.seconds) for frame in found if frame.place is not None]
     assert np.median(away) < 0.05
-    said = [
+    lines = [
         (frame.seconds, name, strength, ahead)
         for frame in ear.frames
         for name, strength, ahead in frame.events
         if name.startswith("cue/")
     ]
-    ((at, name, trust, ahead),) = said
+    ((at, name, trust, ahead),) = lines
     assert name == "cue/turn"
     assert 0.2 < ahead <= 0.3
     assert at + ahead == pytest.approx(12.0, abs=0.1)
@@ -310,10 +310,10 @@ def test_a_save_that_is_under_way_when_the_show_ends_is_finished(piece, tmp_path
     live = open_memory(piece)
     known = live.memory.moments()
     monkeypatch.setattr("realtime.control.memory._CHUNK_MOMENTS", 100)
-    said: list[str] = []
+    lines: list[str] = []
 
     async def play(folder: Path) -> None:
-        remote = MemoryRemote(lambda: live, folder, say=said.append)
+        remote = MemoryRemote(lambda: live, folder, say=lines.append)
         saving = asyncio.ensure_future(remote.actions["memory/save"]("show"))  # type: ignore[arg-type]
         await asyncio.sleep(0)
         saving.cancel()
@@ -322,8 +322,8 @@ def test_a_save_that_is_under_way_when_the_show_ends_is_finished(piece, tmp_path
     asyncio.run(play(tmp_path))
     assert_saved(tmp_path / "show.memory", known)
     asyncio.run(play(tmp_path / "away"))
-    assert said[0] == f"memory saved: {tmp_path / 'show.memory'}"
-    assert said[1].startswith(f"memory/save: {tmp_path / 'away' / 'show.memory'}: ")
+    assert lines[0] == f"memory saved: {tmp_path / 'show.memory'}"
+    assert lines[1].startswith(f"memory/save: {tmp_path / 'away' / 'show.memory'}: ")
 
 
 def test_a_full_memory_that_forgets_while_it_is_saved_is_saved_as_it_was(piece, tmp_path, monkeypatch):

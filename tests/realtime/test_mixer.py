@@ -172,8 +172,8 @@ def test_what_was_announced_is_called_off_when_the_performer_stops() -> None:
     hazards = np.zeros((2, 25), np.float32)
     hazards[0, 9] = 0.95
     step, quiet = (saying(np.full((8, 5), 0.5), row) for row in (hazards, np.zeros((2, 25))))
-    _, said = mixer.play(step, [0.5] * 7, 0.02)
-    ((name, _, ahead),) = said
+    _, lines = mixer.play(step, [0.5] * 7, 0.02)
+    ((name, _, ahead),) = lines
     assert name == "onset"
     assert mixer.play(quiet, [0.5] * 7, 0.02)[1] == []
     mixer.set_mode("panic")

@@ -365,14 +365,14 @@ def test_commands_are_for_one_or_for_all() -> None:
 
 
 def test_what_a_socket_tells_says_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    said, told = list[str](), list[Any]()
+    lines, told = list[str](), list[Any]()
     monkeypatch.setattr(show_module, "UdpSource", lambda *_, say, **__: told.append(say) or Mock())
     three = parse_rig({"performer": [*TWO, {"name": "carol", "port": free_port()}]}, "")
     rigs = {one.name: rig_for_performer(three, one.name) for one in three.performers}
-    show_module._performer_sources(rigs, contextlib.ExitStack(), said.append)
+    show_module._performer_sources(rigs, contextlib.ExitStack(), lines.append)
     for say in told:
         say("cannot")
-    assert said == ["alice, bob: cannot", "carol: cannot"]
+    assert lines == ["alice, bob: cannot", "carol: cannot"]
 
 
 def test_a_show_that_cannot_begin_leaves_nothing_open() -> None:
@@ -466,12 +466,12 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
         time.sleep(max(due - time.monotonic(), 0))
     time.sleep(0.3)
     show.send_signal(2)
-    said, told = show.communicate(timeout=30)
+    lines, told = show.communicate(timeout=30)
     assert show.returncode == 0, told
     played = bundles(ear)
     for sock in suits.values():
         sock.close()
-    summary = json.loads(said)["performers"]
+    summary = json.loads(lines)["performers"]
     assert "remote control: /anticip/control at 127.0.0.1" in told
     for name in ("alice", "bob"):
         assert f"{name}: ignoring mocopi from {where['stranger']}" in told

@@ -226,9 +226,9 @@ def test_a_recording_says_what_was_left_out_and_a_replay_leaves_out_the_same(tmp
         pipeline.close()
     again.tape = None
     for wrong in ((), ("x",), (1, 2), (-1,), (512,), (2**62,)):
-        said: list[str] = []
-        Commands(again, said.append, rig).replay_command(Command(again.clock.now_ns(), "hold", wrong))
-        assert "hold: cannot be done again as it was recorded" in said[0]
+        lines: list[str] = []
+        Commands(again, lines.append, rig).replay_command(Command(again.clock.now_ns(), "hold", wrong))
+        assert "hold: cannot be done again as it was recorded" in lines[0]
         assert again._datagrams_to_hold == 0
 
 
@@ -304,8 +304,8 @@ def test_of_what_waits_for_a_show_the_newest_frame_of_each_performer_is_played()
 
 def test_the_terminal_says_once_that_frames_are_left_out_and_once_that_no_more_are() -> None:
     load = LoadWatch()
-    said = [load.look(n) for n in (0, 5, 5, 9, 9, 9)]
-    assert not any(said), "one or two stalls are not reported"
+    lines = [load.look(n) for n in (0, 5, 5, 9, 9, 9)]
+    assert not any(lines), "one or two stalls are not reported"
     behind = [load.look(n) for n in range(10, 40)]
     assert [line is not None for line in behind] == [False, False, True, *[False] * 27]
     assert "one core cannot keep up" in str(behind[2])

@@ -22,7 +22,7 @@ def test_a_frame_goes_all_the_way(stage: Any, paper_model: Any) -> None:
     assert loudness[0] < 0.05, "the stream eases in from silence"
     assert s.ear.frames[-1].params == pytest.approx([0.75] * 8)
     assert s.ear.frames[1].scalars == [0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6]
-    assert s.model.said == ["reset", *["step 1"] * 25]
+    assert s.model.calls == ["reset", *["step 1"] * 25]
     assert len(seen) == 25
     assert len(seen[0][3]) == len(STAGES)
     assert seen[0][3][:3] == (1000, 2000, 3000)
@@ -39,7 +39,7 @@ def test_a_short_gap_is_stepped_in_one_call_and_a_long_one_resets(stage: Any, pa
     s = stage(paper_model())
     for n in (0, 1, 6, 7, 60):
         s.frame(n)
-    assert s.model.said == ["reset", "step 1", "step 1", "step 5", "step 1", "reset", "step 1"]
+    assert s.model.calls == ["reset", "step 1", "step 1", "step 5", "step 1", "reset", "step 1"]
     # Every frame is sent once: missing ones as forecasts or as silence.
     assert [f.seq for f in s.ear.frames] == list(range(61))
     assert s.pipeline.counts["frames"] == 5
@@ -143,25 +143,25 @@ def test_a_gap_is_bridged_by_the_forecast_and_its_events(stage: Any) -> None:
 
 def test_the_first_frame_that_is_late_is_imagined_once(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model())
-    s.front.foresees = True
+    s.front.can_imagine = True
     s.frames(25)
-    s.model.said.clear()
+    s.model.calls.clear()
     s.silence(3)
-    assert s.model.said == ["imagine"]
+    assert s.model.calls == ["imagine"]
     assert [f.seq for f in s.ear.frames[25:]] == [25, 26, 27]
     levels = [f.params[0] for f in s.ear.frames[24:]]
     assert levels[0] == pytest.approx(0.75)
     assert levels == sorted(levels, reverse=True), "what follows is the guess's forecast"
     assert levels[-1] < 0.5
     s.frame(28)
-    assert s.model.said == ["imagine", "step 4"], "the true frames are stepped, the guess is forgotten"
+    assert s.model.calls == ["imagine", "step 4"], "the true frames are stepped, the guess is forgotten"
 
 
 def test_a_model_that_cannot_imagine_gives_its_forecast(stage: Any, paper_model: Any) -> None:
     model = paper_model()
     model.imagine = lambda row: None
     s = stage(model)
-    s.front.foresees = True
+    s.front.can_imagine = True
     s.frames(25)
     s.silence(1)
     assert s.ear.frames[25].params == pytest.approx([0.75] * 8)
@@ -170,27 +170,27 @@ def test_a_model_that_cannot_imagine_gives_its_forecast(stage: Any, paper_model:
 
 def test_without_a_model_the_scalars_of_the_guess_play(stage: Any) -> None:
     s = stage()
-    s.front.foresees = True
+    s.front.can_imagine = True
     s.frames(25)
-    s.front.foreseen = [0.2, 0.8, 0.5, 0.5, 0.2, 0.9, 0.1]
+    s.front.imagined_scalars = [0.2, 0.8, 0.5, 0.5, 0.2, 0.9, 0.1]
     s.silence(1)
-    assert s.ear.frames[25].scalars == s.front.foreseen
+    assert s.ear.frames[25].scalars == s.front.imagined_scalars
     assert s.ear.frames[25].params != s.ear.frames[24].params
 
 
 def test_the_performer_is_learned_from_every_true_frame_once(stage: Any, paper_model: Any) -> None:
     """Also from overtaken frames: otherwise a 60 Hz source would have another range than a 50 Hz one."""
-    heard = []
+    received = []
     s = stage(paper_model())
-    s.front.foresees = True
+    s.front.can_imagine = True
     s.pipeline.mixer.performer = PerformerRange()
-    s.pipeline.mixer.performer.listener = lambda now, activity, dt: heard.append((now[0], dt))
+    s.pipeline.mixer.performer.listener = lambda now, activity, dt: received.append((now[0], dt))
     s.frames(25)
     for n in range(25, 50):
-        s.come(n, (n // 5 + 1) * 100_000_000 + n)
+        s.receive(n, (n // 5 + 1) * 100_000_000 + n)
     assert s.pipeline.counts["overtaken"] > 15
-    assert [level for level, _ in heard] == [0.75] * 50
-    assert sum(dt for _, dt in heard) == pytest.approx(50 * 0.02, abs=0.021)
+    assert [level for level, _ in received] == [0.75] * 50
+    assert sum(dt for _, dt in received) == pytest.approx(50 * 0.02, abs=0.021)
 
 
 def test_a_burst_leaves_one_bundle(stage: Any) -> None:
@@ -207,12 +207,12 @@ def test_a_way_that_has_become_longer_is_got_used_to(stage: Any) -> None:
     """From one frame on everything arrives 200 ms later, permanently."""
     s = stage(Falling())
     for n in range(150):
-        s.come(n, n * 20_000_000 + (200_000_000 if n >= 50 else 0) + 1)
+        s.receive(n, n * 20_000_000 + (200_000_000 if n >= 50 else 0) + 1)
     assert [f.seq for f in s.ear.frames] == list(range(s.ear.frames[-1].seq + 1))
     assert s.pipeline.counts["overtaken"] < 30
     bridged = s.pipeline.counts["bridged"]
     for n in range(150, 200):
-        s.come(n, n * 20_000_000 + 200_000_001)
+        s.receive(n, n * 20_000_000 + 200_000_001)
     assert s.pipeline.counts["bridged"] == bridged
 
 
@@ -247,9 +247,9 @@ def test_after_a_standstill_the_values_ease_from_what_was_heard_and_so_they_do_a
     for n in range(25, 425):
         s.pipeline.feed(str(n).encode(), n * 20_000_000 + 1)
     s.frames(425, 460)
-    heard = np.array([f.params for f in s.ear.frames])
-    assert np.abs(np.diff(heard, axis=0)).max() < 0.08
-    assert heard[-1] == pytest.approx([0.9] * 8)
+    received = np.array([f.params for f in s.ear.frames])
+    assert np.abs(np.diff(received, axis=0)).max() < 0.08
+    assert received[-1] == pytest.approx([0.9] * 8)
     assert [name for name, *_ in tape.taken].count("resume") == 1
     again = stage(Rising())
     notes = again.pipeline.tape = Notes()
@@ -270,14 +270,14 @@ def test_after_a_standstill_the_values_ease_from_what_was_heard_and_so_they_do_a
 
 def test_values_of_a_recording_that_were_never_heard_are_refused(stage: Any) -> None:
     s = stage()
-    said: list[str] = []
+    lines: list[str] = []
     for values in ((2.0,) * 8, (float("nan"),) * 8, (0.5,), ("x",) * 8, (None,) * 8, ()):
-        Commands(s.pipeline, said.append).replay_command(Command(0, "resume", values))
-    assert len(said) == 6
-    assert all(line.startswith("resume: cannot be done again as it was recorded: ") for line in said)
+        Commands(s.pipeline, lines.append).replay_command(Command(0, "resume", values))
+    assert len(lines) == 6
+    assert all(line.startswith("resume: cannot be done again as it was recorded: ") for line in lines)
     # A beat without a phase has phase 0 at time 0 of the clock.
-    Commands(s.pipeline, said.append).replay_command(Command(0, "tempo", (120.0,)))
-    assert (s.pipeline.leading_beat, len(said)) == ((120.0, 0.0), 6)
+    Commands(s.pipeline, lines.append).replay_command(Command(0, "tempo", (120.0,)))
+    assert (s.pipeline.leading_beat, len(lines)) == ((120.0, 0.0), 6)
 
 
 def test_a_sender_that_restarts_goes_on(stage: Any) -> None:
@@ -356,10 +356,10 @@ def test_an_event_is_due_when_it_is_however_late_its_frame_was(stage, paper_mode
 
     class Beat(paper_model):
         def step(self, rows):
-            said = super().step(rows)
-            hazards = said.hazards
+            lines = super().step(rows)
+            hazards = lines.hazards
             hazards[0, 9] = 0.9
-            return StepResult(said.params, hazards, said.scalars, said.gate)
+            return StepResult(lines.params, hazards, lines.scalars, lines.gate)
 
     aheads = {}
     for late_ms in (0, 8, 30):

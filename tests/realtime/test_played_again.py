@@ -135,11 +135,11 @@ def test_what_was_learned_and_frozen_is_not_taken_for_calibrated() -> None:
         assert (same.reaches() == performer.reaches()) == (seconds == 0.0)
         first.close()
         again.close()
-    said: list[str] = []
+    lines: list[str] = []
     rig = Rig.model_validate({"model": {"enabled": False}, "osc": [], "performer": {"enabled": False}})
     pipeline = assemble(rig, OfflineClock(0))
-    Commands(pipeline, said.append, rig).replay_command(Command(0, "range", ("loudness", 0.02, 0.06, 0.5)))
-    assert "range: cannot be done again as it was recorded: this rig plays without a performer" in said[0]
+    Commands(pipeline, lines.append, rig).replay_command(Command(0, "range", ("loudness", 0.02, 0.06, 0.5)))
+    assert "range: cannot be done again as it was recorded: this rig plays without a performer" in lines[0]
     pipeline.close()
 
 
@@ -164,11 +164,11 @@ def test_a_recording_begun_in_the_middle_of_a_calibration_has_what_was_found_and
     assert same.reaches() == performer.reaches()
     assert again.rig.performer == first.rig.performer
     assert Command(0, "plan", (3, 10.0)) in again.commands.state_as_commands(0)
-    said: list[str] = []
+    lines: list[str] = []
     for wrong in (('{"loudness": [0.1, 0.2]}',), ("[]",), ("{",), ()):
-        Commands(again.pipeline, said.append, rig).replay_command(Command(0, "calibrate/save", wrong))
-    assert len(said) == 4
-    assert all("calibrate/save: cannot be done again as it was recorded: " in line for line in said)
+        Commands(again.pipeline, lines.append, rig).replay_command(Command(0, "calibrate/save", wrong))
+    assert len(lines) == 4
+    assert all("calibrate/save: cannot be done again as it was recorded: " in line for line in lines)
     assert same.reaches() == performer.reaches()
 
 
@@ -192,19 +192,19 @@ def test_a_rig_that_was_loaded_is_played_by_again_whoever_listens(play, tmp_path
     assert [one.url for one in now.osc] == [one.url for one in listening.osc]
     assert [(one.latency_ms, one.max_rate) for one in now.osc] == [(30.0, None), (0.0, 10.0)][: len(here)]
     assert first.pipeline.mixer.sound_ms == again.pipeline.mixer.sound_ms == 30.0
-    said: list[str] = []
-    again.commands = Commands(again.pipeline, said.append, now)
+    lines: list[str] = []
+    again.commands = Commands(again.pipeline, lines.append, now)
     sound = ("sound_ms", 90, 90.0), ("sound_ms", "auto", 30.0), ("rig/osc/0/latency_ms", 70.0, 70.0)
     for name, told, sounds in sound:
         first.told.clear()
         first.do(name, told)
         again.replays(first.told)
         assert first.pipeline.mixer.sound_ms == again.pipeline.mixer.sound_ms == sounds
-    assert len(said) == (not here), "there is no receiver of this number"
+    assert len(lines) == (not here), "there is no receiver of this number"
     again.replays(
         [Command(0, "rig/merge", (wrong,)) for wrong in ('{"osc": [1], "gain": 9}', '{"osc": 1}', "[]")]
     )
-    assert len(said) == 3 + (not here)
+    assert len(lines) == 3 + (not here)
 
 
 def test_an_address_that_was_not_heard_yet_can_be_waited_for_and_a_name_cannot() -> None:
@@ -232,7 +232,7 @@ def test_a_host_that_is_heard_at_every_port_is_so_in_a_recording_begun_in_mid_sh
     commands = Commands(pipeline, rig=rig)
     again = assemble(rig, OfflineClock(0))
     follower = Commands(again, rig=rig)
-    heard: dict[Pipeline, int] = {pipeline: 0, again: 0}
+    received: dict[Pipeline, int] = {pipeline: 0, again: 0}
     for n in range(100):
         if n == 50:
             for obeyed in commands.state_as_commands(n * 20_000_000):
@@ -240,9 +240,9 @@ def test_a_host_that_is_heard_at_every_port_is_so_in_a_recording_begun_in_mid_sh
         for each in (pipeline, again) if n >= 50 else (pipeline,):
             if n % 50 == 0:
                 each.feed(SKELETON, n * 20_000_000, f"10.0.0.1:{6000 + n}")
-            heard[each] += each.feed(FRAMES[n], n * 20_000_000, f"10.0.0.1:{5000 + n}")
-    assert heard == {pipeline: 100, again: 50}
-    for each in heard:
+            received[each] += each.feed(FRAMES[n], n * 20_000_000, f"10.0.0.1:{5000 + n}")
+    assert received == {pipeline: 100, again: 50}
+    for each in received:
         each.close()
 
 
@@ -250,8 +250,8 @@ def test_who_played_is_not_waited_for_without_end() -> None:
     pipeline = assemble(Rig.model_validate({"model": {"enabled": False}, "osc": []}), OfflineClock(0))
     Commands(pipeline).replay_command(Command(0, "player", (A,)))
     pipeline.feed(SKELETON, 0, B)
-    heard = [pipeline.feed(FRAMES[n], n * 20_000_000, B) for n in range(110)]
-    assert heard == [False] * 102 + [True] * 8
+    received = [pipeline.feed(FRAMES[n], n * 20_000_000, B) for n in range(110)]
+    assert received == [False] * 102 + [True] * 8
     pipeline.close()
 
 
@@ -345,9 +345,9 @@ def test_a_show_with_every_command_replays_to_the_same_bits(piece: Path, tmp_pat
         time.sleep(max(due - time.monotonic(), 0))
     time.sleep(0.7)
     live.send_signal(2)
-    said, errors = live.communicate(timeout=20)
+    lines, errors = live.communicate(timeout=20)
     assert live.returncode == 0, errors
-    counts = json.loads(said)["counters"]
+    counts = json.loads(lines)["counters"]
     played = wire.bundles()
     words = [word for data in wire.ear.came for word in messages(data).get("/anticip/status", ())]
     for state in ("frozen", "learns"):
@@ -361,13 +361,13 @@ def test_a_show_with_every_command_replays_to_the_same_bits(piece: Path, tmp_pat
     again = Wire()
     try:
         run_here("replay", "take.anticip", "--speed", "max", "--osc", again.osc, "--json", cwd=tmp_path)
-        heard = again.bundles()
+        received = again.bundles()
     finally:
         again.close()
     # A machine under load may have left out bundles that were too late to be worth sending.
-    found = {m["/anticip/frame"][0]: m for m in heard}
-    assert len(found) == len(heard) == len(played) + counts["superseded"]
-    assert counts["superseded"] or [m["/anticip/frame"] for m in heard] == [
+    found = {m["/anticip/frame"][0]: m for m in received}
+    assert len(found) == len(received) == len(played) + counts["superseded"]
+    assert counts["superseded"] or [m["/anticip/frame"] for m in received] == [
         m["/anticip/frame"] for m in played
     ]
     assert sum(m["/anticip/tempo"][::2] == [133.0, 1.0] for m in played) > 240, "also while nobody plays"

@@ -43,12 +43,12 @@ def feed(tape: Recorder, frames: int, size: int = 1500, start: int = 0) -> None:
 
 def test_everything_handed_over_is_written(tmp_path: Path) -> None:
     path = tmp_path / "show.anticip"
-    said: list[str] = []
-    tape = started(path, said)
+    lines: list[str] = []
+    tape = started(path, lines)
     feed(tape, 200)
     tape.note(500, "done")
     assert tape.close() == 0
-    assert said == [f"recording to {path}", f"recorded {path}"]
+    assert lines == [f"recording to {path}", f"recorded {path}"]
     recording = read_recording(path, strict=True)
     assert recording.header["model"] == "sha"
     records = list(recording)
@@ -62,16 +62,16 @@ def test_what_the_disk_takes_is_told_once_it_is_known(tmp_path: Path) -> None:
     tape = started(tmp_path / "s\udce9.anticip")
     assert not [word for word in tape.words if word.startswith("disk_gb")]
     feed(tape, 1)
-    (said,) = wait_for(lambda: (tape.poll(), [word for word in tape.words if word.startswith("disk_gb")])[1])
-    assert float(said.partition("=")[2]) > 0.0
+    (lines,) = wait_for(lambda: (tape.poll(), [word for word in tape.words if word.startswith("disk_gb")])[1])
+    assert float(lines.partition("=")[2]) > 0.0
     tape.close()
 
 
 def test_one_process_writes_one_file_after_the_other(tmp_path: Path) -> None:
     """Records before a change are in the first file, later ones in the second; no file is overwritten."""
     first, second = tmp_path / "a.anticip", tmp_path / "b.anticip"
-    said: list[str] = []
-    tape = started(first, said)
+    lines: list[str] = []
+    tape = started(first, lines)
     pid = tape.pid
     tape.note(1, "first")
     tape.open(second, lambda: (0, {}, []))
@@ -89,7 +89,7 @@ def test_one_process_writes_one_file_after_the_other(tmp_path: Path) -> None:
     assert tape.close() == 0
     assert list(read_recording(first, strict=True))[1:] == [Note(1, "first")]
     assert list(read_recording(second, strict=True)) == [Note(2, "second"), Note(3, "second too")]
-    assert said == [
+    assert lines == [
         f"recording to {first}",
         f"recorded {first}",
         f"recording to {second}",
@@ -110,8 +110,8 @@ def test_an_existing_file_is_refused_and_kept(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path: Path) -> None:
     path = tmp_path / "show.anticip"
-    said: list[str] = []
-    tape = started(path, said)
+    lines: list[str] = []
+    tape = started(path, lines)
     for i in range(80):
         tape.raw(time.monotonic_ns(), "mocopi", bytes(1500))
         time.sleep(0.02)
@@ -132,13 +132,13 @@ def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path:
     # Records from while it was dead are there, and so is the state.
     records = list(read_recording(tmp_path / "show.2.anticip", strict=True))
     assert records == [Control(1, "gain", (0.5,)), *(Raw(i, "mocopi", b"after") for i in range(50))]
-    assert [line.split()[0] for line in said] == ["recording", "the", "recording", "recorded"]
-    assert said[1].startswith("the recorder ended (code -9); starting it again")
+    assert [line.split()[0] for line in lines] == ["recording", "the", "recording", "recorded"]
+    assert lines[1].startswith("the recorder ended (code -9); starting it again")
 
 
 def test_what_lies_in_the_pipe_of_a_recorder_that_is_killed_is_counted(tmp_path: Path) -> None:
-    path, said = tmp_path / "show.anticip", []
-    tape = started(path, said)
+    path, lines = tmp_path / "show.anticip", []
+    tape = started(path, lines)
     feed(tape, 10)
     wait_for(lambda: (tape.poll(), tape._synced_bytes)[1] > 1500 * 10)
     feed(tape, 10, start=10)
@@ -161,7 +161,7 @@ def test_what_lies_in_the_pipe_of_a_recorder_that_is_killed_is_counted(tmp_path:
     kept = sum(len([*read_recording(part)]) - 1 for part in (path, other))
     assert kept + tape.dropped == 50 * 3
     assert tape.dropped >= 60
-    assert said[-1] == f"recorded {other}, which goes on from {path}, {tape.dropped} records dropped"
+    assert lines[-1] == f"recorded {other}, which goes on from {path}, {tape.dropped} records dropped"
 
 
 def test_what_a_recorder_that_was_killed_said_at_last_is_heard(tmp_path, monkeypatch) -> None:
@@ -182,8 +182,8 @@ def test_what_a_recorder_that_was_killed_said_at_last_is_heard(tmp_path, monkeyp
 
 
 def test_where_nobody_goes_on_for_a_recorder_that_was_killed_what_is_lost_is_counted(tmp_path: Path) -> None:
-    path, said = tmp_path / "show.anticip", []
-    tape = started(path, said)
+    path, lines = tmp_path / "show.anticip", []
+    tape = started(path, lines)
     os.kill(tape.pid, signal.SIGSTOP)
     feed(tape, 10)
     os.kill(tape.pid, signal.SIGKILL)
@@ -192,19 +192,19 @@ def test_where_nobody_goes_on_for_a_recorder_that_was_killed_what_is_lost_is_cou
     tape.close()
     kept = len([*read_recording(path)]) - 1
     assert tape.dropped == 60 - kept
-    assert said[-1] == f"{path} ends early: the recorder's process has died, {60 - kept} records dropped"
+    assert lines[-1] == f"{path} ends early: the recorder's process has died, {60 - kept} records dropped"
 
 
 @pytest.mark.slow
 def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back(tmp_path, monkeypatch):
     monkeypatch.setattr("realtime.recording.recorder._ATTEMPT_INTERVAL_S", 0.2)
     (folder := tmp_path / "takes").mkdir()
-    said: list[str] = []
-    tape = started(folder / "show.anticip", said)
+    lines: list[str] = []
+    tape = started(folder / "show.anticip", lines)
     folder.rename(tmp_path / "away")
     os.kill(tape.pid, signal.SIGKILL)
-    wait_for(lambda: (tape.poll(), len(said) == 3)[1])
-    assert said[2] == f"nothing is recorded: {folder}: No such file or directory; trying again"
+    wait_for(lambda: (tape.poll(), len(lines) == 3)[1])
+    assert lines[2] == f"nothing is recorded: {folder}: No such file or directory; trying again"
     (tmp_path / "away").rename(folder)
     wait_for(lambda: (tape.poll(), is_writing(tape))[1])
     assert tape.path == folder / "show.2.anticip"
@@ -215,12 +215,12 @@ def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="another process's limits cannot be set")
 def test_a_part_that_nothing_can_be_written_to_is_not_left_behind(tmp_path, monkeypatch):
     monkeypatch.setattr("realtime.recording.recorder._ATTEMPT_INTERVAL_S", 0.2)
-    said: list[str] = []
-    tape = started(tmp_path / "show.anticip", said)
+    lines: list[str] = []
+    tape = started(tmp_path / "show.anticip", lines)
     _, hard = resource.prlimit(tape.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(tape.pid, resource.RLIMIT_FSIZE, (100, hard))
-    wait_for(lambda: (feed(tape, 1), tape.poll(), len(said) > 3)[2])
-    assert any("show.2.anticip: File too large" in line for line in said)
+    wait_for(lambda: (feed(tape, 1), tape.poll(), len(lines) > 3)[2])
+    assert any("show.2.anticip: File too large" in line for line in lines)
     resource.prlimit(tape.pid, resource.RLIMIT_FSIZE, (hard, hard))
     wait_for(lambda: (tape.poll(), is_writing(tape))[1])
     feed(tape, 5)
@@ -315,9 +315,9 @@ def test_a_stalled_recorder_costs_records_not_time(tmp_path: Path) -> None:
 
 def test_a_recorder_that_stands_still_is_told_of_and_nothing_is_called_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(Recorder, "closing", (0.1, 0.1))
-    said: list[str] = []
+    lines: list[str] = []
     path, other = tmp_path / "show.anticip", tmp_path / "other.anticip"
-    tape = started(path, said)
+    tape = started(path, lines)
     os.kill(tape.pid, signal.SIGSTOP)
     assert tape.finish() == path
     with pytest.raises(DeviceError, match=rf"^the recorder does not answer: {path} is not finished$"):
@@ -328,7 +328,7 @@ def test_a_recorder_that_stands_still_is_told_of_and_nothing_is_called_recorded(
     assert tape.close() != 0
     assert not other.exists()
     why = "the recorder has failed"
-    assert said[1:] == [f"{path} ends early: {why}", f"{other} is not recorded: {why}"]
+    assert lines[1:] == [f"{path} ends early: {why}", f"{other} is not recorded: {why}"]
 
 
 @pytest.fixture
@@ -350,10 +350,10 @@ def full(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("has_spare", [False, True])
 def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(full, tmp_path, has_spare):
     (tmp_path / "spare").mkdir()
-    said: list[str] = []
+    lines: list[str] = []
     (full / "ballast").write_bytes(bytes(11 << 20))
     path = full / "show.anticip"
-    tape = started(path, said, spare=tmp_path / "spare" if has_spare else None)
+    tape = started(path, lines, spare=tmp_path / "spare" if has_spare else None)
     count = 0
 
     def fill() -> None:
@@ -362,14 +362,14 @@ def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(full,
         count += 1
         tape.poll()
 
-    wait_for(lambda: (fill(), len(said) > 1)[1])
-    assert said[1] == f"nothing is recorded: {path}: No space left on device; trying again"
+    wait_for(lambda: (fill(), len(lines) > 1)[1])
+    assert lines[1] == f"nothing is recorded: {path}: No space left on device; trying again"
     if has_spare:
         wait_for(lambda: (fill(), is_writing(tape))[1])
         assert tape.path == tmp_path / "spare" / "show.2.anticip"
     else:
-        wait_for(lambda: (fill(), len(said) > 2)[1])
-        assert said[2] == f"nothing is recorded: {full}: less than 8 MB are free; trying again"
+        wait_for(lambda: (fill(), len(lines) > 2)[1])
+        assert lines[2] == f"nothing is recorded: {full}: less than 8 MB are free; trying again"
         assert tape.words[0] == f"recording=no ({full}: less than 8 MB are free)"
         (full / "ballast").unlink()
         tape._next_attempt_at = 0.0
@@ -380,7 +380,7 @@ def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(full,
     assert tape.words == ["recording=no"]
     # No incomplete record in either file, and the second begins with the current state.
     assert list(read_recording(path, strict=True))
-    name, after, dropped = said[-1].removeprefix("recorded ").split(", ")
+    name, after, dropped = lines[-1].removeprefix("recorded ").split(", ")
     assert after == f"which goes on from {path}"
     second = list(read_recording(name, strict=True))
     assert second[0] == Control(1, "gain", (0.5,))

@@ -79,9 +79,9 @@ def test_what_was_lost_is_told_where_the_frames_have_numbers(kind: str, tmp_path
         CliRunner().invoke(cli, words).stdout
         for words in (["info", str(path)], ["replay", str(path), "--speed", "max", "--no-model"])
     )
-    for said in (show, replay):
-        assert (told in said) == (kind == "mocopi"), said
-        assert (" lost" in said) == (kind == "mocopi"), said
+    for lines in (show, replay):
+        assert (told in lines) == (kind == "mocopi"), lines
+        assert (" lost" in lines) == (kind == "mocopi"), lines
 
 
 def test_info_tells_of_a_torn_tail(show: Path) -> None:

@@ -97,9 +97,9 @@ def test_a_preset_that_the_voice_cannot_play_leaves_the_rest_of_a_loaded_rig(tmp
             raise OptionError(f"preset {name}: no sounds")
 
     show.commands._voice = Voice()
-    said = show.do("rig/load", "b.toml")
-    assert "preset granular: no sounds; model model-" in said
-    assert said.endswith("; needs a restart: synth")
+    lines = show.do("rig/load", "b.toml")
+    assert "preset granular: no sounds; model model-" in lines
+    assert lines.endswith("; needs a restart: synth")
     assert (show.rig.gain, show.rig.model.checkpoint) == (2.5, str(tmp_path / "model"))
 
 
@@ -163,8 +163,8 @@ def test_one_of_several_loads_from_the_show_s_folder_and_keeps_the_name(tmp_path
     show = play(rig_for_performer(load_rig(tmp_path / "begun.toml"), "alice"))
     live = show.commands.live_rig
     for name, half_life, restart in (("many", 0.3, ""), ("one", 0.4, "source"), ("less", None, "osc")):
-        said = show.do("rig/load", f"{name}.toml")
-        assert said.partition("needs a restart: ")[2] == restart
+        lines = show.do("rig/load", f"{name}.toml")
+        assert lines.partition("needs a restart: ")[2] == restart
         assert live.rig.osc[0].prefix == "/anticip/alice"
         assert "default" not in live.rig.smoothing or live.rig.smoothing["default"].half_life == half_life
     for send in ((0,), ()):

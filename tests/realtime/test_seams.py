@@ -47,15 +47,17 @@ def test_a_source_is_heard_decoded_and_recorded_as_native() -> None:
     rig = load_rig(None, {"source": {"kind": "backwards", "port": port}})
     assert Rig.model_validate({"source": {"kind": "backwards"}}).source.listen == ("127.0.0.1", 40123)
     source = UdpSource(rig.source.kind, *rig.source.listen)
-    heard: list[tuple[bytes, str]] = []
+    received: list[tuple[bytes, str]] = []
 
     async def listen() -> None:
-        source.start(asyncio.get_running_loop(), lambda data, arrival, sender: heard.append((data, sender)))
+        source.start(
+            asyncio.get_running_loop(), lambda data, arrival, sender: received.append((data, sender))
+        )
         await asyncio.to_thread(send, PERFORMANCE, "backwards", "127.0.0.1", port, seconds=0.3)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.sendto(b"noise", ("127.0.0.1", port))
         end = time.monotonic() + 3.0
-        while (not heard or heard[-1][0] != b"") and time.monotonic() < end:
+        while (not received or received[-1][0] != b"") and time.monotonic() < end:
             await asyncio.sleep(0.01)
 
     try:
@@ -63,10 +65,10 @@ def test_a_source_is_heard_decoded_and_recorded_as_native() -> None:
     finally:
         source.close()
     _, items = open_show(PERFORMANCE)
-    native = [item.data for item, _ in zip(items, heard[:-1], strict=False)]  # type: ignore[union-attr]
-    assert [data for data, _ in heard[:-1]] == native
+    native = [item.data for item, _ in zip(items, received[:-1], strict=False)]  # type: ignore[union-attr]
+    assert [data for data, _ in received[:-1]] == native
     assert len(native) > 10
-    assert heard[-1][0] == b"", "what cannot be decoded reaches the front as an alien datagram"
+    assert received[-1][0] == b"", "what cannot be decoded reaches the front as an alien datagram"
 
 
 def test_a_decoder_that_takes_anything_claims_only_what_is_motion() -> None:
@@ -78,17 +80,17 @@ def test_a_decoder_that_takes_anything_claims_only_what_is_motion() -> None:
 
 def test_a_decoder_that_fails_or_dawdles_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SlowCalls, "_SLOW_NS", -1)
-    said: list[str] = []
-    heard: list[bytes] = []
-    source = UdpSource("halting", "127.0.0.1", 0, say=said.append)
+    lines: list[str] = []
+    received: list[bytes] = []
+    source = UdpSource("halting", "127.0.0.1", 0, say=lines.append)
     try:
-        receive = source._decoding(lambda data, arrival, sender: heard.append(data))
+        receive = source._decoding(lambda data, arrival, sender: received.append(data))
         for datagram in (b"!one", b"?two", b"!one", b"!one"):
             receive(datagram, 0, "suit")
     finally:
         source.close()
-    assert heard == [b"eno", b"", b"owt", b"owt", b"", b"eno", b"", b"eno", b""], "what was given is kept"
-    assert [re.sub(r"\d+", "N", line) for line in said] == [
+    assert received == [b"eno", b"", b"owt", b"owt", b"", b"eno", b"", b"eno", b""], "what was given is kept"
+    assert [re.sub(r"\d+", "N", line) for line in lines] == [
         "halting cannot decode: RuntimeError: no more",
         "decoding halting takes N ms: all else waits for it",
     ]
@@ -98,26 +100,26 @@ def test_a_decoder_that_fails_or_dawdles_is_told_of_once(monkeypatch: pytest.Mon
     ("took_ms", "told"), [([6, 6, 6], 1), ([6, 1, 1] * 9, 1), ([6, 1, 1, 1, 1] * 9, 0), ([1, 300, 300], 1)]
 )
 def test_calls_that_stall_are_told_of_once(took_ms, told, monkeypatch):
-    calls, said = SlowCalls(), list[str]()
+    calls, lines = SlowCalls(), list[str]()
     monkeypatch.setattr(time, "perf_counter_ns", lambda: 0)
     for ms in took_ms:
-        calls.took("sink", -1_000_000 * ms, "sink", said.append)
-    assert len(said) == told
+        calls.took("sink", -1_000_000 * ms, "sink", lines.append)
+    assert len(lines) == told
 
 
 def test_a_decoder_that_cannot_begin_is_told_of_once_and_tried_again() -> None:
-    said: list[str] = []
-    heard: list[bytes] = []
-    source = UdpSource("moody", "127.0.0.1", 0, say=said.append)
+    lines: list[str] = []
+    received: list[bytes] = []
+    source = UdpSource("moody", "127.0.0.1", 0, say=lines.append)
     try:
-        receive = source._decoding(lambda data, arrival, sender: heard.append(data))
+        receive = source._decoding(lambda data, arrival, sender: received.append(data))
         for arrival in (0, 0, 10**10, 10**10):
             receive(b"!one", arrival, "suit")
     finally:
         source.close()
-    assert heard == [b"", b"eno"] * 2
+    assert received == [b"", b"eno"] * 2
     reason = "source 'moody': stranger:Moody cannot be opened (RuntimeError: no mood)"
-    assert (said, source.trouble) == ([f"moody cannot decode: OptionError: {reason}"], "")
+    assert (lines, source.trouble) == ([f"moody cannot decode: OptionError: {reason}"], "")
 
 
 def test_what_cannot_be_sent_is_one_line() -> None:
@@ -158,14 +160,14 @@ def test_a_sink_that_raises_or_dawdles_is_told_of_once_and_the_others_go_on(tmp_
     tables = [{"kind": kind, "path": str(tmp_path / kind)} for kind in ("cross", "lines")]
     tree = {"osc": [], "sink": tables, "model": {"enabled": False}, "memory": {"enabled": False}}
     kind, items = open_show(PERFORMANCE)
-    said: list[str] = []
-    report = replay(items, kind, load_rig(None, tree), speed=None, seconds=2.0, say=said.append)
+    lines: list[str] = []
+    report = replay(items, kind, load_rig(None, tree), speed=None, seconds=2.0, say=lines.append)
     written = (tmp_path / "lines").read_text().splitlines()
     assert report["sinks"][f"lines {tmp_path / 'lines'}"]["sent"] == len(written) > 90
     assert report["counters"]["errors"] > 90
     assert report["sinks"]["cross"] == {"uncounted": 1}
     assert "cross: 1 uncounted" in _show_answer(report)[1]
-    assert [re.sub(r"\d+ ms", "N ms", line) for line in said if "failed" in line or "takes" in line] == [
+    assert [re.sub(r"\d+ ms", "N ms", line) for line in lines if "failed" in line or "takes" in line] == [
         "cross failed, going on: RuntimeError: not now",
         f"lines {tmp_path / 'lines'} takes N ms: all else waits for it",
     ]

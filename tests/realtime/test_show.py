@@ -46,10 +46,10 @@ class Hall:
         self.pipeline = Pipeline(
             front=self.front, mixer=Mixer(), sinks=[self.ear], clock=MonotonicClock(), backend=model
         )
-        self.said: list[str] = []
-        commands = Commands(self.pipeline, self.said.append)
+        self.lines: list[str] = []
+        commands = Commands(self.pipeline, self.lines.append)
         control = self.rig.control
-        self.recorder = Recorder(self.said.append)
+        self.recorder = Recorder(self.lines.append)
         self.show = Show(
             self.pipeline,
             self.source,
@@ -57,7 +57,7 @@ class Hall:
             control=control,
             spin=self.rig.spin,
             recorder=self.recorder,
-            say=self.said.append,
+            say=self.lines.append,
         )
         self.out = udp()
         self.replies: list[OscMessage] = []
@@ -114,8 +114,8 @@ def test_frames_pass_and_the_end_is_a_fade(stage: Any, paper_model: Any, spin: b
     assert live[-1].params == pytest.approx(NEUTRAL, abs=1e-6)
     assert hall.ear.closed
     # Prewarmed once before each datagram, or repeatedly while there is time.
-    assert hall.pipeline.backend.said.count("prewarm") in (range(80, 9999) if spin else range(1, 80))
-    assert hall.pipeline.backend.said[-1] == "close"
+    assert hall.pipeline.backend.calls.count("prewarm") in (range(80, 9999) if spin else range(1, 80))
+    assert hall.pipeline.backend.calls[-1] == "close"
 
 
 def test_an_end_between_two_frames_leaves_nothing_waiting_for_the_source(stage, paper_model):
@@ -316,7 +316,7 @@ def test_many_commands_in_one_datagram_cost_no_frame_and_few_files(stage, tmp_pa
     assert len(files) < 6
     assert hall.recorder.restarts == 0
     assert begun is not None
-    assert len([line for line in hall.said if "refused" in line]) <= 2
+    assert len([line for line in hall.lines if "refused" in line]) <= 2
 
 
 @pytest.mark.parametrize("name", ["take\x1b[2J", "x" * 101, "../x", "/x", ".x", "a\\b", "a\nb"])
@@ -331,7 +331,7 @@ def test_a_name_that_a_stranger_sends_is_checked(stage: Any, name: str, tmp_path
 
     hall.play(performance())
     assert list(tmp_path.iterdir()) == []
-    assert all(line.isprintable() for line in hall.said)
+    assert all(line.isprintable() for line in hall.lines)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -433,7 +433,7 @@ def test_a_broken_datagram_or_replayed_command_does_not_end_the_show(stage: Any)
     assert summary["counters"]["frames"] == 7
     assert summary["counters"]["errors"] == 2
     for bug in ("a bug of ours", "another bug"):
-        assert [line for line in hall.said if bug in line]
+        assert [line for line in hall.lines if bug in line]
 
 
 class Gazer(Ear, DeferredSink):
@@ -454,7 +454,7 @@ def test_what_a_timer_comes_for_may_fail_and_the_sound_goes_on(stage: Any, whose
     gazer = Gazer()
     hall.pipeline.add(gazer)
     tick = hall.pipeline.run_until
-    heard: list[int] = []
+    received: list[int] = []
 
     def brittle(t_ns: int) -> None:
         hall.pipeline.run_until = tick
@@ -466,23 +466,23 @@ def test_what_a_timer_comes_for_may_fail_and_the_sound_goes_on(stage: Any, whose
             hall.pipeline.run_until = brittle
         else:
             gazer.fails = True
-        heard.append(len(hall.ear.frames))
+        received.append(len(hall.ear.frames))
         await asyncio.sleep(0.5)
-        heard.append(len(hall.ear.frames))
+        received.append(len(hall.ear.frames))
 
     assert hall.play(performance())["counters"]["errors"] >= 1
-    assert heard[1] - heard[0] >= 15
+    assert received[1] - received[0] >= 15
     assert hall.ear.frames[-1].params == pytest.approx(NEUTRAL, abs=1e-6)
-    assert len([line for line in hall.said if f"a bug of {whose}" in line]) == 1
+    assert len([line for line in hall.lines if f"a bug of {whose}" in line]) == 1
 
 
 def test_a_replay_beside_a_show_goes_on_without_remote_control(stage: Any) -> None:
     hall = Hall(stage)
-    said: list[str] = []
+    lines: list[str] = []
     show = hall.pipeline, hall.source, hall.show.commands
-    beside = Show(*show, control=hall.rig.control, must_listen=False, say=said.append)
+    beside = Show(*show, control=hall.rig.control, must_listen=False, say=lines.append)
     assert beside.control is None
-    assert "going on without remote control" in said[0]
+    assert "going on without remote control" in lines[0]
     with pytest.raises(DeviceError, match="in use"):
         Show(*show, control=hall.rig.control)
     hall.recorder.close()

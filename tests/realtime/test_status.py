@@ -40,17 +40,17 @@ def test_the_status_says_who_plays_and_who_was_heard_of_in_the_last_minute() -> 
         ("newer", False, 9, minute),
     )
     front = stream(*senders)
-    said = ["rate=50.0", "jitter_ms=0.5", "from=10.0.0.1", "ignored=2"]
-    assert stream_words(front, None, minute + 1) == said
-    assert stream_words(front, 30.0, minute + 1) == [*said[:2], "buffer_ms=30.0", *said[2:]]
+    lines = ["rate=50.0", "jitter_ms=0.5", "from=10.0.0.1", "ignored=2"]
+    assert stream_words(front, None, minute + 1) == lines
+    assert stream_words(front, 30.0, minute + 1) == [*lines[:2], "buffer_ms=30.0", *lines[2:]]
     front = stream(("", True, 0, 0), rate=None)
     front.refusal = "too many joints"
     assert stream_words(front, None, 0) == ["ignored=0", "refused=too many joints"]
 
 
 def test_the_status_says_what_was_lost_where_it_can_be_told() -> None:
-    def words(**heard: int) -> list[str]:
-        return count_words(heard, {"late_steps": 1, "failed_steps": 2, "skipped": 0})
+    def words(**received: int) -> list[str]:
+        return count_words(received, {"late_steps": 1, "failed_steps": 2, "skipped": 0})
 
     steps = ["late_steps=1", "failed_steps=2"]
     assert words(frames=0, numbered=0, lost=0) == ["frames=0", "lost=0", "bad=0", *steps]
