@@ -158,7 +158,7 @@ def open_multi_show(
                 prewarm=prewarm or len(names) == 1,
                 say=_prefixed(say, name),
                 terminal=terminal if first else None,
-                everybody=monitors(rig),
+                monitor_ports=monitors(rig),
                 guard=guard,
                 control=rig.control.model_copy(update=control_update),
             )

@@ -81,19 +81,19 @@ def hear_group(
         was plugged in later has not been joined.
     """
     host, port = sock.getsockname()[:2]
-    everywhere = host in ("0.0.0.0", "::")
-    more: list[socket.socket] = []
+    on_all_interfaces = host in ("0.0.0.0", "::")
+    extra: list[socket.socket] = []
 
     def join_again() -> None:
         with contextlib.suppress(OSError):
-            _join(sock, socket.inet_aton(group), None if everywhere else host)
+            _join(sock, socket.inet_aton(group), None if on_all_interfaces else host)
 
     try:
-        if not everywhere and sock.family != socket.AF_INET:
+        if not on_all_interfaces and sock.family != socket.AF_INET:
             raise OSError("expected an address of IPv4")
-        if not everywhere and sys.platform != "win32":
+        if not on_all_interfaces and sys.platform != "win32":
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            more.append(sock)
+            extra.append(sock)
             sock.setblocking(False)
             # Other programs may listen to the group as well.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -101,13 +101,13 @@ def hear_group(
         if sys.platform == "linux":
             # Otherwise it receives groups that other programs joined, at any interface.
             sock.setsockopt(socket.IPPROTO_IP, _LINUX_MULTICAST_ALL, 0)
-        _join(sock, socket.inet_aton(group), None if everywhere else host)
+        _join(sock, socket.inet_aton(group), None if on_all_interfaces else host)
     except OSError as error:
-        for extra in more:
-            extra.close()
+        for opened in extra:
+            opened.close()
         say(f"multicast to {group} is not heard at {host_and_port(host, port)} ({reason(error)})")
         return [], join_again
-    return more, join_again
+    return extra, join_again
 
 
 def _join(sock: socket.socket, group: bytes, host: str | None) -> None:

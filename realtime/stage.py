@@ -156,14 +156,14 @@ def stage(
     prewarm: bool = True,
     say: Callable[[str], None] = lambda line: None,
     terminal: Terminal | None = None,
-    everybody: Mapping[str, int] | None = None,
+    monitor_ports: Mapping[str, int] | None = None,
     voice: SynthProcess | None = None,
     guard: Guard | None = None,
     control: ControlRig | None = None,
 ) -> Show:
     """Build the show around a pipeline: voice, recorder, remote control, monitor and the watch on the suit.
 
-    ``terminal`` draws it and takes keys. ``everybody`` holds the ports of all performers' monitors; ``voice``
+    ``terminal`` draws it and takes keys. ``monitor_ports`` are those of all performers' monitors; ``voice``
     is the rig's voice if it runs already, ``guard`` the guard that several performers share; ``control``
     replaces the rig's table of the remote control.
 
@@ -255,7 +255,7 @@ def stage(
                 commands.live_rig,
                 rig.folder,
                 pipeline.kind,
-                everybody,
+                monitor_ports,
             )
             undo.callback(monitor.close)
             show.children.append(monitor)

@@ -42,10 +42,10 @@ CONTROLS: dict[str, Control] = {
     "panic": Control("N", "to silence at once"),
     "freeze": Control("T", "the values stand still"),
     "bypass": Control("T", "the seven scalars play instead of the model"),
-    "gain": Control("f", "on loudness", (0.0, 4.0)),
+    "gain": Control("f", "factor on loudness", (0.0, 4.0)),
     "smoothing": Control("f", "factor on smoothing", (0.0, 100.0)),
     "lead_ms": Control("f", "how far ahead to play", (HORIZONS_MS[0], HORIZONS_MS[-1]), unit="time.ms"),
-    "sound_ms": Control("f", "how long it takes to sound", (0.0, 1000.0), unit="time.ms"),
+    "sound_ms": Control("f", "latency from sending to sound", (0.0, 1000.0), unit="time.ms"),
     "tempo": Control("ff", "an external beat: beats per minute, phase"),
     "preset": Control("s", "what the voice plays", tuple(_core.PRESETS)),
     "source": Control("s", "the only sender to listen to"),
@@ -58,7 +58,7 @@ CONTROLS: dict[str, Control] = {
     "model/load": Control("s", "step another model of the show's folder"),
     "memory/load": Control("s", "mix with another memory of the show's folder"),
     "learn/": Control("T", "on: learn its range; off: use it"),
-    "calibrate/still": Control("N", "the performer stands"),
+    "calibrate/still": Control("N", "the performer stands still"),
     "calibrate/move": Control("N", "the performer moves"),
     "calibrate/save": Control("N", "keep what was calibrated"),
     "calibrate/clear": Control("N", "forget what was calibrated"),
@@ -108,15 +108,15 @@ _SHAPE = {
 }
 _SMOOTHING = {
     "kind": Control("s", "how it is smoothed", ("spring", "one-euro", "none")),
-    "half_life": Control("f", "of a spring", (0.001, 60.0), unit="time.second"),
-    "min_cutoff": Control("f", "of one-euro, at rest", (0.001, 1000.0), unit="freq.hz"),
-    "beta": Control("f", "how one-euro opens", (0.0, 1000.0)),
+    "half_life": Control("f", "half-life of a spring", (0.001, 60.0), unit="time.second"),
+    "min_cutoff": Control("f", "cutoff of one-euro, at rest", (0.001, 1000.0), unit="freq.hz"),
+    "beta": Control("f", "how fast the cutoff of one-euro rises", (0.0, 1000.0)),
 }
 _RANGE = {
-    "low": Control("f", "at 0"),
-    "high": Control("f", "at 1"),
-    "curve": Control("s", "between them", ("linear", "exponential", "power")),
-    "exponent": Control("f", "of the power", (0.001, 100.0)),
+    "low": Control("f", "value at 0"),
+    "high": Control("f", "value at 1"),
+    "curve": Control("s", "curve between them", ("linear", "exponential", "power")),
+    "exponent": Control("f", "exponent of the power curve", (0.001, 100.0)),
 }
 _NAMES = {"shape": _SHAPE, "smoothing": _SMOOTHING}
 _GROUPS = {"param": PARAMETERS, "event": EVENTS}
