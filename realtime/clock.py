@@ -70,8 +70,8 @@ class ScaledClock:
 
     def now_ns(self) -> int:
         """The current show time in nanoseconds."""
-        now = self._start_ns + int((time.monotonic_ns() - self._wall_start_ns) * self.speed)
-        return now if self._limit_ns is None else min(now, self._limit_ns)
+        now_ns = self._start_ns + int((time.monotonic_ns() - self._wall_start_ns) * self.speed)
+        return now_ns if self._limit_ns is None else min(now_ns, self._limit_ns)
 
 
 class OfflineClock:

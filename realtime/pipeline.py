@@ -154,20 +154,20 @@ class Pipeline:
         """
         self.run_until(t_arrival_ns)
         # Before the first frame only arrival times count: the clock of a replay may have started earlier.
-        self._now_ns = now = max(t_arrival_ns, self._now_ns) if self._engine.newest >= 0 else t_arrival_ns
-        stepping, stale = self._model.ready(now)
+        self._now_ns = now_ns = max(t_arrival_ns, self._now_ns) if self._engine.newest >= 0 else t_arrival_ns
+        steps, reset = self._model.ready(now_ns)
         result = None
         try:
             if self._datagrams_to_hold:
                 self._datagrams_to_hold -= 1
-                self._engine.hold(datagram, t_arrival_ns, sender, now)
+                self._engine.hold(datagram, t_arrival_ns, sender, now_ns)
             else:
-                result = self._engine.feed(datagram, t_arrival_ns, sender, now, stepping, stale, self._fill)
+                result = self._engine.feed(datagram, t_arrival_ns, sender, now_ns, steps, reset, self._fill)
         finally:
             if self.tape is not None:
                 if result is not None and result.failure is not None:
                     # The step may not fail in a replay: suspend the model there, before this frame.
-                    self.tape.control(now, "rest", ())
+                    self.tape.control(now_ns, "rest", ())
                 self.tape.raw(t_arrival_ns, f"{self.kind}@{sender}" if sender else self.kind, datagram)
         if self._only_sender is not None and (result is not None or t_arrival_ns > self._only_sender[0]):
             self.front.listen_to(self._only_sender[1]())
@@ -177,25 +177,25 @@ class Pipeline:
             return False
         start = time.perf_counter_ns()
         out, step, engine_ns = result.out, result.step, result.stages_ns
-        if stepping and self._model.judge(now, result.failure, engine_ns[0]) and self.tape is not None:
+        if steps and self._model.judge(now_ns, result.failure, engine_ns[0]) and self.tape is not None:
             # Step durations are not replayed, so the suspension is recorded.
-            self.tape.control(now, "rest", ())
+            self.tape.control(now_ns, "rest", ())
         self._store(result)
         if self.tape is not None:
-            self.tape.frame(now, result.number, out.t_source_ns, out.poses[-1], out.root, self.front.mask)
+            self.tape.frame(now_ns, result.number, out.t_source_ns, out.poses[-1], out.root, self.front.mask)
         if (played := result.played) is not None:
             params, events = played
             self.mixer.follow_extras()
             if self._memory is not None and self._memory.following is not None:
                 due = self._memory.following.take_due()
                 events = [*events, *due] if self.mixer.mode == "playing" else events
-            frame = self._frame(now, params, events, step)
+            frame = self._frame(now_ns, params, events, step)
             frame.body = out
             self._newest_frame = step, frame
             mapped = time.perf_counter_ns()
             self._emit(frame, result.release_ns)
             sent = time.perf_counter_ns()
-            self._finish_frame(now)
+            self._finish_frame(now_ns)
             if self.observer is not None:
                 # perf_counter and monotonic may differ in origin; convert the end to the arrival's clock.
                 done = time.monotonic_ns() - (time.perf_counter_ns() - sent)
@@ -204,7 +204,7 @@ class Pipeline:
         else:
             # The forecast was already sent in its place; its content counts from the next frame on.
             self.counts["overtaken"] += 1
-            self._finish_frame(now)
+            self._finish_frame(now_ns)
         if self.take_recorder is not None:
             self.take_recorder.frame(out)
         self._outlet.on_datagram(sender, datagram)
@@ -248,14 +248,14 @@ class Pipeline:
         self.front.listen_to(sender)
         self._only_sender = t_ns + ALONE_NS, then
 
-    def _finish_frame(self, now: int) -> None:
+    def _finish_frame(self, now_ns: int) -> None:
         """After a frame was sent: learn from it, and do what is not urgent."""
         self.mixer.notify_listener()
         self._engine.learn()
-        self._send_status(now)
+        self._send_status(now_ns)
 
     def _frame(
-        self, now: int, params: Sequence[float], events: Sequence[Event], step: StepResult | None
+        self, now_ns: int, params: Sequence[float], events: Sequence[Event], step: StepResult | None
     ) -> ControlFrame:
         classes, changed = self._labels.step(self.mixer.extras) if self._labels is not None else ((), ())
         events = [*events, *self._leave_events, *changed]
@@ -266,20 +266,20 @@ class Pipeline:
             playing = away <= _MAX_BRIDGED and self.mixer.mode == "playing" and not self.mixer.bypass
             gestures, changed = self._gestures.report(away, playing=playing)
             events += changed
-        frame = self._control_frame(now, params, step)
+        frame = self._control_frame(now_ns, params, step)
         frame.events, frame.classes, frame.gestures = events, classes, gestures
         self._limbs = [*self._limbs]
         self._limbs[2::3] = [0.0] * 4
         return frame
 
-    def _control_frame(self, now: int, params: Sequence[float], step: StepResult | None) -> ControlFrame:
+    def _control_frame(self, now_ns: int, params: Sequence[float], step: StepResult | None) -> ControlFrame:
         """A frame with the values known to the pipeline itself."""
         field, plan = telemetry_of(step)
         number, away = self._engine.newest, self._engine.away
         trust = self._memory.trust if self._memory is not None and step is not None else ()
         place = self._memory.place if self._memory is not None and away == 0 else None
         shared = self.mixer.extras, field, plan, trust, place
-        frame = ControlFrame(number, number * FRAME, self._scalars, params, (), (), *shared, (), now)
+        frame = ControlFrame(number, number * FRAME, self._scalars, params, (), (), *shared, (), now_ns)
         frame.state, frame.tempo, frame.step = self.state, self.tempo, step
         if away <= _MAX_BRIDGED:
             frame.limbs = self._limbs
@@ -363,23 +363,23 @@ class Pipeline:
             self._outlet.run_deferred()
         self._resume(t_ns)
 
-    def _resume(self, now: int) -> None:
+    def _resume(self, now_ns: int) -> None:
         """After superseded frames, continue smoothly from the values that were sent last."""
-        if values := self._outlet.last_sent_values(now):
+        if values := self._outlet.last_sent_values(now_ns):
             self.mixer.resume(values)
             if self.tape is not None:
-                self.tape.control(now, "resume", values)
+                self.tape.control(now_ns, "resume", values)
 
     def _fill(self, turns: Sequence[int]) -> None:
         """Send the frames that a buffered datagram skips, each at its own time."""
         for turn in turns:
             self._tick(self._now_ns, turn)
 
-    def _tick(self, now: int, release_ns: int) -> None:
+    def _tick(self, now_ns: int, release_ns: int) -> None:
         """Send a frame that no datagram completed in time: its forecast, later hold and fade."""
         if self._engine.newest < 0:
-            self._engine.due_ns = now + _STATUS_INTERVAL_NS
-            self._send_status(now)
+            self._engine.due_ns = now_ns + _STATUS_INTERVAL_NS
+            self._send_status(now_ns)
             return
         self._engine.skip(self._engine.away >= _MAX_BRIDGED)
         away = self._engine.away
@@ -387,7 +387,7 @@ class Pipeline:
         events: list[Event] = []
         if away <= _MAX_BRIDGED:
             self.counts["bridged"] += 1
-            if away == 1 and release_ns == now and (imagined := self._imagine(now)) is not None:
+            if away == 1 and release_ns == now_ns and (imagined := self._imagine(now_ns)) is not None:
                 out, step = imagined
                 self._scalars = out.scalars.tolist()
                 # Later frames are forecast from the imagined one.
@@ -401,12 +401,12 @@ class Pipeline:
             self.counts["ticks"] += 1
             self.expected_ns = None
             params = self.mixer.silence((away if away == _MAX_BRIDGED + 1 else 1) * FRAME)
-        self._emit(self._frame(now, params, events, step), release_ns)
-        self._send_status(now)
+        self._emit(self._frame(now_ns, params, events, step), release_ns)
+        self._send_status(now_ns)
 
-    def _imagine(self, now: int) -> tuple[FrontOutput, StepResult | None] | None:
+    def _imagine(self, now_ns: int) -> tuple[FrontOutput, StepResult | None] | None:
         """The next frame with the body's motion extrapolated, and the model's output for it, if any."""
-        if (out := self._engine.imagine(now)) is None:
+        if (out := self._engine.imagine(now_ns)) is None:
             return None
         if self.backend is None or self._step is None:
             return out, None
@@ -439,12 +439,12 @@ class Pipeline:
             self.tape.output(frame.t_ns, frame.seq, values, self._scalars, frame.events, *telemetry)
         self._outlet.enqueue(frame, release_ns)
 
-    def _send_status(self, now: int) -> None:
+    def _send_status(self, now_ns: int) -> None:
         """Send the status when it is due or the mode has changed: by itself, so that no frame waits for
         it."""
-        if now - self._status_ns >= _STATUS_INTERVAL_NS or self._last_mode != self.mixer.mode:
-            self._status_ns, self._last_mode = now, self.mixer.mode
-            self._outlet.send(ControlFrame(-1, 0.0, self._scalars, (), (), self.status(), t_ns=now))
+        if now_ns - self._status_ns >= _STATUS_INTERVAL_NS or self._last_mode != self.mixer.mode:
+            self._status_ns, self._last_mode = now_ns, self.mixer.mode
+            self._outlet.send(ControlFrame(-1, 0.0, self._scalars, (), (), self.status(), t_ns=now_ns))
 
     @property
     def state(self) -> str:

@@ -53,16 +53,16 @@ class GuardedModel:
         """Close the backend."""
         _close(self.backend)
 
-    def ready(self, now: int) -> tuple[bool, bool]:
-        """Whether a frame at ``now`` is stepped, and whether the stream must be reset for it."""
+    def ready(self, now_ns: int) -> tuple[bool, bool]:
+        """Whether a frame at ``now_ns`` is stepped, and whether the stream must be reset for it."""
         if self.backend is None:
             return False, False
-        if self.is_suspended(now):
+        if self.is_suspended(now_ns):
             self._is_stale = True
             return False, False
         return True, self._is_stale
 
-    def judge(self, now: int, failure: str | None, took_ns: int) -> bool:
+    def judge(self, now_ns: int, failure: str | None, took_ns: int) -> bool:
         """Record the outcome of a step; True if it was late once too often.
 
         ``failure`` is the error of a step that failed; it is reported in the status and must not stop the
@@ -72,7 +72,7 @@ class GuardedModel:
         if failure is not None:
             self._counts["failed_steps"] += 1
             self.error = f"the model failed, the scalars play: {failure}"
-            self.suspend(now)
+            self.suspend(now_ns)
             return False
         if not (self._clock.live and took_ns > self._budget_ns):
             self._late_score = max(self._late_score - _ON_TIME_CREDIT, 0.0)
@@ -87,7 +87,7 @@ class GuardedModel:
         if too_often:
             late = f"takes longer than {self._budget_ns / 1e6:g} ms (model.budget_ms)"
             self.error = f"the model {late}, the scalars play until it is tried again"
-            self.suspend(now)
+            self.suspend(now_ns)
         return too_often
 
     def imagine(self, row: F32) -> StepResult | None:
@@ -99,22 +99,22 @@ class GuardedModel:
                 return step
         return None
 
-    def suspend(self, now: int) -> None:
-        """Suspend the model from ``now`` on, for longer each time unless it has played for long."""
+    def suspend(self, now_ns: int) -> None:
+        """Suspend the model from ``now_ns`` on, for longer each time unless it has played for long."""
         self._late_score = 0.0
         self._is_stale = True
-        if now - self._suspended_until_ns > _STABLE_NS:
+        if now_ns - self._suspended_until_ns > _STABLE_NS:
             self._suspend_ns = _MIN_SUSPEND_NS
-        self._suspended_until_ns = now + self._suspend_ns
+        self._suspended_until_ns = now_ns + self._suspend_ns
         self._suspend_ns = min(2 * self._suspend_ns, _MAX_SUSPEND_NS)
 
-    def is_suspended(self, now: int) -> bool:
+    def is_suspended(self, now_ns: int) -> bool:
         """Whether there is a model and it is suspended."""
-        return self.backend is not None and now < self._suspended_until_ns
+        return self.backend is not None and now_ns < self._suspended_until_ns
 
-    def prewarm(self, now: int) -> None:
+    def prewarm(self, now_ns: int) -> None:
         """Compute a step and discard it; an error is reported and changes nothing else."""
-        if self.backend is not None and not self.is_suspended(now):
+        if self.backend is not None and not self.is_suspended(now_ns):
             try:
                 self.backend.prewarm()
             except Exception as error:
