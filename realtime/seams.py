@@ -157,8 +157,8 @@ class Registry(Generic[T]):
 
     def names(self) -> tuple[str, ...]:
         """All names: the built-in ones in their order, then those of other packages, sorted."""
-        more = {point.name for point in metadata.entry_points(group=self.group)} - set(self._built_in)
-        return (*self._built_in, *sorted(more))
+        others = {point.name for point in metadata.entry_points(group=self.group)} - set(self._built_in)
+        return (*self._built_in, *sorted(others))
 
     def shadowed(self) -> list[metadata.EntryPoint]:
         """Entry points of other packages that have a built-in name and are therefore ignored."""

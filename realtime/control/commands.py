@@ -77,13 +77,13 @@ class PlanControl:
             if abs(boost) > _MAX_BOOST:
                 raise OptionError(f"plan: a boost is from -{_MAX_BOOST:g} to {_MAX_BOOST:g}, got {boost:g}")
             boosts[int(code)] = boost
-            boosts = {known: value for known, value in boosts.items() if value}
+            boosts = {index: value for index, value in boosts.items() if value}
         vector = np.zeros(backend.codes, np.float32)
-        for known, value in boosts.items():
-            vector[known] = value
+        for index, value in boosts.items():
+            vector[index] = value
         backend.steer(vector)
         self._boosted_backend, self._boosts = backend, boosts
-        return ", ".join(f"{known}: {value:+g}" for known, value in sorted(boosts.items())) or "no boosts"
+        return ", ".join(f"{index}: {value:+g}" for index, value in sorted(boosts.items())) or "no boosts"
 
     def state_as_commands(self, t_ns: int) -> list[Command]:
         """The current boosts, as first commands of a recording."""
@@ -153,7 +153,7 @@ class Commands:
             # In a replay the sender need not have been heard yet.
             "source": lambda sender="": self._listen_to(str(sender)),
             # The rig was written when it was recorded.
-            "calibrate/save": lambda commands: self._calibration.play(json.loads(str(commands))),
+            "calibrate/save": lambda table: self._calibration.play(json.loads(str(table))),
         }
         #: Commands whose name ends in an argument, by their prefix.
         self.families: dict[str, Callable[..., str]] = self.live_rig.families
@@ -186,7 +186,7 @@ class Commands:
     def obey(self, name: str, *arguments: object) -> str | Awaitable[str]:
         """Execute and record a command; returns the reply. Raises MotionError, or TypeError for the
         arguments."""
-        now, sound_ms = self._now(), self._pipeline.mixer.sound_ms
+        now_ns, sound_ms = self._advance_to_now(), self._pipeline.mixer.sound_ms
         answer = self._action(name)(*arguments)
         if name == "calibrate/save":
             # The result is recorded, because the recording may have begun in the middle of the calibration.
@@ -199,10 +199,10 @@ class Commands:
             arguments = self.beat.leading_beat
         new_sound_ms = self._pipeline.mixer.sound_ms
         if name != "sound_ms":
-            self._record(now, name, arguments)
+            self._record(now_ns, name, arguments)
         if name == "sound_ms" or new_sound_ms != sound_ms:
             # Recorded as a number, because a replay has other receivers or none.
-            self._record(now, "sound_ms", (new_sound_ms,))
+            self._record(now_ns, "sound_ms", (new_sound_ms,))
         return answer
 
     def _action(self, name: str) -> Action:
@@ -219,10 +219,10 @@ class Commands:
         """
         # The model may have been replaced while the mapping was read.
         check_model(live_mapping.mapping, self._pipeline.backend)
-        now = self._now()
+        now_ns = self._advance_to_now()
         self._pipeline.set_mapping(live_mapping)
         self._mapping = str(path), live_mapping.mapping.sha256
-        self._record(now, "mapping", self._mapping)
+        self._record(now_ns, "mapping", self._mapping)
         outputs = [
             *live_mapping.names,
             *(f"gesture/{gesture.name}" for gesture in live_mapping.mapping.gestures),
@@ -236,9 +236,9 @@ class Commands:
 
         Raises a CheckpointError if the current mapping was taught on a different one.
         """
-        now = self._now()
+        now_ns = self._advance_to_now()
         self._step_model(backend, path)
-        self._record(now, "model", (path or "", _weights(backend)))
+        self._record(now_ns, "model", (path or "", _weights(backend)))
 
     def play_memory(self, live: LiveMemory, path: Path, table: MemoryRig | None = None) -> str:
         """Use a memory that was read from ``path``, and its cues, from the next frame on; returns a line on
@@ -246,13 +246,13 @@ class Commands:
 
         ``table`` is the rig's table that names it, if any.
         """
-        now = self._now()
+        now_ns = self._advance_to_now()
         self._set_memory(live, path, table)
-        self._record(now, "memory", (str(path), live.sha256))
+        self._record(now_ns, "memory", (str(path), live.sha256))
         if not live.memory.learning:
-            self._record(now, "memory/freeze", ())
+            self._record(now_ns, "memory/freeze", ())
         if live.following is not None and live.following.cues:
-            self._record(now, "cues", cue_values(live.following.cues))
+            self._record(now_ns, "cues", cue_values(live.following.cues))
         return f"memory {live.name}"
 
     def play_cues(self, following: Following, cues: Sequence[Cue], shared: Shared) -> str:
@@ -262,9 +262,9 @@ class Commands:
         """
         if following is not self.following:
             raise OptionError("cues: another memory plays by now")
-        now = self._now()
+        now_ns = self._advance_to_now()
         self._set_cues(following, cues, shared)
-        self._record(now, "cues", cue_values(cues))
+        self._record(now_ns, "cues", cue_values(cues))
         return f"cues {', '.join(cue.name for cue in cues) or 'none'}"
 
     def replay_command(self, command: Command) -> None:
@@ -337,10 +337,11 @@ class Commands:
             commands += [Command(t_ns, "cue/set", cue_values([cue])) for cue in self.cues]
         return commands
 
-    def _now(self) -> int:
-        now = self._pipeline.clock.now_ns()
-        self._pipeline.run_until(now)
-        return now
+    def _advance_to_now(self) -> int:
+        """Let the pipeline do what is due until now; returns the time."""
+        now_ns = self._pipeline.clock.now_ns()
+        self._pipeline.run_until(now_ns)
+        return now_ns
 
     def _record(self, t_ns: int, name: str, arguments: tuple[object, ...]) -> None:
         if self._pipeline.tape is not None:

@@ -128,20 +128,20 @@ class LiveRig:
 
     def merge(self, patch: object = "") -> str:
         """Set many keys at once by a JSON merge patch (RFC 7396); null restores a default."""
-        parsed = self._parsed(patch)
-        self._apply(_merged(self._tree(), parsed))
+        parsed = self._parse(patch)
+        self._apply(_apply_patch(self._tree(), parsed))
         return ", ".join(parsed)
 
     def replay_merge(self, patch: object = "") -> None:
         """Like :meth:`merge` in a replay, whose receivers keep their number and addresses."""
-        parsed, osc_sinks = self._parsed(patch), self._tree()["osc"]
+        parsed, osc_sinks = self._parse(patch), self._tree()["osc"]
         if isinstance(parsed.get("osc"), list):
             pairs = zip(osc_sinks, parsed["osc"], strict=False)
             osc_sinks[: len(parsed["osc"])] = [_at_address_of(new, old) for old, new in pairs]
             parsed["osc"] = osc_sinks
-        self._apply(_merged(self._tree(), parsed))
+        self._apply(_apply_patch(self._tree(), parsed))
 
-    def _parsed(self, patch: object) -> dict[str, Any]:
+    def _parse(self, patch: object) -> dict[str, Any]:
         try:
             parsed = json.loads(str(patch))
             json.dumps(parsed, ensure_ascii=False).encode()
@@ -260,7 +260,7 @@ def tree_of(rig: Rig) -> dict[str, Any]:
     return tree
 
 
-def _merged(target: Any, patch: Any) -> Any:
+def _apply_patch(target: Any, patch: Any) -> Any:
     """Apply a JSON merge patch."""
     if not isinstance(patch, dict):
         return copy.deepcopy(patch)
@@ -269,7 +269,7 @@ def _merged(target: Any, patch: Any) -> Any:
         if value is None:
             merged.pop(name, None)
         else:
-            merged[name] = _merged(merged.get(name), value)
+            merged[name] = _apply_patch(merged.get(name), value)
     return merged
 
 

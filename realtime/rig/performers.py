@@ -63,7 +63,7 @@ def check_performers(
     performers: Sequence[PerformerTable], shared: SourceRig, osc: Sequence[OscConfig]
 ) -> None:
     """Raise a ValueError if two performers cannot be told apart, or a receiver names an unknown one."""
-    names = [one.name for one in performers]
+    names = [performer.name for performer in performers]
     for target in osc:
         if target.performer is not None and target.performer not in names:
             known = ", ".join(names) or "there are no [[performer]] tables"
@@ -73,19 +73,21 @@ def check_performers(
             raise ValueError(f"performer: {name} cannot be a name: it is an address of the whole show")
         if names.count(name) > 1:
             raise ValueError(f"performer: two are called {name!r}")
-    for one in performers:
-        cues = [cue.name for cue in one.cue or ()]
+    for performer in performers:
+        cues = [cue.name for cue in performer.cue or ()]
         if duplicate := next((name for name in cues if cues.count(name) > 1), None):
-            raise ValueError(f"performer.{one.name}.cue: two are called {duplicate!r}")
-    projects = [Path(one.teach).absolute() for one in performers if one.teach is not None]
+            raise ValueError(f"performer.{performer.name}.cue: two are called {duplicate!r}")
+    projects = [Path(performer.teach).absolute() for performer in performers if performer.teach is not None]
     if len(set(projects)) < len(projects):
         raise ValueError("performer.teach: two are taught by one project; each needs their own")
     by_address: dict[tuple[str, int], list[tuple[str, SourceRig]]] = {}
-    for one in performers:
-        source = one.source_for(shared)
+    for performer in performers:
+        source = performer.source_for(shared)
         if source.kind == "auto":
-            raise ValueError(f"performer.{one.name}: with several performers a source needs a kind, not auto")
-        by_address.setdefault(source.listen, []).append((one.name, source))
+            raise ValueError(
+                f"performer.{performer.name}: with several performers a source needs a kind, not auto"
+            )
+        by_address.setdefault(source.listen, []).append((performer.name, source))
     for (_, port), group in by_address.items():
         for (name, source), (other, other_source) in itertools.pairwise(group):
             both = f"performer: {name} and {other} listen at port {port}"
