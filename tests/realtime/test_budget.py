@@ -6,7 +6,7 @@ from realtime.control import budget
 from realtime.control.budget import Bucket, Budgets, Lines
 
 
-class Hand:
+class ManualClock:
     """A clock that is set by the test."""
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class Hand:
 
 
 def test_a_bucket_lets_a_burst_pass_and_fills_at_its_rate_up_to_it() -> None:
-    clock = Hand()
+    clock = ManualClock()
     bucket = Bucket(2.0, 3.0, clock)
     assert [bucket.take() for _ in range(4)] == [True, True, True, False]
     clock.now += 0.49
@@ -30,7 +30,7 @@ def test_a_bucket_lets_a_burst_pass_and_fills_at_its_rate_up_to_it() -> None:
 
 
 def test_a_host_has_its_own_budget_and_all_have_that_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Hand()
+    clock = ManualClock()
     monkeypatch.setattr(budget, "Bucket", lambda rate, burst: Bucket(rate, burst, clock))
     budgets = Budgets(1.0, 2.0)
     assert [budgets.take("a") for _ in range(3)] == [True, True, False]
@@ -58,7 +58,7 @@ def test_a_host_has_its_own_budget_and_all_have_that_of_four(monkeypatch: pytest
 
 
 def test_lines_are_said_once_and_those_kept_back_are_counted() -> None:
-    clock = Hand()
+    clock = ManualClock()
     said: list[str] = []
     lines = Lines(said.append, Bucket(1.0, 2.0, clock))
     for line in ("one", "one", "two", "three", "four", "one"):

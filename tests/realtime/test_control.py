@@ -20,7 +20,7 @@ def remote() -> Iterator[socket.socket]:
         yield sock
 
 
-def talk(
+def exchange(
     remote: socket.socket,
     *packets: bytes,
     actions: dict[str, Any] | None = None,
@@ -55,7 +55,7 @@ def talk(
 
 
 def test_a_command_is_obeyed_and_answered(remote: socket.socket) -> None:
-    _, received, (reply, other) = talk(
+    _, received, (reply, other) = exchange(
         remote, say("/anticip/control/gain", 0.5), say("/anticip/control/record/start", "a")
     )
     assert received == [0.5]
@@ -75,7 +75,7 @@ def test_a_button_is_pressed_by_one_and_released_by_zero(remote: socket.socket) 
         done.clear()
         packets = [say(f"/anticip/control/{name}", *arguments) for arguments in told]
         actions["start"] = lambda: "playing"
-        _, _, replies = talk(remote, *packets, actions=actions, answers=len(packets))
+        _, _, replies = exchange(remote, *packets, actions=actions, answers=len(packets))
         return list(done), [reply.params for reply in replies]
 
     for name in files:
@@ -90,7 +90,7 @@ def test_a_button_is_pressed_by_one_and_released_by_zero(remote: socket.socket) 
 
 def test_symbols_are_strings_impulses_press_and_other_types_say_nothing(remote, caplog):
     start, gain = b"/anticip/control/record/start\0\0\0", b"/anticip/control/gain\0\0\0"
-    server, received, replies = talk(
+    server, received, replies = exchange(
         remote,
         start + b",S\0\0take\0\0\0\0",
         start + b",I\0\0",
@@ -109,7 +109,9 @@ def test_what_is_for_one_performer_is_answered_with_how_it_is_said(remote: socke
 
     names = ("source", "plan", "rig/shape/pan/steps", "sourc", "bob/plam", "bob/teach/list")
     packets = [say(f"/anticip/control/{name}") for name in names]
-    _, _, replies = talk(remote, *packets, actions=actions, families=families, performers=("alice", "bob"))
+    _, _, replies = exchange(
+        remote, *packets, actions=actions, families=families, performers=("alice", "bob")
+    )
     *told, unknown, near, lacking = (reply.params[1] for reply in replies)
     assert told == [
         "is for one performer: alice/source, bob/source",
@@ -123,7 +125,7 @@ def test_what_is_for_one_performer_is_answered_with_how_it_is_said(remote: socke
 
 def test_mistakes_are_told_at_the_terminal_once_and_printable(remote: socket.socket) -> None:
     lines: list[str] = []
-    talk(
+    exchange(
         remote,
         *[say("/anticip/control/gain", "loud")] * 3,
         say("/anticip/control/\x1b[2J", 1.0),
@@ -137,7 +139,7 @@ def test_mistakes_are_told_at_the_terminal_once_and_printable(remote: socket.soc
 
 
 def test_what_is_not_ours_is_survived_and_not_answered(remote: socket.socket) -> None:
-    server, received, replies = talk(
+    server, received, replies = exchange(
         remote, b"", b"\xff" * 40, b"/anticip/control/ga\xffn\0\0\0,\0\0\0", b"#bundle\0\0",
         say("/other", 1.0), say("/anticip/control/gain", 0.25),
     )  # fmt: skip
@@ -156,7 +158,7 @@ def test_what_is_not_ours_is_survived_and_not_answered(remote: socket.socket) ->
     ],
 )
 def test_a_malformed_command_is_answered_as_such(remote: socket.socket, data: bytes) -> None:
-    server, received, (reply,) = talk(remote, data)
+    server, received, (reply,) = exchange(remote, data)
     assert (received, server.counts["alien"], server.counts["errors"]) == ([], 1, 1)
     assert reply.address == "/anticip/reply/gain"
     assert reply.params == ["error", "malformed: expected what the types say, in UTF-8"]
@@ -164,12 +166,14 @@ def test_a_malformed_command_is_answered_as_such(remote: socket.socket, data: by
 
 def test_a_bundle_of_the_far_future_does_not_stall(remote: socket.socket) -> None:
     later = (round(time.time()) + 2_208_988_800 + 60) << 32
-    _, received, _ = talk(remote, bundle(say("/anticip/control/gain", 0.75), when=later))
+    _, received, _ = exchange(remote, bundle(say("/anticip/control/gain", 0.75), when=later))
     assert received == [0.75]
 
 
 def test_a_datagram_of_many_commands_is_obeyed_in_part(remote: socket.socket) -> None:
-    _, received, replies = talk(remote, bundle(*(say("/anticip/control/gain", n / 40) for n in range(40))))
+    _, received, replies = exchange(
+        remote, bundle(*(say("/anticip/control/gain", n / 40) for n in range(40)))
+    )
     assert received == pytest.approx([n / 40 for n in range(32)])
     assert len(replies) == 32
 
@@ -215,7 +219,7 @@ def test_a_flood_from_many_machines_leaves_the_performer_a_share_and_panic_and_s
 
 
 def test_no_address_stands_for_many_commands(remote: socket.socket) -> None:
-    _, received, replies = talk(remote, say("/anticip/control/*", 0.5), say("/anticip/control/ga?n", 0.5))
+    _, received, replies = exchange(remote, say("/anticip/control/*", 0.5), say("/anticip/control/ga?n", 0.5))
     assert received == []
     assert [reply.params[0] for reply in replies] == ["error", "error"]
 
@@ -226,7 +230,9 @@ def test_bundles_in_bundles_and_long_datagrams_are_survived(remote: socket.socke
         nested = bundle(nested)
     lied = b"#bundle\0" + bytes(8) + b"\xff\xff\xff\xff" + say("/anticip/control/gain", 0.5)
     many = say("/anticip/control/gain", *[True] * 8000)
-    server, received, _ = talk(remote, nested, lied, bytes(20_000), many, say("/anticip/control/gain", 0.25))
+    server, received, _ = exchange(
+        remote, nested, lied, bytes(20_000), many, say("/anticip/control/gain", 0.25)
+    )
     assert received == [0.25]
     assert (server.counts["alien"], server.counts["errors"]) == (4, 1)
 
@@ -245,12 +251,12 @@ def test_what_files_are_needed_for_is_done_once_at_a_time_and_not_too_often(remo
         server = ControlServer("127.0.0.1", 0, {"memory/save": save})
         server.start(asyncio.get_running_loop())
 
-        async def ask(times: int) -> None:
+        async def request_from(times: int) -> None:
             for _ in range(times):
                 remote.sendto(say("/anticip/control/memory/save"), server.address)
             await asyncio.sleep(0.01)
 
-        await ask(2)
+        await request_from(2)
         while server.counts["errors"] == 0:  # the second one arrived while the first was pending
             await asyncio.sleep(0.001)
         assert not done
@@ -258,7 +264,7 @@ def test_what_files_are_needed_for_is_done_once_at_a_time_and_not_too_often(remo
         await asyncio.sleep(0.01)
         assert (len(done), server.counts["errors"]) == (1, 1)
         for _ in range(41):
-            await ask(1)
+            await request_from(1)
         server.close()
         return len(done)
 
@@ -290,20 +296,20 @@ def test_a_panic_is_obeyed_whatever_else_comes(address: str) -> None:
     names = ("gain", "panic", "stop")
     server = ControlServer("127.0.0.1", 0, {n: partial(lambda n, *a: done.append(n) or n, n) for n in names})
 
-    def come(data: bytes) -> None:
+    def deliver(data: bytes) -> None:
         server._receive(data, ("127.0.0.1", 1))
         while server._queue:
             server._read()
 
     for _ in range(5000):
-        come(say(address, 0.5))
+        deliver(say(address, 0.5))
     assert done.count("gain") < 2000
     if address == "/accxyz":
         assert server.counts["alien"] == 5000
-        come(say("/anticip/control/gain", 0.5))
+        deliver(say("/anticip/control/gain", 0.5))
         assert done == ["gain"], "other programs cost nothing of what is for commands"
-    come(say("/anticip/control/stop"))
-    come(say("/anticip/control/panic"))
+    deliver(say("/anticip/control/stop"))
+    deliver(say("/anticip/control/panic"))
     server.close()
     assert done[-2:] == ["stop", "panic"]
 
@@ -341,17 +347,17 @@ def test_a_reply_to_another_machine_is_no_larger_than_what_asked(monkeypatch: py
     monkeypatch.setattr(module, "bind_udp", lambda *_: wire)
     server = ControlServer("0.0.0.0", 0, {"gain": lambda *a: "é" * 500, "start": lambda: "playing"})
 
-    def ask(data: bytes, host: str) -> None:
+    def request_from(data: bytes, host: str) -> None:
         server._receive(data, (host, 5000))
         server._read()
 
     for asked in (say("/anticip/control/gain", *"abcdefgh" * 4), say("/anticip/control/" + "x" * 200)):
-        ask(asked, "192.0.2.7")
+        request_from(asked, "192.0.2.7")
         assert len(wire.sent[-1]) <= len(asked)
-    ask(say("/anticip/control/start"), "192.0.2.7")
+    request_from(say("/anticip/control/start"), "192.0.2.7")
     assert OscMessage(wire.sent[-1]).params == ["ok", "playing"]
     assert len(wire.sent[-1]) <= 48
-    ask(say("/anticip/control/gain"), "127.0.0.1")
+    request_from(say("/anticip/control/gain"), "127.0.0.1")
     assert set(OscMessage(wire.sent[-1]).params[1]) == {"é"}
     assert 1000 < len(wire.sent[-1]) <= 4096
 
@@ -370,5 +376,5 @@ def test_what_breaks_while_it_is_awaited_is_answered_too(remote: socket.socket) 
     async def breaks() -> str:
         raise RecursionError("too deep\nby far")
 
-    _, _, (reply,) = talk(remote, say("/anticip/control/rig/load"), actions={"rig/load": breaks})
+    _, _, (reply,) = exchange(remote, say("/anticip/control/rig/load"), actions={"rig/load": breaks})
     assert reply.params == ["error", "too deep by far"]

@@ -25,7 +25,7 @@ from realtime.sinks.guard import Guard, _fade, _Performer
 from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
 from realtime.voice.process import SynthProcess
-from tests.realtime.test_live_command import LiveHarness, jumps
+from tests.realtime.test_live_command import LiveHarness, largest_changes
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ def test_the_guard_ends_what_sounds_and_leaves_silence_alone(harness: LiveHarnes
         assert bool(harness.frames()) is sends
         assert lines == []
     assert harness.frames()[-1] == (5 + 10 + 30, pytest.approx(NEUTRAL))
-    assert max(jumps([(5, list(LOUD)), *harness.frames()])) < 0.1, "it fades"
+    assert max(largest_changes([(5, list(LOUD)), *harness.frames()])) < 0.1, "it fades"
 
 
 def test_one_guard_ends_what_sounds_of_all_performers(harness: LiveHarness) -> None:

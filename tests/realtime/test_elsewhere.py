@@ -35,7 +35,7 @@ ELSEWHERE = {
 }
 
 
-def ended(process: subprocess.Popen[str], starting: str | None = None) -> str:
+def output_of(process: subprocess.Popen[str], starting: str | None = None) -> str:
     """Its output, which must report no trouble; ``starting`` may refuse what is sent before it listens."""
     try:
         lines = "\n".join(process.communicate(timeout=60))
@@ -73,7 +73,7 @@ def test_a_show_with_all_its_processes(tmp_path):
             suit.sendto(command("freeze", 1), ("127.0.0.1", control))
             wait_for(lambda: listens("/anticip/status", "frozen"), what="obedience")
             show.send_signal(signal.SIGINT)
-            lines = ended(show, f"127.0.0.1:{voice}")
+            lines = output_of(show, f"127.0.0.1:{voice}")
     assert any("/anticip/param/pitch" in m for m in received)
     assert "recorded take.anticip" in lines
     assert "monitor: " in lines
@@ -87,7 +87,7 @@ def test_a_show_with_all_its_processes(tmp_path):
     piped: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     words = [sys.executable, "-P", "-c", program]
     with subprocess.Popen(words, cwd=tmp_path, env=ELSEWHERE, **piped) as process:
-        ended(process)
+        output_of(process)
     assert (tmp_path / "take.wav").stat().st_size > 100_000
     assert not list(tmp_path.glob(".*part*"))
 

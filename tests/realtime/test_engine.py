@@ -49,10 +49,10 @@ class Backend:
         said = self.says.pop(0)
         if isinstance(said, BaseException):
             raise said
-        return saying(said) if isinstance(said, np.ndarray) else said
+        return step_result(said) if isinstance(said, np.ndarray) else said
 
 
-def saying(params: np.ndarray) -> StepResult:
+def step_result(params: np.ndarray) -> StepResult:
     return StepResult(params, np.zeros((2, 25)), np.zeros(7), 0.5)
 
 
@@ -60,7 +60,7 @@ def engine(frames: list[Any], mixer: Mixer | None = None, **options: Any) -> Eng
     return Engine(Front(frames), (mixer or Mixer()).core, Mixer().core, 0, **options)
 
 
-def fed(one: Engine, n: int, stepping: bool = True, stale: bool = False) -> Any:
+def feed_frame(one: Engine, n: int, stepping: bool = True, stale: bool = False) -> Any:
     return one.feed(b"", n * NS, "", n * NS, stepping, stale)
 
 
@@ -75,7 +75,7 @@ def test_of_the_frames_that_fill_a_gap_the_model_says_nothing_and_the_memory_hea
     one.set_model(Backend(says), None)
     wanted.reset()
     for n in range(0, 300, 3):
-        received = fed(one, n, stepping=n % 9 != 0)
+        received = feed_frame(one, n, stepping=n % 9 != 0)
         rows = places.push_many(TAKE[n : n + 3]).tolist()
         where = [None if take < 0 else (int(take), *found) for take, *found in rows]
         wanted.push(TAKE[n], None, where[0])
@@ -104,10 +104,10 @@ def test_what_goes_out_is_what_the_mixer_plays() -> None:
 
     one.set_mapping(mapping)
     for n in range(50):
-        received = fed(one, n)
+        received = feed_frame(one, n)
         if n == 0:
             other.core.forget()
-        played = other.play(saying(SAYS[n]), SCALARS, 0.02)
+        played = other.play(step_result(SAYS[n]), SCALARS, 0.02)
         assert received.played == (list(played[0]), list(played[1]))
         assert (received.number, received.release_ns) == (n, n * NS)
         one.learn()
@@ -125,17 +125,17 @@ def test_a_model_that_fails_is_told_of_and_the_scalars_play() -> None:
     backend = Backend([*says, SAYS[0]])
     one.set_model(backend, None)
     for n, failure in enumerate(("RuntimeError: out of paper", "not finite", "TypeError: ")):
-        received = fed(one, n)
+        received = feed_frame(one, n)
         assert failure in received.failure
         assert len(received.failure) <= 214
         assert received.step is None
         assert received.played is not None
     with pytest.raises(KeyboardInterrupt):
-        fed(one, 3)
+        feed_frame(one, 3)
     assert backend.resets == 0
-    assert fed(one, 4, stale=True).failure is None
+    assert feed_frame(one, 4, stale=True).failure is None
     assert backend.resets == 1
-    assert fed(one, 5, stepping=False).step is None
+    assert feed_frame(one, 5, stepping=False).step is None
 
 
 DROPPED = """
@@ -184,15 +184,15 @@ def test_an_engine_that_refers_to_itself_goes_with_the_rest(part: str) -> None:
 
 def test_a_frame_whose_turn_has_passed_is_not_played() -> None:
     one = engine([paper_frame(0), paper_frame(1), paper_frame(2), paper_frame(4)])
-    assert fed(one, 0).played is not None
+    assert feed_frame(one, 0).played is not None
     for _ in range(3):
         one.skip(False)
     assert (one.newest, one.away) == (3, 3)
-    assert fed(one, 1).played is None
+    assert feed_frame(one, 1).played is None
     one.due_ns = 7
     assert one.due_ns == 7
     assert one.imagine(0) is None, "the one after the newest is another"
-    assert fed(one, 4).played is not None
+    assert feed_frame(one, 4).played is not None
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -205,6 +205,6 @@ def test_what_does_not_fit_is_refused() -> None:
     one = engine([paper_frame(0)])
     one.set_mapping(lambda *told: [0.5])
     with pytest.raises(ShapeError, match="taught: expected 0 values"):
-        fed(one, 0)
+        feed_frame(one, 0)
     with pytest.raises(ShapeError, match="poses: expected one a feature row, got 2 of 1"):
         paper_frame(0, poses=TAKE[:2])

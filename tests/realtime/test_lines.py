@@ -59,7 +59,7 @@ def test_who_speaks_does_not_wait_for_a_reader_and_what_was_too_much_is_counted(
 
 
 @contextlib.contextmanager
-def unread() -> Iterator[tuple[int, IO[bytes]]]:
+def full_pipe() -> Iterator[tuple[int, IO[bytes]]]:
     """A full pipe to write to, and its other end."""
     read, write = os.pipe()
     with os.fdopen(read, "rb") as other, os.fdopen(write, "wb", buffering=0):
@@ -71,7 +71,7 @@ def unread() -> Iterator[tuple[int, IO[bytes]]]:
         yield write, other
 
 
-def ended(program: subprocess.Popen[bytes], pipe: IO[bytes]) -> str:
+def read_until_exit(program: subprocess.Popen[bytes], pipe: IO[bytes]) -> str:
     """Everything read from the pipe until the program has exited successfully."""
     found: list[bytes] = []
     os.set_blocking(pipe.fileno(), False)
@@ -97,11 +97,14 @@ with lines.beside(lambda line: print(line, file=sys.stderr, flush=True)) as say:
 
 
 def test_a_program_ends_once_all_is_read() -> None:
-    with unread() as (pipe, other), subprocess.Popen([sys.executable, "-c", UNREAD], stderr=pipe) as program:
+    with (
+        full_pipe() as (pipe, other),
+        subprocess.Popen([sys.executable, "-c", UNREAD], stderr=pipe) as program,
+    ):
         try:
             with pytest.raises(subprocess.TimeoutExpired):
                 program.wait(1.0)
-            assert ended(program, other).endswith("a\nb\nc\n")
+            assert read_until_exit(program, other).endswith("a\nb\nc\n")
         finally:
             program.kill()
 
@@ -115,7 +118,7 @@ def test_a_show_plays_on_while_nobody_reads_what_it_says(tmp_path: Path) -> None
         *("--osc", f"127.0.0.1:{port_of(ear)}"),
     ]
     suit.start()
-    with unread() as (pipe, other), ear:
+    with full_pipe() as (pipe, other), ear:
         show = subprocess.Popen([sys.executable, "-m", "pyanticip", *words], stderr=pipe, cwd=tmp_path)
         try:
             received: list[bytes] = []
@@ -123,7 +126,7 @@ def test_a_show_plays_on_while_nobody_reads_what_it_says(tmp_path: Path) -> None
                 lambda: received.extend(arrived(ear)) or len(received) > 100, 40.0, "two seconds of bundles"
             )
             show.terminate()
-            assert "receiving mocopi" in ended(show, other)
+            assert "receiving mocopi" in read_until_exit(show, other)
         finally:
             suit.over.set()
             show.kill()
@@ -143,14 +146,14 @@ def test_the_voice_plays_on_while_nobody_reads_what_it_says(tmp_path: Path) -> N
     )
     command = [sys.executable, *words, "--seconds", "1", "--options", '{"samples": "nowhere"}']
     with (
-        unread() as (pipe, other),
+        full_pipe() as (pipe, other),
         subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=pipe, cwd=tmp_path
         ) as voice,
     ):
         try:
             wait_for((tmp_path / "a.wav").exists, 40.0, "the sound")
-            lines = ended(voice, other)
+            lines = read_until_exit(voice, other)
             assert lines.index("reading samples") < lines.index("no sound")
         finally:
             voice.kill()

@@ -69,7 +69,7 @@ class LiveHarness:
         self.heard += map(messages, arrived(self.ear))
         return self.heard
 
-    def ends(self, *numbers: signal.Signals) -> dict[str, Any]:
+    def finish(self, *numbers: signal.Signals) -> dict[str, Any]:
         """Its summary after these signals, as after Ctrl-C: it must exit 0, in silence."""
         for number in numbers:
             self.process.send_signal(number)
@@ -86,7 +86,7 @@ class LiveHarness:
         heard = (m for m in self.listen() if "/anticip/frame" in m)
         return [(m["/anticip/frame"][0], m["/anticip/params"]) for m in heard]
 
-    def told(self) -> list[str]:
+    def status_words(self) -> list[str]:
         """Every word of every status so far."""
         return [word for m in self.listen() for word in m.get("/anticip/status", ())]
 
@@ -105,7 +105,7 @@ def harness(tmp_path: Path) -> Iterator[LiveHarness]:
     made.close()
 
 
-def jumps(frames: list[tuple[int, list[float]]]) -> list[float]:
+def largest_changes(frames: list[tuple[int, list[float]]]) -> list[float]:
     """The largest change of a parameter from each frame to the next."""
     pairs = itertools.pairwise(params for _, params in frames)
     return [max(abs(a - b) for a, b in zip(x, y, strict=True)) for x, y in pairs]
@@ -126,7 +126,7 @@ def test_a_performance_with_every_fault_and_a_clean_end(harness: LiveHarness) ->
     assert harness.listen()[-1]["/anticip/param/loudness"] == [0.0]
     harness.move(240, 60)  # the suit continued counting: a gap far too long to fill
     # Both the shell and the system signal a closed terminal.
-    summary = harness.ends(signal.SIGHUP, signal.SIGHUP)
+    summary = harness.finish(signal.SIGHUP, signal.SIGHUP)
     assert "recorded take.anticip" in summary["said"]
     counts = summary["counters"]
     # The frame that ended the gap waited for the next one; the gap itself was bridged.
@@ -144,7 +144,7 @@ def test_a_performance_with_every_fault_and_a_clean_end(harness: LiveHarness) ->
     assert numbers == sorted(set(numbers))
     assert all(len(m["/anticip/params"]) == 8 for m in received)
     assert received[-1]["/anticip/param/loudness"] == [pytest.approx(0.0, abs=1e-4)], "it ends in silence"
-    assert max(jumps(harness.frames())) < 0.35
+    assert max(largest_changes(harness.frames())) < 0.35
     taken = read_recording(harness.folder / "take.anticip")
     kinds = [type(record).__name__ for record in taken]
     assert taken.warnings == []

@@ -58,13 +58,13 @@ def show(
 
 
 @functools.cache
-def _once(over: str) -> tuple[Ear, Pipeline]:
+def _cached_show(over: str) -> tuple[Ear, Pipeline]:
     return show(json.loads(over))
 
 
-def once(over: dict[str, Any]) -> tuple[Ear, Pipeline]:
+def cached_show(over: dict[str, Any]) -> tuple[Ear, Pipeline]:
     """The same for tests that only read it."""
-    return _once(json.dumps(over))
+    return _cached_show(json.dumps(over))
 
 
 def heard(ear: Ear) -> list[tuple[int, list[float]]]:
@@ -75,7 +75,7 @@ def test_the_second_time_is_nearer_to_what_comes(piece: Path) -> None:
     """200 ms ahead by the offline teacher: closer than the model alone, or a memory of this show only."""
     first, ahead, errors = 200, 10, {}
     for name, memory in (("none", {"enabled": False}), ("own", {}), ("rehearsed", {"file": str(piece)})):
-        frames = [frame for frame in once({"memory": memory})[0].frames if frame.pose is not None]
+        frames = [frame for frame in cached_show({"memory": memory})[0].frames if frame.pose is not None]
         truth = teacher_parameters(np.array([frame.pose for frame in frames]))[first + ahead :]
         lines = np.array([frame.forecast[:, 3] for frame in frames[first:-ahead]])
         errors[name] = float(np.abs(lines - truth).mean())
@@ -86,7 +86,7 @@ def test_the_second_time_is_nearer_to_what_comes(piece: Path) -> None:
 
 def test_guessing_and_warming_up_leave_no_trace(piece: Path) -> None:
     over = {"lead_ms": 200, "memory": {"file": str(piece)}}
-    calm, _ = once(over)
+    calm, _ = cached_show(over)
 
     def disturb(pipeline: Pipeline, n: int) -> None:
         pipeline.prewarm()
@@ -124,8 +124,8 @@ def test_what_a_frame_teaches_is_learned_once_it_has_left() -> None:
 
 @pytest.mark.parametrize("lead_ms", [0, 200])
 def test_the_mixture_is_heard_and_how_far_it_can_be_trusted_is_told(piece: Path, lead_ms: float) -> None:
-    without, _ = once({"lead_ms": lead_ms, "memory": {"enabled": False}})
-    with_, pipeline = once({"lead_ms": lead_ms, "memory": {"file": str(piece)}})
+    without, _ = cached_show({"lead_ms": lead_ms, "memory": {"enabled": False}})
+    with_, pipeline = cached_show({"lead_ms": lead_ms, "memory": {"file": str(piece)}})
     assert heard(without) != heard(with_)
     assert all(len(frame.trust) == 24 for frame in with_.frames[:1000])
     assert all(0.0 <= min(frame.trust) <= max(frame.trust) <= 1.0 for frame in with_.frames[:1000])
@@ -237,17 +237,17 @@ def test_cues_that_cannot_be_are_refused(piece: Path, tmp_path: Path) -> None:
         checked[take] = CliRunner().invoke(cli, ["rig", "check", str(rig)])
     assert "says cues turn" in checked["performance"].output
     assert "cue turn: no take 'other' was rehearsed" in str(checked["other"].exception)
-    _, pipeline = once({"memory": {}})
+    _, pipeline = cached_show({"memory": {}})
     with pytest.raises(OptionError, match="no take was rehearsed"):
         Commands(pipeline).obey("cue/set", "x")
-    _, pipeline = once({"memory": {"file": str(piece)}})
+    _, pipeline = cached_show({"memory": {"file": str(piece)}})
     for words, says in ((("a b", "performance", 1.0), "name"), (("x", "none", 1.0), "no take 'none'")):
         with pytest.raises(OptionError, match=says):
             Commands(pipeline).obey("cue/set", *words)
 
 
 def test_commands_without_a_memory_are_refused() -> None:
-    _, pipeline = once({"memory": {"enabled": False}})
+    _, pipeline = cached_show({"memory": {"enabled": False}})
     with pytest.raises(OptionError, match="plays without"):
         Commands(pipeline).obey("memory/clear")
 
@@ -261,7 +261,7 @@ def assert_saved(file: Path, moments: Any) -> None:
 
 
 def test_saving_writes_what_was_learned_and_never_over_a_file(tmp_path: Path) -> None:
-    _, pipeline = once({"memory": {}})
+    _, pipeline = cached_show({"memory": {}})
     remote = MemoryRemote(lambda: pipeline.memory, tmp_path)
     save = remote.actions["memory/save"]
     assert asyncio.run(save("show")) == str(tmp_path / "show.memory")  # type: ignore[arg-type]
@@ -331,7 +331,9 @@ def test_a_full_memory_that_forgets_while_it_is_saved_is_saved_as_it_was(piece, 
     rehearsed = load_memory(piece)
     memory = Memory(len(rehearsed) + 400)
     memory.restore(*rehearsed.moments())
-    poses = np.array([frame.pose for frame in once({"memory": {}})[0].frames if frame.pose is not None])
+    poses = np.array(
+        [frame.pose for frame in cached_show({"memory": {}})[0].frames if frame.pose is not None]
+    )
     for n in range(20):
         memory.reset()
         memory.push_many(poses[10 * n :][:180])

@@ -17,17 +17,17 @@ DANCE = [0.7, 0.3, 0, 0.35, 0.8, 0.2, 0.6]
 
 
 def step(level: float = 0.8, hazard: float = 0.0) -> StepResult:
-    return saying(np.full((8, 5), level), np.full((2, 25), hazard))
+    return step_result(np.full((8, 5), level), np.full((2, 25), hazard))
 
 
-def saying(params: np.ndarray, hazards: np.ndarray) -> StepResult:
+def step_result(params: np.ndarray, hazards: np.ndarray) -> StepResult:
     return StepResult(params, hazards, np.zeros(7), 1.0)
 
 
 def test_the_first_frame_passes_and_lead_chooses_the_column() -> None:
     params = np.tile(np.linspace(0, 1, 5, dtype=np.float32), (8, 1))
     mixer = Mixer(lead_ms=200)
-    values, events = mixer.play(saying(params, np.zeros((2, 25))), DANCE, DT)
+    values, events = mixer.play(step_result(params, np.zeros((2, 25))), DANCE, DT)
     np.testing.assert_allclose(values, 0.75)
     assert events == []
     assert mixer.by_model
@@ -171,7 +171,7 @@ def test_what_was_announced_is_called_off_when_the_performer_stops() -> None:
     mixer = Mixer(trigger=EventTrigger())
     hazards = np.zeros((2, 25), np.float32)
     hazards[0, 9] = 0.95
-    step, quiet = (saying(np.full((8, 5), 0.5), row) for row in (hazards, np.zeros((2, 25))))
+    step, quiet = (step_result(np.full((8, 5), 0.5), row) for row in (hazards, np.zeros((2, 25))))
     _, lines = mixer.play(step, [0.5] * 7, 0.02)
     ((name, _, ahead),) = lines
     assert name == "onset"

@@ -56,7 +56,7 @@ def suit(frames: int, seed: int, rate: float = 50.0) -> list[tuple[int, bytes]]:
     return [(0, skeleton), *((round(n * 1e9 / rate) + int(jitter[n]), made[n]) for n in range(frames))]
 
 
-def merged(**senders: list[tuple[int, bytes]]) -> list[Datagram]:
+def merge(**senders: list[tuple[int, bytes]]) -> list[Datagram]:
     items = [Datagram(t, data, name) for name, those in senders.items() for t, data in those]
     return sorted(items, key=lambda item: item.t_ns)
 
@@ -76,7 +76,7 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
     """Two suits and an unknown sender at one socket; one suit is silent for a while and ends early."""
     alice, bob, stranger = suit(240, 1), suit(300, 2, 60.0), suit(150, 3)
     bob = [(t, data) for t, data in bob if not 1_000_000_000 < t < 2_000_000_000 and t < 3_500_000_000]
-    items = merged(**{ALICE: alice, BOB: bob, STRANGER: stranger})
+    items = merge(**{ALICE: alice, BOB: bob, STRANGER: stranger})
     many, end = rig(), 5_000_000_000
     clock = OfflineClock()
     source = UdpSource("mocopi", "127.0.0.1", 0)
@@ -309,7 +309,7 @@ def test_only_live_plays_several() -> None:
 def test_commands_are_for_one_or_for_all() -> None:
     done: list[tuple[Any, ...]] = []
 
-    def act(who: str, refuses: bool = False) -> Any:
+    def make_command(who: str, refuses: bool = False) -> Any:
         def command(*arguments: object) -> str:
             if refuses:
                 raise OptionError("not now")
@@ -327,14 +327,14 @@ def test_commands_are_for_one_or_for_all() -> None:
 
     actions = {
         who: {
-            "freeze": act(who),
-            "plan": act(who),
-            "load": act(who, who == "bob"),
+            "freeze": make_command(who),
+            "plan": make_command(who),
+            "load": make_command(who, who == "bob"),
             "record/start": recording(who),
         }
         for who in ("alice", "bob")
     }
-    families = {who: {"rig/": act(who)} for who in actions}
+    families = {who: {"rig/": make_command(who)} for who in actions}
     shared = frozenset({"freeze", "plan", "load", "record/start"})
     commands, several = commands_of_all(actions, families, shared)
     assert commands["freeze"](1) == "frozen"
@@ -403,7 +403,7 @@ def test_who_waits_for_a_suit_holds_nobody_at_the_end() -> None:
     multi_show = open_multi_show(parse_rig({"performer": TWO, **tree}, ""), MonotonicClock(), str)
     bob, order = multi_show.shows["bob"].pipeline, list[tuple[str, str, bool]]()
 
-    def beside(whose: str) -> Any:
+    def make_child(whose: str) -> Any:
         def told(what: str) -> None:
             order.append((what, whose, multi_show.shows["bob"]._is_over))
 
@@ -412,7 +412,7 @@ def test_who_waits_for_a_suit_holds_nobody_at_the_end() -> None:
         )
 
     for name, show in multi_show.shows.items():
-        show.children.append(beside(name))
+        show.children.append(make_child(name))
     for t, data in suit(25, 1):
         bob.feed(data, time.monotonic_ns() + t - 500_000_000, BOB)
     assert bob.state == "playing"

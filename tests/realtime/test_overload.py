@@ -34,13 +34,13 @@ SKELETON, FRAMES = mocopi_datagrams(300)
 RIG = parse_rig({"control": {"enabled": False}, "memory": {"enabled": False}}, "test")
 
 
-def shared(turns: Turns, socket: Any = None) -> SharedSource:
+def shared_source(turns: Turns, socket: Any = None) -> SharedSource:
     return SharedSource(socket or SimpleNamespace(newest=b"", dropped=0, close=lambda: None), turns)
 
 
 def test_who_has_waited_longest_is_next_and_hears_all_that_waits() -> None:
     turns, calls = Turns(), []
-    at_one, at_another = shared(turns), shared(turns)
+    at_one, at_another = shared_source(turns), shared_source(turns)
     places = [at_one.add_performer("a"), at_one.add_performer("b"), at_another.add_performer(None)]
     for name, place in zip("abc", places, strict=True):
         place.receive = lambda datagram, t, sender, name=name: calls.append((name, datagram, t))
@@ -67,7 +67,7 @@ def test_who_has_waited_longest_is_next_and_hears_all_that_waits() -> None:
 def test_everybody_is_played_fresh_and_as_often_where_the_core_can_do_a_third() -> None:
     """32 suits at 50 Hz; a turn takes 2 ms, and a skipped datagram a twentieth of that: 64 ms per round."""
     turns, clock, count = Turns(), OfflineClock(), 32
-    here = shared(turns)
+    here = shared_source(turns)
     late: list[int] = []
     played: Counter[int] = Counter()
     left_out: Counter[int] = Counter()
@@ -260,7 +260,7 @@ def test_what_has_come_is_found_behind_whatever_came_before() -> None:
     suits = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
     for suit in suits:
         suit.bind(("127.0.0.1", 0))
-    here, received = shared(Turns(), source), []
+    here, received = shared_source(Turns(), source), []
     for suit in suits:
         place = here.add_performer(f"127.0.0.1:{suit.getsockname()[1]}")
         place.receive = lambda datagram, t, sender: received.append(datagram)

@@ -18,7 +18,7 @@ LOUD = PARAMETERS.index("loudness")
 unit = st.floats(0.0, 1.0)
 
 
-def said(params: np.ndarray) -> StepResult:
+def step_result(params: np.ndarray) -> StepResult:
     return StepResult(params, np.full((2, 25), 0.9), np.zeros(7), 1.0)
 
 
@@ -115,13 +115,13 @@ def test_nothing_is_learned_while_still_frozen_or_known() -> None:
 def test_only_what_says_how_much_is_stretched() -> None:
     reach = Reach(0.0, 0.01, 0.31)
     performer = PerformerRange(dict.fromkeys(STRETCHED, reach))
-    out, _ = unsmoothed(performer).play(said(np.full((8, 5), 0.3)), [0.5] * 7, 0.02)
+    out, _ = unsmoothed(performer).play(step_result(np.full((8, 5), 0.3)), [0.5] * 7, 0.02)
     for place, value in enumerate(out):
         assert value == pytest.approx(reach(0.3) if place in PLACES else 0.3)
 
 
 def test_every_lead_is_stretched_alike_and_what_is_learned_is_of_now() -> None:
-    steps = [said(np.tile(np.linspace(0.2, 0.6, 5), (8, 1)) + 0.1 * np.sin(i / 9)) for i in range(100)]
+    steps = [step_result(np.tile(np.linspace(0.2, 0.6, 5), (8, 1)) + 0.1 * np.sin(i / 9)) for i in range(100)]
     performers = [PerformerRange() for _ in HORIZONS_MS]
     for place, (lead, performer) in enumerate(zip(HORIZONS_MS, performers, strict=True)):
         mixer = unsmoothed(performer, lead)
@@ -135,7 +135,7 @@ def test_every_lead_is_stretched_alike_and_what_is_learned_is_of_now() -> None:
 
 def test_a_still_body_is_silent_whatever_the_model_says() -> None:
     mixer = unsmoothed(None)
-    step = said(np.full((8, 5), 0.6))
+    step = step_result(np.full((8, 5), 0.6))
     out, events = mixer.play(step, [0.5] * 7, 0.02, None, 0.0)
     assert out[LOUD] == 0.0
     assert events == []
@@ -152,5 +152,5 @@ def test_a_taught_loudness_sounds_while_the_body_stands() -> None:
 
     mixer = unsmoothed(PerformerRange())
     mixer.set_mapping(Teaching())
-    out, _ = mixer.play(said(np.full((8, 5), 0.6)), [0.5] * 7, 0.02, [0.7], 0.0)
+    out, _ = mixer.play(step_result(np.full((8, 5), 0.6)), [0.5] * 7, 0.02, [0.7], 0.0)
     assert out[LOUD] == pytest.approx(0.7)

@@ -61,7 +61,7 @@ A, B = "10.0.0.1:7000", "10.0.0.2:5000"
 
 
 def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated() -> None:
-    def sends(pipeline: Pipeline, frames: range, *senders: str) -> list[str]:
+    def senders_of(pipeline: Pipeline, frames: range, *senders: str) -> list[str]:
         """The current sender after each frame."""
         found = []
         for n in frames:
@@ -75,10 +75,10 @@ def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated(
     rig = Rig.model_validate({"model": {"enabled": False}, "osc": [], "monitor": {"token": "stage-left"}})
     pipeline = assemble(rig, OfflineClock(0))
     commands = Commands(pipeline, rig=rig)
-    assert sends(pipeline, range(50), A, B)[-1] == A
+    assert senders_of(pipeline, range(50), A, B)[-1] == A
     for told in (None, "10.0.0.2"):
         if told is None:
-            assert sends(pipeline, range(50, 230), B)[-1] == B, "A was silent"
+            assert senders_of(pipeline, range(50, 230), B)[-1] == B, "A was silent"
         else:
             commands.obey("source", told)
         performer = pipeline.mixer.performer
@@ -95,9 +95,9 @@ def test_a_recording_begun_in_mid_show_begins_with_who_played_and_as_calibrated(
         follower = Commands(again)
         for obeyed in commands.state_as_commands(230 * 20_000_000):
             follower.replay_command(obeyed)
-        assert set(sends(again, range(230, 300), A, B)) == {B}
+        assert set(senders_of(again, range(230, 300), A, B)) == {B}
         # A sender that was not selected may be replaced by another.
-        assert sends(again, range(300, 480), A)[-1] == (A if told is None else B)
+        assert senders_of(again, range(300, 480), A)[-1] == (A if told is None else B)
         again.close()
     pipeline.close()
 

@@ -23,7 +23,7 @@ from realtime.status import is_writing
 QUATS = np.tile(np.float32([1, 0, 0, 0]), (22, 1))
 
 
-def started(path: Path, said: list[str] | None = None, **options) -> Recorder:
+def open_recorder(path: Path, said: list[str] | None = None, **options) -> Recorder:
     tape = Recorder([].append if said is None else said.append, **options)
     tape.open(path, lambda: (0, {"rig": {"a": 1}, "model": "sha"}, [(1, "gain", (0.5,))]))
     try:
@@ -44,7 +44,7 @@ def feed(tape: Recorder, frames: int, size: int = 1500, start: int = 0) -> None:
 def test_everything_handed_over_is_written(tmp_path: Path) -> None:
     path = tmp_path / "show.anticip"
     lines: list[str] = []
-    tape = started(path, lines)
+    tape = open_recorder(path, lines)
     feed(tape, 200)
     tape.note(500, "done")
     assert tape.close() == 0
@@ -59,7 +59,7 @@ def test_everything_handed_over_is_written(tmp_path: Path) -> None:
 
 
 def test_what_the_disk_takes_is_told_once_it_is_known(tmp_path: Path) -> None:
-    tape = started(tmp_path / "s\udce9.anticip")
+    tape = open_recorder(tmp_path / "s\udce9.anticip")
     assert not [word for word in tape.words if word.startswith("disk_gb")]
     feed(tape, 1)
     (lines,) = wait_for(lambda: (tape.poll(), [word for word in tape.words if word.startswith("disk_gb")])[1])
@@ -71,7 +71,7 @@ def test_one_process_writes_one_file_after_the_other(tmp_path: Path) -> None:
     """Records before a change are in the first file, later ones in the second; no file is overwritten."""
     first, second = tmp_path / "a.anticip", tmp_path / "b.anticip"
     lines: list[str] = []
-    tape = started(first, lines)
+    tape = open_recorder(first, lines)
     pid = tape.pid
     tape.note(1, "first")
     tape.open(second, lambda: (0, {}, []))
@@ -101,17 +101,17 @@ def test_an_existing_file_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "show.anticip"
     path.write_bytes(b"precious")
     with pytest.raises(OptionError, match="exists already"):
-        started(path)
+        open_recorder(path)
     assert path.read_bytes() == b"precious"
     with pytest.raises(DeviceError, match=r"x\.anticip: cannot be written \(no such file or directory\)"):
-        started(tmp_path / "none" / "x.anticip")
+        open_recorder(tmp_path / "none" / "x.anticip")
 
 
 @pytest.mark.slow
 def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path: Path) -> None:
     path = tmp_path / "show.anticip"
     lines: list[str] = []
-    tape = started(path, lines)
+    tape = open_recorder(path, lines)
     for i in range(80):
         tape.raw(time.monotonic_ns(), "mocopi", bytes(1500))
         time.sleep(0.02)
@@ -138,7 +138,7 @@ def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path:
 
 def test_what_lies_in_the_pipe_of_a_recorder_that_is_killed_is_counted(tmp_path: Path) -> None:
     path, lines = tmp_path / "show.anticip", []
-    tape = started(path, lines)
+    tape = open_recorder(path, lines)
     feed(tape, 10)
     wait_for(lambda: (tape.poll(), tape._synced_bytes)[1] > 1500 * 10)
     feed(tape, 10, start=10)
@@ -166,7 +166,7 @@ def test_what_lies_in_the_pipe_of_a_recorder_that_is_killed_is_counted(tmp_path:
 
 def test_what_a_recorder_that_was_killed_said_at_last_is_heard(tmp_path, monkeypatch) -> None:
     path, said = tmp_path / "show.anticip", []
-    tape = started(path, said)
+    tape = open_recorder(path, said)
     feed(tape, 10)
     assert tape.finish() == path
     lines: list[str] = []
@@ -183,7 +183,7 @@ def test_what_a_recorder_that_was_killed_said_at_last_is_heard(tmp_path, monkeyp
 
 def test_where_nobody_goes_on_for_a_recorder_that_was_killed_what_is_lost_is_counted(tmp_path: Path) -> None:
     path, lines = tmp_path / "show.anticip", []
-    tape = started(path, lines)
+    tape = open_recorder(path, lines)
     os.kill(tape.pid, signal.SIGSTOP)
     feed(tape, 10)
     os.kill(tape.pid, signal.SIGKILL)
@@ -200,7 +200,7 @@ def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back
     monkeypatch.setattr("realtime.recording.recorder._ATTEMPT_INTERVAL_S", 0.2)
     (folder := tmp_path / "takes").mkdir()
     lines: list[str] = []
-    tape = started(folder / "show.anticip", lines)
+    tape = open_recorder(folder / "show.anticip", lines)
     folder.rename(tmp_path / "away")
     os.kill(tape.pid, signal.SIGKILL)
     wait_for(lambda: (tape.poll(), len(lines) == 3)[1])
@@ -216,7 +216,7 @@ def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back
 def test_a_part_that_nothing_can_be_written_to_is_not_left_behind(tmp_path, monkeypatch):
     monkeypatch.setattr("realtime.recording.recorder._ATTEMPT_INTERVAL_S", 0.2)
     lines: list[str] = []
-    tape = started(tmp_path / "show.anticip", lines)
+    tape = open_recorder(tmp_path / "show.anticip", lines)
     _, hard = resource.prlimit(tape.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(tape.pid, resource.RLIMIT_FSIZE, (100, hard))
     wait_for(lambda: (feed(tape, 1), tape.poll(), len(lines) > 3)[2])
@@ -296,7 +296,7 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_recorder(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_a_stalled_recorder_costs_records_not_time(tmp_path: Path) -> None:
     path = tmp_path / "show.anticip"
-    tape = started(path)
+    tape = open_recorder(path)
     feed(tape, 1)
     os.kill(tape.pid, signal.SIGSTOP)
     try:
@@ -317,7 +317,7 @@ def test_a_recorder_that_stands_still_is_told_of_and_nothing_is_called_recorded(
     monkeypatch.setattr(Recorder, "closing", (0.1, 0.1))
     lines: list[str] = []
     path, other = tmp_path / "show.anticip", tmp_path / "other.anticip"
-    tape = started(path, lines)
+    tape = open_recorder(path, lines)
     os.kill(tape.pid, signal.SIGSTOP)
     assert tape.finish() == path
     with pytest.raises(DeviceError, match=rf"^the recorder does not answer: {path} is not finished$"):
@@ -332,7 +332,7 @@ def test_a_recorder_that_stands_still_is_told_of_and_nothing_is_called_recorded(
 
 
 @pytest.fixture
-def full(tmp_path: Path) -> Iterator[Path]:
+def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 12 MB."""
     folder = tmp_path / "disk"
     folder.mkdir()
@@ -348,12 +348,12 @@ def full(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mounts a small disk")
 @pytest.mark.parametrize("has_spare", [False, True])
-def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(full, tmp_path, has_spare):
+def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(small_disk, tmp_path, has_spare):
     (tmp_path / "spare").mkdir()
     lines: list[str] = []
-    (full / "ballast").write_bytes(bytes(11 << 20))
-    path = full / "show.anticip"
-    tape = started(path, lines, spare=tmp_path / "spare" if has_spare else None)
+    (small_disk / "ballast").write_bytes(bytes(11 << 20))
+    path = small_disk / "show.anticip"
+    tape = open_recorder(path, lines, spare=tmp_path / "spare" if has_spare else None)
     count = 0
 
     def fill() -> None:
@@ -369,12 +369,12 @@ def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(full,
         assert tape.path == tmp_path / "spare" / "show.2.anticip"
     else:
         wait_for(lambda: (fill(), len(lines) > 2)[1])
-        assert lines[2] == f"nothing is recorded: {full}: less than 8 MB are free; trying again"
-        assert tape.words[0] == f"recording=no ({full}: less than 8 MB are free)"
-        (full / "ballast").unlink()
+        assert lines[2] == f"nothing is recorded: {small_disk}: less than 8 MB are free; trying again"
+        assert tape.words[0] == f"recording=no ({small_disk}: less than 8 MB are free)"
+        (small_disk / "ballast").unlink()
         tape._next_attempt_at = 0.0
         wait_for(lambda: (fill(), is_writing(tape))[1])
-        assert tape.path == full / "show.2.anticip"
+        assert tape.path == small_disk / "show.2.anticip"
     feed(tape, 1, start=count)
     assert tape.close() == 0
     assert tape.words == ["recording=no"]

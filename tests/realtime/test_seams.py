@@ -38,7 +38,7 @@ from realtime.voice.synth import VoicePlayer
 
 
 @pytest.fixture(autouse=True)
-def _stranger(install: Callable[..., None]) -> None:
+def _external_package(install: Callable[..., None]) -> None:
     install("stranger", STRANGER, METADATA)
 
 

@@ -417,12 +417,12 @@ def test_a_broken_datagram_or_replayed_command_does_not_end_the_show(stage: Any)
     hall = Hall(stage)
     feed = hall.front.feed
 
-    def brittle(datagram: bytes, t: int, sender: str) -> Any:
+    def failing(datagram: bytes, t: int, sender: str) -> Any:
         if datagram == b"3":
             raise RuntimeError("a bug of ours")
         return feed(datagram, t, sender)
 
-    hall.front.feed = brittle
+    hall.front.feed = failing
     hall.show.commands.replay_command = Mock(side_effect=ValueError("another bug"))  # type: ignore[method-assign]
 
     async def performance() -> None:
@@ -436,7 +436,7 @@ def test_a_broken_datagram_or_replayed_command_does_not_end_the_show(stage: Any)
         assert [line for line in hall.lines if bug in line]
 
 
-class Gazer(Ear, DeferredSink):
+class FailingSink(Ear, DeferredSink):
     """A sink that fails on request."""
 
     def __init__(self) -> None:
@@ -451,19 +451,19 @@ class Gazer(Ear, DeferredSink):
 @pytest.mark.parametrize("whose", ["ours", "theirs"])
 def test_what_a_timer_comes_for_may_fail_and_the_sound_goes_on(stage: Any, whose: str) -> None:
     hall = Hall(stage)
-    gazer = Gazer()
+    gazer = FailingSink()
     hall.pipeline.add(gazer)
     tick = hall.pipeline.run_until
     received: list[int] = []
 
-    def brittle(t_ns: int) -> None:
+    def failing(t_ns: int) -> None:
         hall.pipeline.run_until = tick
         raise RuntimeError("a bug of ours")
 
     async def performance() -> None:
         await hall.move(0, 5)
         if whose == "ours":
-            hall.pipeline.run_until = brittle
+            hall.pipeline.run_until = failing
         else:
             gazer.fails = True
         received.append(len(hall.ear.frames))
