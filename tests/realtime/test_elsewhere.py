@@ -21,12 +21,12 @@ from realtime.bench.performer import mocopi_datagrams
 from realtime.loop import obey_signals
 from realtime.sinks.midi import port as port_module
 from realtime.sockets import free_port
-from realtime.voice.audio import SAMPLE_RATE, _query, chosen, rate_of
+from realtime.voice.audio import SAMPLE_RATE, _ask, chosen, rate_of
 
 BARE = Path(__file__).resolve().parents[1] / "support/elsewhere"
 ROOT = str(Path(pyanticip.__file__).resolve().parents[1])
 MODEL = [] if (SHIPPED / MANIFEST).is_file() else ["--no-model"]
-# A terminal with a limited encoding, and files without a declared one.
+# A terminal that knows few letters, and files whose encoding nobody names.
 ELSEWHERE = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join([str(BARE), ROOT]),
@@ -35,17 +35,17 @@ ELSEWHERE = {
 }
 
 
-def output_of(process: subprocess.Popen[str], starting: str | None = None) -> str:
+def ended(process: subprocess.Popen[str], starting: str | None = None) -> str:
     """Its output, which must report no trouble; ``starting`` may refuse what is sent before it listens."""
     try:
-        lines = "\n".join(process.communicate(timeout=60))
+        said = "\n".join(process.communicate(timeout=60))
     finally:
         process.kill()
-    assert process.returncode == 0, lines
-    judged = "\n".join(line for line in lines.splitlines() if starting is None or starting not in line)
+    assert process.returncode == 0, said
+    judged = "\n".join(line for line in said.splitlines() if starting is None or starting not in line)
     for trouble in ("Traceback", "starting it again", "stands still", "refused"):
-        assert trouble not in judged, lines
-    return lines
+        assert trouble not in judged, said
+    return said
 
 
 @pytest.mark.slow
@@ -55,12 +55,12 @@ def test_a_show_with_all_its_processes(tmp_path):
         f"[control]\nport = {control}\n[monitor]\nenabled = true\nport = {tcp_port()}\n"
         f"[oscquery]\nenabled = true\nport = {tcp_port()}\n[synth]\nenabled = true\nport = {voice}\n"
     )
-    received: list[dict[str, list[Any]]] = []
+    heard: list[dict[str, list[Any]]] = []
     with udp() as suit, udp() as ear:
 
         def listens(address: str, what: str = "") -> bool:
-            received.extend(map(messages, arrived(ear)))
-            return any(what in str(m[address]) for m in received if address in m)
+            heard.extend(map(messages, arrived(ear)))
+            return any(what in str(m[address]) for m in heard if address in m)
 
         words = ("--rig", "stage.toml", "--source", f"mocopi://127.0.0.1:{port}", "--record", "take.anticip")
         osc = f"127.0.0.1:{port_of(ear)}"
@@ -73,10 +73,10 @@ def test_a_show_with_all_its_processes(tmp_path):
             suit.sendto(command("freeze", 1), ("127.0.0.1", control))
             wait_for(lambda: listens("/anticip/status", "frozen"), what="obedience")
             show.send_signal(signal.SIGINT)
-            lines = output_of(show, f"127.0.0.1:{voice}")
-    assert any("/anticip/param/pitch" in m for m in received)
-    assert "recorded take.anticip" in lines
-    assert "monitor: " in lines
+            said = ended(show, f"127.0.0.1:{voice}")
+    assert any("/anticip/param/pitch" in m for m in heard)
+    assert "recorded take.anticip" in said
+    assert "monitor: " in said
     commands = (
         ("render", "take.anticip", "--out", "take.wav"),
         ("rehearse", "take.anticip", "--out", "piece.memory"),
@@ -87,7 +87,7 @@ def test_a_show_with_all_its_processes(tmp_path):
     piped: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     words = [sys.executable, "-P", "-c", program]
     with subprocess.Popen(words, cwd=tmp_path, env=ELSEWHERE, **piped) as process:
-        output_of(process)
+        ended(process)
     assert (tmp_path / "take.wav").stat().st_size > 100_000
     assert not list(tmp_path.glob(".*part*"))
 
@@ -246,8 +246,8 @@ class Server(Wasapi):
 def test_a_device_that_takes_another_rate_alone_is_played_at_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sounddevice", Server())
     assert (rate_of(None), rate_of("system"), rate_of("none")) == (44_100, 44_100, SAMPLE_RATE)
-    assert (_query(None).default, _query("system").default) == ("system", "system")
-    assert not _query("none").usable, "a device of that name is not there, whatever else is"
+    assert (_ask(None).default, _ask("system").default) == ("system", "system")
+    assert not _ask("none").usable, "a device of that name is not there, whatever else is"
 
 
 def test_where_no_port_can_be_made_it_is_said_what_to_do(monkeypatch):
