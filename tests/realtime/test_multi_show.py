@@ -135,7 +135,7 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
         (
             [{"name": "a", "from": "g", "source": "vmc://127.0.0.1:12351"}, {"name": "b", "from": "h"}],
             {},
-            "one kind",
+            "same kind",
         ),
         ([{"name": "a", "source": "auto"}], {}, "performer.a: .* kind, not auto"),
         ([{"name": "a", "prot": 1}], {}, "performer.0.prot: unknown key; did you mean port"),
