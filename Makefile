@@ -1,16 +1,16 @@
-# make demo   sets up .venv with what playing needs, plays a bundled dance
-# make train  adds what training needs
-# make test   adds that and the tools, then every check and test, Rust and Python
-# In any order, on a fresh clone; they need Python >= 3.11, a C compiler and a Rust toolchain.
+# make demo   creates .venv with the base install and plays a bundled dance
+# make train  adds the packages for training
+# make test   adds those and the development tools, then runs every check and test, Rust and Python
+# They work in any order on a fresh clone, and need Python >= 3.11, a C compiler and a Rust toolchain.
 
 PYTHON ?= python3
-# What pip is told to install; pinned for a reproducible set-up. Anything that satisfies pyproject.toml will do.
+# Pinned for a reproducible set-up; any version allowed by pyproject.toml works.
 TORCH ?= torch==2.13.0
 
-# What installs: `make demo PIP="uv pip"` with uv, which is quicker.
+# The installer; `make demo PIP="uv pip"` uses uv, which is faster.
 PIP ?= $(BIN)/python -m pip
 
-# Processes that the Python tests run in; `make test WORKERS=` for a single one.
+# pytest-xdist options; `make test WORKERS=` runs the Python tests in a single process.
 WORKERS ?= -n auto --dist loadgroup --no-loadscope-reorder
 
 VENV := .venv
@@ -28,24 +28,24 @@ help: ## show this list
 demo: $(VENV)/.installed ## set up, then play the bundled dance
 	$(BIN)/pyanticip demo
 
-# Side by side first, cargo (with jobs of its own: MAKEFLAGS= there) and what needs one core: the bindings compile for
-# minutes on one as well, and types are checked beside them. Then what plays live, and nothing beside it.
+# First in parallel: cargo, which runs its own jobs (hence MAKEFLAGS= there), and single-core work; the bindings also
+# compile on one core for minutes, while types are checked. Then the Python suite alone, since some tests play live.
 .PHONY: test
-test: $(VENV)/.made ## set up everything, then lint, type-check and test it
+test: $(VENV)/.made ## set up everything, then lint, type-check and test
 	$(MAKE) --jobs=2 target/wheel/.unpacked check-python
 	$(MAKE) --jobs=2 $(VENV)/.dev test-rust collect check-rust
 	$(MAKE) test-python
 
 .PHONY: train
-train: $(VENV)/.train $(VENV)/.built ## set up what training needs
+train: $(VENV)/.train $(VENV)/.built ## set up training
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyanticip needs Python 3.11 or later")'
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# The core compiled, and an editable install: `import pyanticip` works inside the clone. Rebuilt when Rust sources
-# change. Without what it needs, which pip cannot install beside something else.
+# Compiles the core and installs the package as editable, so that `import pyanticip` works inside the clone; repeated
+# when Rust sources change. Without dependencies: pip cannot install those in parallel with something else.
 $(VENV)/.built: $(VENV)/.made pyproject.toml $(RUST)
 	$(PIP) install --quiet --no-deps --editable .
 	@touch $@
@@ -59,7 +59,7 @@ $(VENV)/.torch: | $(VENV)/.made
 	$(PIP) install --quiet $(TORCH)
 	@touch $@
 
-# What `pyanticip[train]` needs, read from where it stands: the package itself may be compiling still.
+# The dependencies of `pyanticip[train]`, read from pyproject.toml: the package itself may still be compiling.
 NEEDED := import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
           print(*p["dependencies"], *p["optional-dependencies"]["train"], sep="\n")
 $(VENV)/.train: pyproject.toml $(VENV)/.torch
@@ -78,7 +78,7 @@ $(VENV)/.dev: $(VENV)/.tools $(VENV)/.built
 .PHONY: check
 check: check-rust check-python ## formatting, lints and types
 
-# LINTED= is what is linted here; .ci/run has the rest linted as it is compiled.
+# LINTED= selects the crates to lint; .ci/run lints the others while they compile.
 LINTED ?= --workspace
 
 .PHONY: check-rust
@@ -104,24 +104,24 @@ types: $(VENV)/.tools
 types-darwin types-win32: types-%: $(VENV)/.tools
 	$(BIN)/mypy --config-file .ci/elsewhere.ini -p realtime --platform $* --python-version 3.13
 
-# CARGO_PROFILE= takes options of cargo, MATURIN_PEP517_ARGS= of maturin: .ci/run compiles once what both need.
+# CARGO_PROFILE= adds options of cargo, MATURIN_PEP517_ARGS= of maturin; .ci/run compiles shared crates once with them.
 .PHONY: test-rust
 test-rust: ## the pure crates: unit, property and documentation tests
 	MAKEFLAGS= cargo test $(CARGO_PROFILE) --quiet
 
-# What every process of the suite imports is byte-compiled once, beside the checks; what is wrong there, the suite says.
+# Byte-compiles, in parallel with the checks, what every process of the suite imports; the suite reports any errors.
 .PHONY: collect
 collect: target/wheel/.unpacked $(VENV)/.dev
 	-@$(SUITE) --assert=plain --collect-only --quiet > /dev/null
 
-# Assertions are explained where something failed: rewriting all of them takes half of the collection.
+# Assertions are rewritten (and explained) only in the second run, of failed tests: it takes half of the collection.
 .PHONY: test-python
 test-python: target/wheel/.unpacked $(VENV)/.dev ## the Python suite, against the built wheel
 	$(SUITE) $(WORKERS) --assert=plain $(PYTEST) || { [ $$? -eq 1 ] && \
-	  echo "once more what failed, alone: tests that play live wait for a clock that a busy machine disturbs" && \
+	  echo "running failed tests again, alone: tests that play live depend on a clock that a busy machine disturbs" && \
 	  $(SUITE) --last-failed --last-failed-no-failures none $(PYTEST); }
 
-# The suite runs against what users get: the wheel, unpacked, not the source tree.
+# The suite runs against the unpacked wheel, as users get it, not against the source tree.
 target/wheel/.unpacked: $(SOURCES) | $(VENV)/.made
 	rm -rf target/wheel target/wheels
 	$(PIP) install --quiet "maturin>=1.9,<2"
@@ -130,30 +130,30 @@ target/wheel/.unpacked: $(SOURCES) | $(VENV)/.made
 	@touch $@
 
 .PHONY: mutants
-mutants: $(VENV)/.dev ## would the tests notice? mistakes, one at a time; ONLY=regex
+mutants: $(VENV)/.dev ## mutation testing: do the tests detect deliberate mistakes? ONLY=regex, JOBS=n
 	PYTHONPATH=tests $(BIN)/python -P -m mutants.run --only "$(ONLY)" --jobs $(or $(JOBS),1)
 
 .PHONY: wheel
-wheel: $(VENV)/.made ## build dist/*.whl for this platform; WHEEL= takes options of maturin (docs/install.md)
+wheel: $(VENV)/.made ## build dist/*.whl for this platform; WHEEL= adds options of maturin (docs/install.md)
 	$(PIP) install --quiet "maturin[zig]>=1.9,<2"
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --release --out dist $(WHEEL)
 
 .PHONY: docs
-docs: $(VENV)/.dev ## the documentation as a site, in target/site
+docs: $(VENV)/.dev ## build the documentation as a site in target/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --config-file .ci/mkdocs.yml
 
 .PHONY: bench
-bench: $(VENV)/.dev ## criterion and pytest-benchmark; then the live path beside its rivals, in one table
+bench: $(VENV)/.dev ## criterion and pytest-benchmark, then one table that compares the live path with alternatives
 	cargo bench -p anticip-benches
 	$(BIN)/python -m pytest --benchmark-only tests
 	$(BIN)/python -P tests/benches/beside.py
 
-# What makes a stable compiler count edges; a target that is named keeps it away from build scripts.
+# Edge coverage on a stable compiler; naming a target keeps these flags away from build scripts.
 COUNTED := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 --cfg fuzzing -Cdebug-assertions \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 MINUTES ?= 10
 .PHONY: fuzz
-fuzz: ## the parsers of datagrams and recordings in turns, with libFuzzer: MINUTES=10 of all together
+fuzz: ## fuzz the parsers of datagrams and recordings one after the other with libFuzzer, MINUTES=10 in total
 	cd rust/anticip-wire/fuzz && host=$$(rustc -vV | sed -n 's/^host: //p') && \
 	RUSTFLAGS="$(COUNTED)" cargo build --quiet --release --target $$host --target-dir target && \
 	for name in $$(ls seeds); do echo "$$name" && mkdir -p corpus/$$name artifacts/$$name && \
