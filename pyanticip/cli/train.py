@@ -36,9 +36,9 @@ def _train(
     task: Task[Any, Any], args: options.TrainOptions, under: Mapping[str, Any] | None = None
 ) -> Answer | None:
     """Run a training task; in a distributed run only the first process returns an answer."""
-    from training.run.train import train_as_given
+    from training.run.train import train_from_command_line
 
-    report, lines = train_as_given(
+    report, lines = train_from_command_line(
         task,
         args.out,
         args.overrides(),

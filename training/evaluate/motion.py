@@ -206,7 +206,7 @@ def _learned(
     people = sorted({clip.person for clip in training})
     inputs = (takes.digest, people, TEACHER_VERSION, VARY_VERSION, learned.VERSION)
     key = hashlib.sha256(repr(inputs).encode()).hexdigest()
-    options = MotionTrainOptions().but(data={"cache": cache or ""})
+    options = MotionTrainOptions().replace(data={"cache": cache or ""})
     folder = cache_folder(options) / f"rivals-{key[:16]}"
     examples, pieces = [clip.example for clip in training], [clip.piece for clip in training]
     return learned.fit(examples, pieces, folder, seeds=seeds, say=say, tell=tell)

@@ -181,7 +181,7 @@ class Takes:
         if manifest is not None and not manifest.exists():
             raise FormatError(f"{manifest}: no such manifest")
         self.data = data
-        options = MotionTrainOptions().but(data={"path": data, "cache": cache or ""})
+        options = MotionTrainOptions().replace(data={"path": data, "cache": cache or ""})
         motion_set = base_set(options, None if quiet else Console(stderr=True))
         self.digest = motion_set.digest
         manifests = None if manifest is None else Manifests(manifest)

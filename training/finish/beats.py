@@ -105,7 +105,7 @@ def train_event_head(
     manifest, model = common.load_base_model(checkpoint, "its head cannot hear strokes", strokes=True)
     console = Console(stderr=True, quiet=quiet)
     data_options = {"path": data, "copies": copies, "cache": "" if cache is None else cache}
-    options = MotionTrainOptions().but(data=data_options)
+    options = MotionTrainOptions().replace(data=data_options)
     printed = base.warnings if base else ()
     base = base or base_set(options, console)
     stranger_warnings = common.check_strangers(manifest, base, without)

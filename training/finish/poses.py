@@ -129,7 +129,7 @@ def train_pose_head(
     manifest, model = common.load_base_model(checkpoint, "no poses can be read beside it", pose_window=FRAMES)
     console = Console(stderr=True, quiet=quiet)
     data_options = {"path": data, "copies": copies, "copies_seed": seed, "recipe": RECIPE}
-    options = MotionTrainOptions().but(data={**data_options, "cache": "" if cache is None else cache})
+    options = MotionTrainOptions().replace(data={**data_options, "cache": "" if cache is None else cache})
     printed = base.warnings if base else ()
     base = base or base_set(options, console)
     stranger_warnings = common.check_strangers(manifest, base, without)

@@ -25,7 +25,7 @@ from training.finish.beats import train_event_head
 from training.finish.common import warn
 from training.finish.poses import train_pose_head
 from training.recipes.stages import PACKAGED, STAGE_OPTIONS, AnyStage, Beats, Train, read_stages
-from training.run.files import CONFIG, alone, write_text
+from training.run.files import CONFIG, run_lock, write_text
 from training.run.task import check_same
 from training.tasks.motion.data import base_set, recipe_of, training_data
 from training.tasks.motion.options import MotionTrainOptions
@@ -61,7 +61,7 @@ def make(
     """
     stages, record = read_stages(recipe or PACKAGED), _read(out)
     console = Console(stderr=True, quiet=quiet)
-    takes = base_set(MotionTrainOptions().but(data={"path": data, "cache": cache or ""}), console)
+    takes = base_set(MotionTrainOptions().replace(data={"path": data, "cache": cache or ""}), console)
     keys, made = dict[str, str](), record["stages"]
     finished = {name for name in made if (out / name / CHECKPOINT).is_dir()}
     for stage in stages:  # check everything before the first stage runs
@@ -71,7 +71,7 @@ def make(
     warn(console, takes.warnings)
     report: dict[str, Any] = {"out": str(out), "finished": False, "data": takes.digest, "stages": []}
     out.mkdir(parents=True, exist_ok=True)
-    with alone(out):
+    with run_lock(out):
         write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
         for number, stage in enumerate(stages, start=1):
             checkpoint = out / stage.name / CHECKPOINT

@@ -36,7 +36,7 @@ class AveragingRecorder(Recorder):
         self.average = {name: value.clone() for name, value in state_dict["average"].items()}
 
     @torch.no_grad()
-    def updated(self, module: Any, done: int, batch: Any) -> None:
+    def after_update(self, module: Any, done: int, batch: Any) -> None:
         """Update the average."""
         schedule = self.options.schedule
         assert isinstance(schedule, AveragedScheduleOptions)
@@ -51,6 +51,6 @@ class AveragingRecorder(Recorder):
         state = module.model.state_dict()
         return {name: self.average.get(name, value).detach().cpu() for name, value in state.items()}
 
-    def keep(self, module: Any) -> None:
+    def save_best(self, module: Any) -> None:
         """Replace the run's best weights by the current average."""
         save_weights(self.folder / BEST, self.averaged(module))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pyanticip.errors import CheckpointError, OptionError, one_line
-from pyanticip.models.checkpoint.files import renamed
+from pyanticip.models.checkpoint.files import current_weight_name
 from pyanticip.motion.atomic import draft_folder, ordinary_mode, write_atomic
 from pyanticip.system import LOCKS_FOLDERS, try_lock
 from pyanticip.untrusted import open_file, read_file, read_json
@@ -30,14 +30,14 @@ _MAX_WEIGHTS_BYTES: Final = 8 << 30
 
 
 def read_description(
-    folder: Path | str, command: str, form: str, version: int, *, needs: Sequence[str] = ()
+    folder: Path | str, command: str, format_name: str, version: int, *, needs: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Read ``config.json`` of a run.
 
     Args:
         folder: the run's folder.
         command: the command that makes such runs, for error messages.
-        form: the expected ``format``.
+        format_name: the expected ``format``.
         version: the expected ``version``.
         needs: further required keys.
 
@@ -50,7 +50,7 @@ def read_description(
     config = read_json(path, CheckpointError)
     if (
         not isinstance(config, dict)
-        or config.get("format") != form
+        or config.get("format") != format_name
         or any(key not in config for key in needs)
     ):
         raise CheckpointError(f"{path}: does not describe a run of {command}")
@@ -96,7 +96,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def alone(folder: Path, *, first: bool = True, patience: float = 10.0) -> Iterator[None]:
+def run_lock(folder: Path, *, first: bool = True, patience: float = 10.0) -> Iterator[None]:
     """Lock a run's folder, so that only one command at a time trains it; the lock ends with the process.
 
     Args:
@@ -157,7 +157,7 @@ def load_best(folder: Path) -> dict[str, Tensor]:
     data = read_weights(folder / BEST)
     try:
         weights = safetensors.torch.load(data)
-        return {renamed(name): tensor for name, tensor in weights.items()}
+        return {current_weight_name(name): tensor for name, tensor in weights.items()}
     except safetensors.SafetensorError as error:
         raise CheckpointError(f"{folder / BEST}: cannot be read: {one_line(error)}") from None
 

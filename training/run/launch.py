@@ -29,14 +29,14 @@ class Processes:
         """Whether this is the process that writes files and prints."""
         return self.rank == 0
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Wait until all processes have called this."""
         if self.world > 1:
             dist.barrier()
 
 
 @contextmanager
-def processes(device: str) -> Iterator[Processes]:
+def process_group(device: str) -> Iterator[Processes]:
     """Join the process group of ``torchrun``; without it this process is alone."""
     if not dist.is_available() or not dist.is_torchelastic_launched() or int(os.environ["WORLD_SIZE"]) == 1:
         yield Processes()

@@ -16,7 +16,7 @@ from pyanticip.errors import CheckpointError, one_line
 from pyanticip.motion.atomic import write_atomic
 from training.run.files import LAST
 from training.run.launch import Interrupt, Processes
-from training.run.module import TrainModule, moved
+from training.run.module import TrainModule, to_device
 from training.run.recorder import OnUpdate, Recorder
 
 
@@ -24,7 +24,7 @@ def drive(
     module: TrainModule,
     batches: Iterable[Any],
     record: Recorder,
-    here: Processes,
+    processes: Processes,
     *,
     device: str,
     state: Mapping[str, Any] | None = None,
@@ -38,7 +38,7 @@ def drive(
         batches: from update ``record.start`` on, the parts of every update in turn, each with ``step`` and
             ``part``.
         record: the recorder, which has the run's folder and options.
-        here: this process's rank among all.
+        processes: this process's rank among all.
         device: ``"cpu"`` or ``"cuda"``.
         state: state to resume from, see :func:`~training.run.files.read_state`; the recorder's own state is
             loaded by the caller.
@@ -49,7 +49,7 @@ def drive(
         CheckpointError: the state does not fit this model.
     """
     (record.folder / LAST).parent.mkdir(exist_ok=True)
-    updates = Updates(module, here, device, idle_weights)
+    updates = Updates(module, processes, device, idle_weights)
     if state is not None:
         try:
             updates.load(state)
@@ -60,15 +60,15 @@ def drive(
             ) from None
 
     def save() -> None:
-        if here.first:
+        if processes.first:
             buffer = io.BytesIO()
             torch.save({**updates.state(), "callbacks": {record.state_key: record.state_dict()}}, buffer)
             write_atomic(record.folder / LAST, buffer.getbuffer(), durable=True)
-        here.wait()
+        processes.barrier()
 
     with (
-        Interrupt(insist=here.world == 1).armed() as interrupt,
-        _bar(record.options.schedule.steps, record.start, quiet or not here.first) as on_update,
+        Interrupt(insist=processes.world == 1).armed() as interrupt,
+        _bar(record.options.schedule.steps, record.start, quiet or not processes.first) as on_update,
     ):
         record.stop, record.on_update, record.save = interrupt, on_update, save
         record.begin()
@@ -87,14 +87,16 @@ class Updates:
 
     Args:
         module: trained in place, and moved to the device.
-        here: this process's rank among all.
+        processes: this process's rank among all.
         device: ``"cpu"`` or ``"cuda"``.
         idle_weights: see :func:`drive`.
     """
 
-    def __init__(self, module: TrainModule, here: Processes, device: str, idle_weights: bool = False) -> None:
+    def __init__(
+        self, module: TrainModule, processes: Processes, device: str, idle_weights: bool = False
+    ) -> None:
         run, schedule = module.options.run, module.options.schedule
-        module.rank = here.rank
+        module.rank = processes.rank
         self.module, self.accumulate = module.to(device), run.accumulate
         self.done = 0
         """Updates so far, including those before the run was resumed."""
@@ -102,7 +104,7 @@ class Updates:
         self.rates = [group.pop("rate", schedule.learning_rate) for group in groups]
         self.optimiser = torch.optim.AdamW(groups, betas=schedule.betas)
         self.scaler = torch.amp.GradScaler(device, enabled=run.precision == "16")
-        self.distributed = here.world > 1
+        self.distributed = processes.world > 1
         self.forward: Any = module
         if self.distributed:
             self.forward = DistributedDataParallel(module, find_unused_parameters=idle_weights)
@@ -119,7 +121,7 @@ class Updates:
         # Gradients are synchronised once, with the last part.
         with nullcontext() if last or not self.distributed else self.forward.no_sync():
             with self.module.autocast():
-                output = self.forward(moved(batch, self.module.device))
+                output = self.forward(to_device(batch, self.module.device))
             self.scaler.scale(output["loss"] / self.accumulate).backward()
         if last:
             for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):

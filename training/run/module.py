@@ -56,32 +56,32 @@ class TrainModule(nn.Module, ABC):
     @abstractmethod
     def training_step(self, batch: Any) -> dict[str, Tensor]:
         """The ``loss`` of one part of an update, and its detached components ``parts``, in the order of
-        :attr:`~training.run.recorder.Recorder.trained`."""
+        :attr:`~training.run.recorder.Recorder.loss_names`."""
 
     @abstractmethod
     def groups(self) -> list[dict[str, Any]]:
         """AdamW's parameter groups; a function ``rate`` gives a group's learning rate by step (from 0) where
         it differs from the schedule's."""
 
-    def clipped(self) -> list[nn.Parameter]:
+    def clipped_parameters(self) -> list[nn.Parameter]:
         """The weights whose gradient is clipped by their joint norm."""
         return list(self.model.parameters())
 
     def clip(self) -> None:
-        """Clip the gradient of :meth:`clipped` by its norm, and store the norm for the metrics."""
+        """Clip the gradient of :meth:`clipped_parameters` by its norm, and store the norm for the metrics."""
         max_norm = self.options.schedule.clip_norm or float("inf")
-        self.grad_norm = nn.utils.clip_grad_norm_(self.clipped(), max_norm).detach()
+        self.grad_norm = nn.utils.clip_grad_norm_(self.clipped_parameters(), max_norm).detach()
 
 
-def moved(value: Any, device: torch.device | str) -> Any:
+def to_device(value: Any, device: torch.device | str) -> Any:
     """Move a tensor, or all tensors of a tuple or dataclass, to a device; return anything else unchanged."""
     if isinstance(value, Tensor):
         return value.to(device, non_blocking=True)
     if isinstance(value, tuple):
-        parts = [moved(part, device) for part in value]
+        parts = [to_device(part, device) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if is_dataclass(value) and not isinstance(value, type):
         return replace(
-            value, **{each.name: moved(getattr(value, each.name), device) for each in fields(value)}
+            value, **{each.name: to_device(getattr(value, each.name), device) for each in fields(value)}
         )
     return value

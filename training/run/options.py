@@ -265,7 +265,7 @@ class TrainOptions(Options):
         file = {} if config is None else read_toml(config, OptionError)
         try:
             given = merge(cls.by_table(file), *(cls.by_table(layer) for layer in over))
-            return cls(**merge(cls.by_table(under), cls.unless_given(given), given))
+            return cls(**merge(cls.by_table(under), cls.dependent_defaults(given), given))
         except OptionError as error:
             try:
                 cls(**file)
@@ -275,7 +275,7 @@ class TrainOptions(Options):
             raise
 
     @classmethod
-    def unless_given(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def dependent_defaults(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Defaults that depend on the given tables."""
         return {}
 
@@ -287,8 +287,8 @@ class TrainOptions(Options):
         """All options by ``table.name``, as JSON values."""
         return _flat(self.to_dict())
 
-    def but(self, **changes: Any) -> Self:
-        """A copy with changes, such as ``but(schedule={"steps": 300}, model={"ff": 64}, seed=1)``."""
+    def replace(self, **changes: Any) -> Self:
+        """A copy with changes, such as ``replace(schedule={"steps": 300}, model={"ff": 64}, seed=1)``."""
         return type(self)(**merge(self.to_dict(), self.by_table(changes)))
 
     def differences(self, other: Self) -> dict[str, tuple[Any, Any]]:

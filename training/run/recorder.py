@@ -53,7 +53,7 @@ class Recorder(ABC):
 
     Every process calls it, the first one writes. Its own state is saved with the run's, so that a resumed run
     writes the rows of an uninterrupted one. A batch has ``step`` and ``part``; the module's step returns
-    ``parts``, the components of the loss named by ``trained``; its ``grad_norm`` is the last update's.
+    ``parts``, the components of the loss named by ``loss_names``; its ``grad_norm`` is the last update's.
 
     Args:
         folder: the run's folder.
@@ -64,11 +64,11 @@ class Recorder(ABC):
 
     columns: tuple[str, ...]
     """Columns of ``metrics.csv``. Rows are means over the steps since the previous row."""
-    trained: tuple[str, ...]
+    loss_names: tuple[str, ...]
     """Names of the loss's components."""
-    shown: ClassVar[str]
+    displayed_loss: ClassVar[str]
     """The component shown by the progress bar."""
-    judged_by: ClassVar[str]
+    selection_metric: ClassVar[str]
     """The validation figure that is minimal for the best weights; if a validation has no figures at all, the
     last weights count as best."""
 
@@ -106,11 +106,11 @@ class Recorder(ABC):
         self._last_end_cpu = time.process_time()
         self._writer: Any = None
 
-    def updated(self, module: Any, done: int, batch: Any) -> None:
+    def after_update(self, module: Any, done: int, batch: Any) -> None:
         """Called after every update with its last part, before anything is written."""
         return None
 
-    def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
+    def extra_columns(self, done: int, means: dict[str, float]) -> dict[str, float]:
         """Further columns of a row of means: the learning rate of the last update."""
         return {"lr": self.options.schedule.learning_rate(done - 1)}
 
@@ -122,11 +122,11 @@ class Recorder(ABC):
     def validate(self, module: Any, done: int) -> dict[str, float]:
         """The figures of a validation; every process calls it."""
 
-    def keep(self, module: Any) -> None:
+    def save_best(self, module: Any) -> None:
         """Replace the run's best weights; called in the first process."""
         save_weights(self.folder / BEST, module.model.state_dict())
 
-    def enough(self) -> bool:
+    def should_stop(self) -> bool:
         """Whether to end the run early, as finished; called after every validation."""
         return False
 
@@ -144,7 +144,7 @@ class Recorder(ABC):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """See :meth:`state_dict`."""
         self.sums, self.count = state_dict["sums"], state_dict["count"]
-        if self.sums is not None and len(self.sums) != len(self.trained) + 1:
+        if self.sums is not None and len(self.sums) != len(self.loss_names) + 1:
             self.sums, self.count = None, 0  # an older version with other components: the row starts here
         self.seconds = state_dict["seconds"]
         self.best, self.best_step = state_dict["best"], state_dict["best_step"]
@@ -175,7 +175,7 @@ class Recorder(ABC):
         self._last_end, self._last_end_cpu = time.monotonic(), time.process_time()
 
     def _finish_part(self, module: Any, parts: Tensor, batch: Any) -> None:
-        zero = torch.zeros(len(self.trained) + 1, device=parts.device)
+        zero = torch.zeros(len(self.loss_names) + 1, device=parts.device)
         self.sums = zero if self.sums is None else self.sums.to(parts.device)
         self.sums[:-1] += parts / self.options.run.accumulate
         if batch.part + 1 < self.options.run.accumulate:
@@ -184,8 +184,8 @@ class Recorder(ABC):
         self.count += 1
         done = batch.step + 1
         self.step = done
-        self.updated(module, done, batch)
-        self.on_update(done, parts[self.trained.index(self.shown)], self.note)
+        self.after_update(module, done, batch)
+        self.on_update(done, parts[self.loss_names.index(self.displayed_loss)], self.note)
         last = done == self.options.schedule.steps
         stop = self._any_process(self.stop())
         validate = last or done % self.options.run.validate_every == 0
@@ -195,21 +195,23 @@ class Recorder(ABC):
             row |= self._means(done)
         if validate:
             self.valid = self.validate(module, done)
-            if self.valid and self.judged_by not in self.valid:
-                raise OptionError(f"a validation gives {', '.join(self.valid)}, expected {self.judged_by}")
-            _check_finite(self.judged_by, self.valid.get(self.judged_by, 0.0), done)
+            if self.valid and self.selection_metric not in self.valid:
+                raise OptionError(
+                    f"a validation gives {', '.join(self.valid)}, expected {self.selection_metric}"
+                )
+            _check_finite(self.selection_metric, self.valid.get(self.selection_metric, 0.0), done)
             row |= self.valid
         if row:
             self._write({"step": done, **row, "seconds": self._elapsed()})
-        figure = self.valid.get(self.judged_by)
+        figure = self.valid.get(self.selection_metric)
         if validate and (figure is None or figure < self.best):
             self.best, self.best_step = self.best if figure is None else figure, done
             if self.first:
-                self.keep(module)
+                self.save_best(module)
         if save:
             self._average_sums()
             self.save()
-        enough = validate and self.enough()
+        enough = validate and self.should_stop()
         self.stopped = stop and not last and not enough
         self.ended = last or enough or self.stopped
 
@@ -245,9 +247,9 @@ class Recorder(ABC):
         self._average_sums()
         means = (self.sums / self.count).tolist()
         self.sums, self.count = None, 0
-        row = dict(zip((*self.trained, "grad_norm"), means, strict=True))
+        row = dict(zip((*self.loss_names, "grad_norm"), means, strict=True))
         _check_finite("the loss", row["total"], done)
-        return {**row, **self.extras(done, row)}
+        return {**row, **self.extra_columns(done, row)}
 
     def _write(self, row: dict[str, float]) -> None:
         if not self.first:

@@ -48,7 +48,7 @@ class Run(Generic[Opt, D]):
     data: D
     config: Mapping[str, Any]
     """The content of ``config.json``."""
-    here: Processes
+    processes: Processes
     """This process's rank among all."""
     device: str
     """``"cpu"`` or ``"cuda"``."""
@@ -65,7 +65,7 @@ class Task(ABC, Generic[Opt, D]):
 
     command: ClassVar[str]
     """The command that trains it, such as ``"train motion"``."""
-    form: ClassVar[str]
+    format_name: ClassVar[str]
     """The ``format`` in ``config.json`` of its runs."""
     version: ClassVar[int]
     """Version of that format."""
@@ -79,14 +79,14 @@ class Task(ABC, Generic[Opt, D]):
             OptionError: options that do not fit.
         """
 
-    def check_given(self, options: Opt, folder: Path) -> None:
+    def check_resume(self, options: Opt, folder: Path) -> None:
         """Check, before resuming the run in ``folder``, that the files it needs still exist.
 
         Raises:
             OptionError: one is missing.
         """
 
-    def begin(self, options: Opt, draft: Path, console: Console) -> dict[str, Any]:
+    def prepare(self, options: Opt, draft: Path, console: Console) -> dict[str, Any]:
         """Create the initial files of a new run's folder; called in the first process only.
 
         Returns:
@@ -96,7 +96,7 @@ class Task(ABC, Generic[Opt, D]):
 
     @abstractmethod
     def open(
-        self, options: Opt, folder: Path, config: Mapping[str, Any], here: Processes, console: Console
+        self, options: Opt, folder: Path, config: Mapping[str, Any], processes: Processes, console: Console
     ) -> D:
         """Open the data of a run; called in every process.
 
@@ -136,7 +136,7 @@ class Task(ABC, Generic[Opt, D]):
         """
         return {}
 
-    def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
         """Lines to print about a finished run."""
         return [f"wrote {out}"]
 
@@ -147,7 +147,7 @@ def read_config(task: type[Task[Any, Any]], folder: Path | str) -> dict[str, Any
     Raises:
         CheckpointError: not a run of this task, or one of another version.
     """
-    return read_description(folder, task.command, task.form, task.version, needs=("options",))
+    return read_description(folder, task.command, task.format_name, task.version, needs=("options",))
 
 
 def read_options(task: type[Task[Opt, Any]], folder: Path | str) -> Opt:
@@ -174,7 +174,7 @@ def check_same(task: type[Task[Opt, Any]], folder: Path, options: Opt) -> None:
         raise OptionError(f"option {name}{flag}: the run in {folder} was begun with {begun}, given {now}")
 
 
-def check_there(folder: Path, path: str, name: str = "data.path", flag: str = "--data") -> None:
+def check_path_exists(folder: Path, path: str, name: str = "data.path", flag: str = "--data") -> None:
     """Refuse to resume the run in ``folder`` if the ``path`` in its option ``name`` does not exist, which is
     often relative to another working folder; the error asks for a new path with ``flag``.
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import torch
 from rich.console import Console
 
-from training.run.files import CONFIG, LAST, REPORT, alone, new_folder, read_state, write_text
-from training.run.launch import processes, resolve_device
+from training.run.files import CONFIG, LAST, REPORT, new_folder, read_state, run_lock, write_text
+from training.run.launch import process_group, resolve_device
 from training.run.loop import drive
 from training.run.options import TrainOptions
 from training.run.settings import merge
@@ -53,32 +53,37 @@ def train(
     if resume:
         options = options or read_options(kind, folder)
         check_same(kind, folder, options)
-        task.check_given(options, folder)
+        task.check_resume(options, folder)
     options = options or task.options()
     device = resolve_device(options.run.device, options.run.precision)
     if options.run.threads:
         torch.set_num_threads(options.run.threads)
-    with processes(device) as here:
-        task.check(options, here.world)
+    with process_group(device) as processes:
+        task.check(options, processes.world)
         if resume and (folder / REPORT).is_file():
             return read_report(folder)
-        console = Console(stderr=True, quiet=quiet or not here.first)
-        if here.first and not resume:
+        console = Console(stderr=True, quiet=quiet or not processes.first)
+        if processes.first and not resume:
             with new_folder(folder) as draft:
-                extra = task.begin(options, draft, console)
-                config = {"format": task.form, "version": task.version, "options": options.to_dict(), **extra}
+                extra = task.prepare(options, draft, console)
+                config = {
+                    "format": task.format_name,
+                    "version": task.version,
+                    "options": options.to_dict(),
+                    **extra,
+                }
                 write_text(draft / CONFIG, json.dumps(config, indent=1) + "\n")
-        here.wait()
+        processes.barrier()
         config = read_config(kind, folder)
-        data = task.open(options, folder, config, here, console)
-        run = Run(folder, options, data, config, here, device, quiet)
-        with alone(folder, first=here.first):
+        data = task.open(options, folder, config, processes, console)
+        run = Run(folder, options, data, config, processes, device, quiet)
+        with run_lock(folder, first=processes.first):
             return _train(task, run, resume=resume and (folder / LAST).is_file())
 
 
 def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, Any]:
     """Train from the last state or from the start, then finish and report."""
-    folder, here, steps = run.folder, run.here, run.options.schedule.steps
+    folder, processes, steps = run.folder, run.processes, run.options.schedule.steps
     state = read_state(folder) if resume else {}
     start = int(state.get("global_step", 0))
     module = task.module(run, fresh=not resume)
@@ -89,13 +94,13 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
     started = time.monotonic()
     # The run may have been killed after its last update or after a validation that ended it.
     validated = start % run.options.run.validate_every == 0
-    if not resume or not (start == steps or (validated and record.enough())):
+    if not resume or not (start == steps or (validated and record.should_stop())):
         idle = task.idle_weights(run, module)
         drive(
             module,
             batches,
             record,
-            here,
+            processes,
             device=run.device,
             state=state or None,
             quiet=run.quiet,
@@ -109,7 +114,7 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
         "resumed_at": start or None,
         "seconds": round(record.seconds, 3),
         "parameters": sum(p.numel() for p in module.model.parameters()),
-        "processes": here.world,
+        "processes": processes.world,
         "device": torch.cuda.get_device_name() if run.device == "cuda" else "cpu",
         "cpu": processor,
         "threads": torch.get_num_threads(),
@@ -118,15 +123,15 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
         **task.report(run, record, start, time.monotonic() - started),
     }
     report["stopped_early"] = report["finished"] and report["step"] < steps
-    if here.first and report["finished"]:
+    if processes.first and report["finished"]:
         report |= task.finish(run, report)
         if report["finished"]:
             write_text(folder / REPORT, json.dumps(report, indent=1) + "\n")
-    here.wait()
+    processes.barrier()
     return report
 
 
-def train_as_given(
+def train_from_command_line(
     task: Task[Opt, D],
     out: Path,
     given: Mapping[str, Any],
@@ -163,4 +168,4 @@ def train_as_given(
             f"interrupted after step {report['step']}; everything is kept. Go on with:",
             f"  pyanticip {task.command} --out {quote(str(out))} --resume",
         ]
-    return report, task.lines(out, report)
+    return report, task.summary_lines(out, report)

@@ -115,7 +115,7 @@ class Trial:
             model["ff"] += round(missing / ((bare.fast_layers + bare.slow_layers) * (2 * bare.d_model + 1)))
         return (
             LanguageOptions()
-            .but(
+            .replace(
                 steps=self.steps,
                 batch=self.batch,
                 seq_len=self.length,
@@ -123,7 +123,7 @@ class Trial:
                 peak_lr=RATE,
                 seed=seed,
             )
-            .but(**{**ARMS[arm], "model": model})
+            .replace(**{**ARMS[arm], "model": model})
         )
 
     def run(self, arm: str, seed: int) -> tuple[float, int]:

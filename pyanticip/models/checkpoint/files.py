@@ -219,7 +219,7 @@ def build_with_weights(
         tensors = safetensors.torch.load(data)
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         raise CheckpointError(f"{where}: {WEIGHTS} cannot be read: {one_line(error)}") from None
-    tensors = {renamed(name): tensor for name, tensor in tensors.items()}
+    tensors = {current_weight_name(name): tensor for name, tensor in tensors.items()}
     check_fit(build, tensors, where, parameters)
     model = build()
     model.load_state_dict(tensors)
@@ -256,7 +256,7 @@ def check_fit(
         )
 
 
-def renamed(name: str) -> str:
+def current_weight_name(name: str) -> str:
     """The current name of a weight; checkpoints before version 5 (2 of token models) named those of positions
     differently."""
     name = re.sub(r"^(trunk\.)?prism\.", r"\1positions.", name)

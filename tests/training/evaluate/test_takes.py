@@ -131,7 +131,7 @@ def test_both_folders_are_one_set_and_everybody_has_a_side(folder, tmp_path_fact
 
 def test_training_takes_the_same_clips_as_judging(folder, tmp_path_factory):
     cache = tmp_path_factory.mktemp("cache")
-    options = MotionTrainOptions().but(data={"path": folder, "cache": cache, "copies": 0})
+    options = MotionTrainOptions().replace(data={"path": folder, "cache": cache, "copies": 0})
     learned = training_data(options)
     takes = Takes(folder, cache)
     assert [clip.name for clip in takes.training_clips()] == [example.name for example in learned.bare]

@@ -18,7 +18,7 @@ from training.run.module import TrainModule
 from training.run.options import Options, TrainOptions
 from training.run.recorder import Recorder, read_metrics
 from training.run.task import Task, load_weights, read_options
-from training.run.train import train, train_as_given
+from training.run.train import train, train_from_command_line
 
 
 class Slope(Options):
@@ -60,16 +60,16 @@ class LineModule(TrainModule):
 
 class LineRecorder(Recorder):
     columns = ("step", "lr", "total", "grad_norm", "valid_error", "seconds")
-    trained = ("total",)
-    shown = "total"
-    judged_by = "valid_error"
+    loss_names = ("total",)
+    displayed_loss = "total"
+    selection_metric = "valid_error"
 
     def validate(self, module, done):
         return {"valid_error": abs(float(module.model.weight.detach()) - self.options.data.slope)}
 
 
 class LineTask(Task):
-    command, form, version, options = "train line", "test-line-run", 1, LineOptions
+    command, format_name, version, options = "train line", "test-line-run", 1, LineOptions
 
     def open(self, options, folder, config, here, console):
         return None
@@ -113,7 +113,7 @@ def test_more_threads_than_there_can_be_are_refused():
 def test_a_run_that_ends_early_does_so_at_a_validation_though_it_was_interrupted_before(
     known, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(LineRecorder, "enough", lambda record: record.step >= 15)
+    monkeypatch.setattr(LineRecorder, "should_stop", lambda record: record.step >= 15)
     options, updated = LineOptions(**QUICK), Mock(side_effect=[False] * 16 + [True] + [False] * 9)
     monkeypatch.setattr("training.run.loop.Interrupt.__call__", lambda interrupt: updated())
     assert train(known(), options, tmp_path / "run")["step"] == 17
@@ -123,7 +123,7 @@ def test_a_run_that_ends_early_does_so_at_a_validation_though_it_was_interrupted
 
 def test_a_task_is_found_trained_judged_and_loaded(known, tmp_path, monkeypatch):
     out = tmp_path / "run"
-    report, lines = train_as_given(known(), out, QUICK, settings=["slope=-1.5"], quiet=True)
+    report, lines = train_from_command_line(known(), out, QUICK, settings=["slope=-1.5"], quiet=True)
     assert (report["finished"], report["slope"], report["step"]) == (True, -1.5, 40)
     assert lines == [f"wrote {out}"]
     assert read_options(known, out).data.slope == -1.5
@@ -158,13 +158,13 @@ def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path):
     class Stopped(LineTask):
         def recorder(self, run, module, batches, start):
             record = super().recorder(run, module, batches, start)
-            record.updated = lambda module, done, batch: setattr(record, "stop", lambda: done == 17)
+            record.after_update = lambda module, done, batch: setattr(record, "stop", lambda: done == 17)
             return record
 
     assert not train(Stopped(), options, tmp_path / "run")["finished"]
     assert int(read_state(tmp_path / "run")["global_step"]) == 17
     with pytest.raises(OptionError, match=r"data\.slope: the run in .* was begun with 2\.0, given 3\.0"):
-        train(known(), options.but(slope=3.0), tmp_path / "run", resume=True)
+        train(known(), options.replace(slope=3.0), tmp_path / "run", resume=True)
     assert train(known(), None, tmp_path / "run", resume=True)["resumed_at"] == 17
     states = [read_state(tmp_path / name)["state_dict"] for name in ("whole", "run")]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])

@@ -9,7 +9,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 
 from pyanticip.errors import CheckpointError, one_line
-from pyanticip.models.checkpoint.files import renamed
+from pyanticip.models.checkpoint.files import current_weight_name
 from pyanticip.models.token.baseline import BaselineTransformer
 from training.run.files import CONFIG, REPORT, read_weights
 from training.run.task import read_options, read_report
@@ -39,7 +39,9 @@ class TaskRun:
         model = new_model(self.options, longest)
         data = read_weights(weights)
         try:
-            tensors = {renamed(name): tensor for name, tensor in safetensors.torch.load(data).items()}
+            tensors = {
+                current_weight_name(name): tensor for name, tensor in safetensors.torch.load(data).items()
+            }
             model.load_state_dict(fitted(tensors, model))
         except (OSError, SafetensorError, RuntimeError) as error:
             raise CheckpointError(f"{weights}: cannot be loaded: {one_line(error)}") from None
@@ -113,7 +115,7 @@ def study(
     Returns:
         ``finished``: whether all runs finished; ``runs``: their reports by name.
     """
-    plan = [options.but(positions=each, seed=seed) for seed in seeds for each in positions]
+    plan = [options.replace(positions=each, seed=seed) for seed in seeds for each in positions]
     reports: dict[str, Any] = {}
     for number, one in enumerate(plan, 1):
         name = f"{one.task}-{one.positions}-{one.schedule.seed}"

@@ -49,9 +49,9 @@ class TaskRecorder(Recorder):
         "valid_error",
         "seconds",
     )
-    trained = ("total", "wrong")
-    shown: ClassVar = "total"
-    judged_by: ClassVar = "valid_error"
+    loss_names = ("total", "wrong")
+    displayed_loss: ClassVar = "total"
+    selection_metric: ClassVar = "valid_error"
 
     options: TaskOptions
 
@@ -66,11 +66,11 @@ class TaskRecorder(Recorder):
         self.reader = new_model(options, max(self.lengths.values())).eval()
         self.last_loss = math.inf
 
-    def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
+    def extra_columns(self, done: int, means: dict[str, float]) -> dict[str, float]:
         """Learning rate, and longest length of the last update."""
         self.last_loss = means["total"]
         reach = float(self.options.reach(done - 1))
-        return {**super().extras(done, means), "reach": reach, "loss": means["total"]}
+        return {**super().extra_columns(done, means), "reach": reach, "loss": means["total"]}
 
     def state_dict(self) -> dict[str, Any]:
         """State of the base class, and the last mean loss."""
@@ -110,7 +110,7 @@ class AlgorithmicTask(Task[TaskOptions, None]):
     """See :class:`~training.run.task.Task`; examples are drawn as needed."""
 
     command: ClassVar = "tasks train"
-    form: ClassVar = "pyanticip-task-run"
+    format_name: ClassVar = "pyanticip-task-run"
     version: ClassVar = 1
     options = TaskOptions
 
@@ -125,7 +125,7 @@ class AlgorithmicTask(Task[TaskOptions, None]):
         options: TaskOptions,
         folder: Path,
         config: Mapping[str, Any],
-        here: Processes,
+        processes: Processes,
         console: Console,
     ) -> None:
         """No data to open: examples are drawn."""

@@ -109,7 +109,7 @@ def study(
             f"fold {number}/{count}: {len(takes) - len(left_out)} takes to learn from, "
             f"{len(left_out)} left out"
         )
-        fold = options.but(validation=0, leave_out=left_out)
+        fold = options.replace(validation=0, leave_out=left_out)
         report = train(ForecastTask(), fold, folder, resume=(folder / CONFIG).is_file(), quiet=quiet)
         if not report["finished"]:
             break

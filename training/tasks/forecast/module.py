@@ -82,9 +82,9 @@ class ForecastRecorder(AveragingRecorder):
     """
 
     columns = ("step", "lr", "total", "grad_norm", "valid_ratio", "seconds")
-    trained = ("total",)
-    shown: ClassVar = "total"
-    judged_by: ClassVar = "valid_ratio"
+    loss_names = ("total",)
+    displayed_loss: ClassVar = "total"
+    selection_metric: ClassVar = "valid_ratio"
     options: ForecastOptions
 
     def __init__(
@@ -106,7 +106,7 @@ class ForecastRecorder(AveragingRecorder):
         self.judge.load_state_dict(self.averaged(module))
         return {"valid_ratio": validation_score(self.judge, self.held_out)}
 
-    def enough(self) -> bool:
+    def should_stop(self) -> bool:
         """Whether the step at which the run is to stop has been reached."""
         stop = self.options.schedule.stop
         return stop is not None and self.step >= stop

@@ -14,7 +14,7 @@ from training.run.files import CONFIG
 from training.run.launch import Processes
 from training.run.module import TrainModule
 from training.run.recorder import Recorder
-from training.run.task import Run, Task, check_there, load_weights
+from training.run.task import Run, Task, check_path_exists, load_weights
 from training.run.train import train
 from training.tasks.forecast.bank import Batches, WindowBank
 from training.tasks.forecast.cmu import Take, load_split
@@ -45,7 +45,7 @@ class ForecastTask(Task[ForecastOptions, Files]):
     """See :class:`~training.run.task.Task`."""
 
     command: ClassVar = "train forecast"
-    form: ClassVar = "pyanticip-forecast-run"
+    format_name: ClassVar = "pyanticip-forecast-run"
     version: ClassVar = 1
     options = ForecastOptions
 
@@ -54,7 +54,7 @@ class ForecastTask(Task[ForecastOptions, Files]):
         if world > 1:
             raise OptionError(f"train forecast computes in one process, torchrun started {world}")
 
-    def begin(self, options: ForecastOptions, draft: Path, console: Console) -> dict[str, Any]:
+    def prepare(self, options: ForecastOptions, draft: Path, console: Console) -> dict[str, Any]:
         """Record the names and hashes of the files."""
         return _fingerprint(_read(options))
 
@@ -63,11 +63,11 @@ class ForecastTask(Task[ForecastOptions, Files]):
         options: ForecastOptions,
         folder: Path,
         config: Mapping[str, Any],
-        here: Processes,
+        processes: Processes,
         console: Console,
     ) -> Files:
         """Load the files."""
-        check_there(folder, options.data.path)
+        check_path_exists(folder, options.data.path)
         files = _read(options)
         current = _fingerprint(files)
         stored = {"sha256": current["sha256"], **config}  # older runs have no hashes
@@ -99,7 +99,7 @@ class ForecastTask(Task[ForecastOptions, Files]):
         result: dict[str, Any] = {"refit": bool(run.data.validation) and options.run.refit}
         if result["refit"]:
             folder = run.folder / REFIT
-            all_files = options.but(validation=0, stop=report["best_step"])
+            all_files = options.replace(validation=0, stop=report["best_step"])
             resume = (folder / CONFIG).is_file()
             refit_report = train(ForecastTask(), all_files, folder, resume=resume, quiet=run.quiet)
             if not refit_report["finished"]:
@@ -112,7 +112,7 @@ class ForecastTask(Task[ForecastOptions, Files]):
         save_forecaster(run.folder / CHECKPOINT, model, training=training)
         return result
 
-    def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
         """Suggested next commands."""
         folder = Path(report["options"]["data"]["path"])
         data = quote(str(folder))

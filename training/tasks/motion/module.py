@@ -164,7 +164,7 @@ class MotionModule(TrainModule):
         terms = [total, *(pieces.get(name, zero) for name in PIECES[1:])]
         return {"loss": total, "parts": torch.stack([piece.detach() for piece in terms])}
 
-    def clipped(self) -> list[nn.Parameter]:
+    def clipped_parameters(self) -> list[nn.Parameter]:
         """All parameters but those of the planning signal's simulator, which has its own optimisation."""
         return [p for n, p in self.model.named_parameters() if not n.startswith("planning.simulator.")]
 
@@ -178,7 +178,7 @@ class MotionModule(TrainModule):
             {"params": [p for p in shared if p.ndim <= 1], "weight_decay": 0.0},
         ]
         if self.model.planning is not None:
-            own = [p for p in self.clipped() if id(p) in planning_ids]
+            own = [p for p in self.clipped_parameters() if id(p) in planning_ids]
             simulator = list(self.model.planning.simulator.parameters())
             planning_rate = lambda step: PLANNING_RATE_FACTOR * schedule.learning_rate(step)  # noqa: E731
             groups.append({"params": own, "weight_decay": schedule.weight_decay, "rate": planning_rate})

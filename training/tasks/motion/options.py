@@ -180,7 +180,7 @@ class MotionTrainOptions(TrainOptions):
             )
 
     @classmethod
-    def unless_given(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def dependent_defaults(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """See :data:`REFINE`."""
         return REFINE if given.get("run", {}).get("init") else {}
 

@@ -23,8 +23,8 @@ from training.run.recorder import Recorder
 from training.run.task import (
     Run,
     Task,
+    check_path_exists,
     check_slow_pathway,
-    check_there,
     load_weights,
     read_config,
     read_options,
@@ -58,9 +58,9 @@ class MotionRecorder(AveragingRecorder):
     """
 
     columns = ("step", "lr", *PIECES, "grad_norm", *COLUMNS, "seconds", *SPEED)
-    trained = PIECES
-    shown: ClassVar = "total"
-    judged_by: ClassVar = "valid_score"
+    loss_names = PIECES
+    displayed_loss: ClassVar = "total"
+    selection_metric: ClassVar = "valid_score"
     options: MotionTrainOptions
 
     def __init__(
@@ -79,14 +79,14 @@ class MotionRecorder(AveragingRecorder):
         self.frames = 0
         """Frames trained on since training started or resumed, over all processes."""
 
-    def updated(self, module: Any, done: int, batch: Any) -> None:
+    def after_update(self, module: Any, done: int, batch: Any) -> None:
         """Also count the frames."""
-        super().updated(module, done, batch)
+        super().after_update(module, done, batch)
         self.frames += batch.frames
 
-    def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
+    def extra_columns(self, done: int, means: dict[str, float]) -> dict[str, float]:
         """Learning rate and throughput."""
-        return {**super().extras(done, means), **self.speed()}
+        return {**super().extra_columns(done, means), **self.speed()}
 
     def speed(self) -> dict[str, float]:
         """See :data:`SPEED`."""
@@ -106,7 +106,7 @@ class MotionRecorder(AveragingRecorder):
                 validate(self.judge, self.data.validation, self.scale, rank=self.rank, world=self.world)
             )
 
-    def enough(self) -> bool:
+    def should_stop(self) -> bool:
         """Whether the last ``schedule.patience`` validations were no better than the best."""
         patience = self.options.schedule.patience
         return patience > 0 and self.step - self.best_step >= patience * self.options.run.validate_every
@@ -127,7 +127,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
     """
 
     command: ClassVar = "train motion"
-    form: ClassVar = "pyanticip-motion-run"
+    format_name: ClassVar = "pyanticip-motion-run"
     version: ClassVar = 1
     options = MotionTrainOptions
 
@@ -147,13 +147,13 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
                 MotionTransformer(options.config())
         ensemble_of(options)
 
-    def check_given(self, options: MotionTrainOptions, folder: Path) -> None:
+    def check_resume(self, options: MotionTrainOptions, folder: Path) -> None:
         """Check that the checkpoints of ``run.init`` and ``run.ensemble`` still exist."""
         for name, paths in given_checkpoints(options).items():
             for path in paths:
-                check_there(folder, path, name, "--init" if name == "run.init" else f"--set {name}")
+                check_path_exists(folder, path, name, "--init" if name == "run.init" else f"--set {name}")
 
-    def begin(self, options: MotionTrainOptions, draft: Path, console: Console) -> dict[str, Any]:
+    def prepare(self, options: MotionTrainOptions, draft: Path, console: Console) -> dict[str, Any]:
         """Build sets and copies, and create the model's configuration."""
         data = self._read(options, console)
         config = self._new_model(options, data).cfg.to_dict()
@@ -164,15 +164,15 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         options: MotionTrainOptions,
         folder: Path,
         config: Mapping[str, Any],
-        here: Processes,
+        processes: Processes,
         console: Console,
     ) -> TrainingData:
         """Open the data; the first process builds the set if necessary, the others wait for it."""
         if self._data is None:
-            check_there(folder, options.data.path)
-        if here.first:
+            check_path_exists(folder, options.data.path)
+        if processes.first:
             self._read(options, console)
-        here.wait()
+        processes.barrier()
         data = self._read(options, console)
         if config.get("data") != data.digest:
             raise OptionError(f"option data.path: the run in {folder} was begun with other data")
@@ -204,9 +204,14 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
 
     def batches(self, run: MotionRun, start: int) -> Feed:
         """Windows of all training clips and copies."""
-        config, here = self._new_model(run.options, run.data).cfg, run.here
+        config, processes = self._new_model(run.options, run.data).cfg, run.processes
         return Feed(
-            Windows(run.data.train), run.options, config, start=start, rank=here.rank, world=here.world
+            Windows(run.data.train),
+            run.options,
+            config,
+            start=start,
+            rank=processes.rank,
+            world=processes.world,
         )
 
     def recorder(self, run: MotionRun, module: TrainModule, batches: Feed, start: int) -> MotionRecorder:
@@ -238,7 +243,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
             "warnings": list(data.warnings),
         }
         if record.frames:
-            frames = record.frames / run.here.world / max(record.busy_cpu, 1e-9)
+            frames = record.frames / run.processes.world / max(record.busy_cpu, 1e-9)
             report |= {name: round(value, 4) for name, value in record.speed().items()}
             report |= {"wall_seconds": round(wall, 3), "frames_per_cpu_second": round(frames, 1)}
         return report
@@ -260,7 +265,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
                 raise CheckpointError(f"trained, but not exported: {error}; its weights: {weights}") from None
         return result
 
-    def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
         """Validation result, and suggested next commands."""
         early = ", early: no better score came" if report["stopped_early"] else ""
         validation, options = report["validation"], report["options"]["data"]

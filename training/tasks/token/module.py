@@ -40,8 +40,8 @@ class LanguageRecorder(Recorder):
         module: the trained module.
     """
 
-    shown: ClassVar = LOSS
-    judged_by: ClassVar = "valid_ce"
+    displayed_loss: ClassVar = LOSS
+    selection_metric: ClassVar = "valid_ce"
     options: LanguageOptions
 
     def __init__(self, prepared: Prepared, start: int, module: "LanguageModule") -> None:
@@ -53,10 +53,10 @@ class LanguageRecorder(Recorder):
     def _set_pieces(self, pieces: Sequence[str]) -> None:
         """Set the columns, including one for each of these losses of the model's parts."""
         self.module.pieces = tuple(pieces)
-        self.trained = (*TRAINED, *pieces)
-        self.validated = tuple(f"valid_{name}" for name in self.trained)
+        self.loss_names = (*TRAINED, *pieces)
+        self.validated = tuple(f"valid_{name}" for name in self.loss_names)
         self.columns = (
-            *("step", "lr", *self.trained, "grad_norm", "predicted"),
+            *("step", "lr", *self.loss_names, "grad_norm", "predicted"),
             *(*self.validated, "seconds"),
         )
 
@@ -69,10 +69,10 @@ class LanguageRecorder(Recorder):
         self._set_pieces(state_dict.get("pieces", ()))
         super().load_state_dict(state_dict)
 
-    def extras(self, done: int, means: dict[str, float]) -> dict[str, float]:
+    def extra_columns(self, done: int, means: dict[str, float]) -> dict[str, float]:
         """Learning rate, and share of the model's own scalars."""
         own = 1.0 if self.options.loss.scalars == "self" else self.options.sampled(done - 1)
-        return {**super().extras(done, means), "predicted": own}
+        return {**super().extra_columns(done, means), "predicted": own}
 
     def validate(self, module: Any, done: int) -> dict[str, float]:
         """Every term of the loss on the validation windows, each process on its share."""

@@ -38,7 +38,7 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
     """See :class:`~training.run.task.Task`."""
 
     command: ClassVar = "train language"
-    form: ClassVar = "pyanticip-language-run"
+    format_name: ClassVar = "pyanticip-language-run"
     version: ClassVar = 1
     options = LanguageOptions
 
@@ -48,7 +48,7 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
         if options.kind == "anticipatory":
             check_slow_pathway(options.config(SYNTHETIC_VOCAB), options.data.seq_len)
 
-    def begin(self, options: LanguageOptions, draft: Path, console: Console) -> dict[str, Any]:
+    def prepare(self, options: LanguageOptions, draft: Path, console: Console) -> dict[str, Any]:
         """Write the tokenizer and the encoded texts."""
         return encode(draft, options)
 
@@ -57,7 +57,7 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
         options: LanguageOptions,
         folder: Path,
         config: Mapping[str, Any],
-        here: Processes,
+        processes: Processes,
         console: Console,
     ) -> Prepared:
         """Open the encoded texts; the original texts are not needed any more."""
@@ -73,8 +73,10 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
 
     def batches(self, run: LanguageRun, start: int) -> Batches:
         """Training windows, shuffled in every epoch."""
-        here = run.here
-        return Batches(run.data.data.train, run.options, start=start, rank=here.rank, world=here.world)
+        processes = run.processes
+        return Batches(
+            run.data.data.train, run.options, start=start, rank=processes.rank, world=processes.world
+        )
 
     def recorder(self, run: LanguageRun, module: TrainModule, batches: Any, start: int) -> LanguageRecorder:
         """Validates every term of the loss on the validation windows."""
@@ -90,7 +92,7 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
     def report(self, run: LanguageRun, record: Recorder, start: int, wall: float) -> dict[str, Any]:
         """Course of the loss, and throughput."""
         schedule = run.options.schedule
-        rows = [row for row in read_metrics(run.folder) if LOSS in row] if run.here.first else []
+        rows = [row for row in read_metrics(run.folder) if LOSS in row] if run.processes.first else []
         late = [row[LOSS] for row in rows if row["step"] > schedule.steps - 10]
         tokens = (record.step - start) * schedule.batch * run.options.data.seq_len
         return {
@@ -110,7 +112,7 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
         save_checkpoint(run.folder / MODEL, model, training=report, tokenizer=text)
         return {}
 
-    def lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
+    def summary_lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
         """Result of the training."""
         first, last = f"{report['first_loss']:.3f}", f"{report['last_loss']:.3f}"
         loss = last if report["first_loss"] == report["last_loss"] else f"{first} -> {last}"

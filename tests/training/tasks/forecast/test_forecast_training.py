@@ -48,7 +48,7 @@ def clips(tmp_path_factory):
 @pytest.fixture(scope="module")
 def finished_run(clips, tmp_path_factory):
     """A tiny uninterrupted run: (options, folder, report)."""
-    options, folder = TINY.but(path=clips), tmp_path_factory.mktemp("whole") / "run"
+    options, folder = TINY.replace(path=clips), tmp_path_factory.mktemp("whole") / "run"
     return options, folder, train(ForecastTask(), options, folder)
 
 
@@ -58,14 +58,14 @@ def stopping(at):
     class Stopping(ForecastTask):
         def recorder(self, *args):
             record = super().recorder(*args)
-            follow = record.updated
+            follow = record.after_update
 
-            def updated(module, done, batch):
+            def after_update(module, done, batch):
                 follow(module, done, batch)
                 if done == at:
                     record.stop = lambda: True
 
-            record.updated = updated
+            record.after_update = after_update
             return record
 
     return Stopping()
@@ -164,7 +164,7 @@ def test_variations_out_of_range(change, words):
 def test_takes_too_short_to_learn_from(tmp_path):
     smooth_takes(tmp_path, rows=60)
     with pytest.raises(OptionError, match="more than 68 rows"):
-        train(ForecastTask(), TINY.but(path=tmp_path), tmp_path / "run")
+        train(ForecastTask(), TINY.replace(path=tmp_path), tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -179,13 +179,13 @@ def test_takes_too_short_to_learn_from(tmp_path):
 )
 def test_options_out_of_range(change):
     with pytest.raises(OptionError):
-        TINY.but(**change)
+        TINY.replace(**change)
 
 
 @pytest.mark.parametrize("precision", ["32", "bf16"])
 def test_training_learns_and_goes_on_to_the_bit(clips, tmp_path, precision):
     learning = {"steps": 30, "batch": 16, "validate_every": 15, "ema": 0.8, "peak_lr": 0.03, "refit": False}
-    options = TINY.but(path=clips, precision=precision, **learning)
+    options = TINY.replace(path=clips, precision=precision, **learning)
     uninterrupted = train(ForecastTask(), options, tmp_path / "whole")
     curve = {
         row["step"]: row["valid_ratio"] for row in read_metrics(tmp_path / "whole") if "valid_ratio" in row
@@ -200,7 +200,7 @@ def test_training_learns_and_goes_on_to_the_bit(clips, tmp_path, precision):
 
 
 def test_a_run_ends_early_on_a_schedule_that_is_longer(clips, tmp_path):
-    options = TINY.but(path=clips, validation=0, stop=2, log_every=1)
+    options = TINY.replace(path=clips, validation=0, stop=2, log_every=1)
     report = train(ForecastTask(), options, tmp_path / "run")
     rates = [row["lr"] for row in read_metrics(tmp_path / "run")]
     assert rates == pytest.approx([options.schedule.learning_rate(step) for step in range(2)])
@@ -231,12 +231,12 @@ def test_a_run_holds_out_a_clip_to_stop_and_learns_from_all(finished_run, tmp_pa
     assert report["best_step"] in (2, 4)
     assert "train/running/running_1.txt" in report["missing"]
     load_predictor(folder)
-    alone = train(ForecastTask(), options.but(refit=False), tmp_path / "alone")
+    alone = train(ForecastTask(), options.replace(refit=False), tmp_path / "alone")
     assert "walking_2" not in alone["trained_on"]
     with pytest.raises(OptionError, match=r"data\.validation: expected"):
-        train(ForecastTask(), options.but(validation=5), tmp_path / "none")
+        train(ForecastTask(), options.replace(validation=5), tmp_path / "none")
     with pytest.raises(OptionError, match=r"data\.leave_out: .* has no clip 'walking_7'"):
-        train(ForecastTask(), options.but(leave_out=["walking_1", "walking_7"]), tmp_path / "none")
+        train(ForecastTask(), options.replace(leave_out=["walking_1", "walking_7"]), tmp_path / "none")
     assert not (tmp_path / "none").exists()
     with pytest.raises(OptionError, match="holds a run already"):
         train(ForecastTask(), options, folder)
@@ -248,7 +248,7 @@ def test_a_run_killed_in_its_second_training_goes_on_there(finished_run, clips, 
     options, folder, report = finished_run
     shutil.copytree(clips, tmp_path / "clips")
     monkeypatch.chdir(tmp_path)
-    options = options.but(path="clips")
+    options = options.replace(path="clips")
     monkeypatch.setattr("training.tasks.forecast.task.ForecastTask", lambda: stopping(1))
     killed = train(ForecastTask(), options, tmp_path / "run")
     assert not killed["finished"]
@@ -286,7 +286,7 @@ def test_folds_leave_out_every_clip_once():
 
 
 def test_an_interrupted_study_goes_on_where_it_stopped(clips, tmp_path, monkeypatch):
-    options = TINY.but(path=clips)
+    options = TINY.replace(path=clips)
     first = folds.study(options, tmp_path / "study", 3)
     assert (first["done"], first["kept"], first["finished"]) == (3, 0, True)
     report = judge_folds(tmp_path / "study")
@@ -305,11 +305,11 @@ def test_an_interrupted_study_goes_on_where_it_stopped(clips, tmp_path, monkeypa
     (tmp_path / "study" / "study.json").write_text(json.dumps(plan))
     assert folds.study(options, tmp_path / "study", 3)["kept"] == 3
     with pytest.raises(OptionError, match="other options or files"):
-        folds.study(options.but(seed=1), tmp_path / "study", 3)
+        folds.study(options.replace(seed=1), tmp_path / "study", 3)
     changed = shutil.copytree(clips, tmp_path / "changed")
     shutil.copy(changed / "train/soccer/soccer_2.txt", changed / "train/soccer/soccer_3.txt")
     with pytest.raises(OptionError, match="other options or files"):
-        folds.study(options.but(path=changed), tmp_path / "study", 3)
+        folds.study(options.replace(path=changed), tmp_path / "study", 3)
     left = load_forecaster(tmp_path / "study" / "fold-2" / "checkpoint")
     take = cmu.load_take(clips / "train" / "soccer" / "soccer_2.txt", "soccer")
     found = metrics.error_curve(take, predictor(left))

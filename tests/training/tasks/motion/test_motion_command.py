@@ -69,7 +69,7 @@ def test_what_to_do_next_names_the_cache_where_one_was_given(tiny, tmp_path, mon
     report = {"stopped_early": False, "step": 1, "seconds": 1.0, "best_step": 1, "options": options}
     report |= {"validation": {"error": 0.1, "score": 1.0}, "export": "checkpoint"}
     monkeypatch.setattr("training.tasks.motion.task._can_gain", lambda checkpoint, **change: True)
-    lines = [line for line in MotionTask().lines(tmp_path, report) if line.startswith("  pyanticip")]
+    lines = [line for line in MotionTask().summary_lines(tmp_path, report) if line.startswith("  pyanticip")]
     assert len(lines) == 3
     assert all("--data takes --cache 'my cache' --checkpoint" in line for line in lines)
 
@@ -203,7 +203,7 @@ def still(tiny, init, **model):
 @pytest.mark.slow
 def test_a_checkpoint_to_start_from(tiny, data, tmp_path, checkpoint):
     path, model = checkpoint
-    made = fit(still(tiny, path).but(run={"export": True}), tmp_path / "run", data=data)
+    made = fit(still(tiny, path).replace(run={"export": True}), tmp_path / "run", data=data)
     assert made["export"] == "checkpoint"
     kept = load_run(tmp_path / "run", "last").state_dict()
     assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())

@@ -80,8 +80,8 @@ def test_a_folder_of_takes_becomes_a_set_once(takes, tiny, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("copies-*/*")} == stamps
     # The set itself can be given as well, and other copies are other data.
     (built,) = tmp_path.glob("set-*")
-    assert training_data(options.but(data={"path": str(built)})).digest == found.digest
-    assert training_data(options.but(data={"copies_seed": 1})).digest != found.digest
+    assert training_data(options.replace(data={"path": str(built)})).digest == found.digest
+    assert training_data(options.replace(data={"copies_seed": 1})).digest != found.digest
 
 
 def test_runs_that_start_together_take_turns(takes, tiny, tmp_path):

@@ -56,9 +56,9 @@ def test_a_run_from_a_checkpoint_is_gentler_unless_told():
 
 def test_only_how_it_is_computed_may_differ():
     options = MotionTrainOptions()
-    same = options.but(run={"threads": 3, "workers": 2, "accumulate": 4}, data={"path": "moved"})
+    same = options.replace(run={"threads": 3, "workers": 2, "accumulate": 4}, data={"path": "moved"})
     assert options.differences(same) == {}
-    other = options.but(schedule={"seed": 1}, model={"ff": 8})
+    other = options.replace(schedule={"seed": 1}, model={"ff": 8})
     assert other.differences(options) == {"schedule.seed": (1, 0), "model.ff": (8, None)}
     assert set(options.EXECUTION) <= set(options.flat())
 

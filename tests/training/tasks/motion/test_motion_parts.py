@@ -93,7 +93,7 @@ def test_the_field_is_in_the_loss_of_a_part(tiny, labelled):
     model = new_model(options, torch.zeros(279), torch.ones(279))
     totals = {}
     for loss in ({"risk": 0.5, "field": 7.0}, {"risk": 0.0, "field": 0.0, "distrust": 0.0}):
-        module = MotionModule(model, torch.ones(8, 5), options.but(loss=loss))
+        module = MotionModule(model, torch.ones(8, 5), options.replace(loss=loss))
         with torch.no_grad():
             totals[loss["risk"]] = module.training_step(part)
     out = model(part.batch.features, predicted=part.own)
@@ -182,7 +182,7 @@ def test_a_checkpoint_to_start_from_brings_its_parts_without_their_being_named(t
     assert fit(options, tmp_path / "run", data=data)["finished"]
     assert load_run(tmp_path / "run").cfg.planning.codes == 12
     with pytest.raises(OptionError, match=r"none of the 4 clips and copies of made up says"):
-        fit(options.but(loss={"risk": 0.2}), tmp_path / "none", data=data)  # its field can learn a risk
+        fit(options.replace(loss={"risk": 0.2}), tmp_path / "none", data=data)  # its field can learn a risk
 
 
 def block(risk):

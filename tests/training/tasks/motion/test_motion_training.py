@@ -16,7 +16,7 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.models import load_motion_model, save_checkpoint
 from pyanticip.models.checkpoint.manifest import SHIPPED, read_manifest
 from training.data.batches import event_targets
-from training.run.files import BEST, LAST, REPORT, alone, read_state
+from training.run.files import BEST, LAST, REPORT, read_state, run_lock
 from training.run.recorder import Recorder, read_metrics
 from training.run.task import read_options
 from training.tasks.motion.losses import event_nll, losses
@@ -48,7 +48,7 @@ def finished_run(tiny, data, tmp_path_factory):
 
 def test_the_default_loss_is_the_sum_that_losses_gives(tiny, data):
     options = tiny(model={"dropout": 0.0}, loss={"own_scalars": 0.9}, schedule={"batch_frames": 1280})
-    assert options.loss == MotionTrainOptions().but(loss={"own_scalars": 0.9}).loss
+    assert options.loss == MotionTrainOptions().replace(loss={"own_scalars": 0.9}).loss
     model = new_model(options, torch.zeros(279), torch.ones(279))
     with torch.no_grad():  # some heads output zeros before the first update
         for weight in model.parameters():
@@ -73,14 +73,14 @@ def test_an_ensemble_stands_beside_the_labels(tiny, data, tmp_path):
     paths = []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        model = new_model(small.but(schedule={"seed": seed}), torch.zeros(279), torch.ones(279))
+        model = new_model(small.replace(schedule={"seed": seed}), torch.zeros(279), torch.ones(279))
         with torch.no_grad():
             model.control.last.bias[: 8 * 5] = 0.2 * seed
         paths.append(str(save_checkpoint(tmp_path / str(seed), model)))
     (part,) = feed_of(small, data).update(0)
 
     def aim(share, *ensemble):
-        options = small.but(run={"ensemble": list(ensemble)}, loss={"distillation": share})
+        options = small.replace(run={"ensemble": list(ensemble)}, loss={"distillation": share})
         module = MotionModule(
             new_model(options, torch.zeros(279), torch.ones(279)), torch.ones(8, 5), options
         )
@@ -99,7 +99,7 @@ def test_an_ensemble_stands_beside_the_labels(tiny, data, tmp_path):
     torch.testing.assert_close(aim(0.75, *paths).params, mixed, atol=1e-6, rtol=0.0)
     assert torch.equal(aim(0.75, *paths).event_bin, part.batch.event_bin)
     with pytest.raises(CheckpointError, match="nobody"):
-        fit(small.but(run={"ensemble": [str(tmp_path / "nobody")]}), tmp_path / "run", data=data)
+        fit(small.replace(run={"ensemble": [str(tmp_path / "nobody")]}), tmp_path / "run", data=data)
     assert not (tmp_path / "run").exists()
 
 
@@ -114,7 +114,7 @@ def test_who_is_held_out_must_have_been_held_out(tiny, data, tmp_path, option):
 
     def run(who, out):
         given = paths[who] if option == "init" else [paths[who]]
-        once = options.but(run={option: given}, schedule={"steps": 1})
+        once = options.replace(run={option: given}, schedule={"steps": 1})
         return fit(once, tmp_path / out, data=known)
 
     for who in ("08", "09"):
@@ -127,7 +127,7 @@ def test_who_is_held_out_must_have_been_held_out(tiny, data, tmp_path, option):
 
 def test_the_packaged_model_says_whom_it_learned_from(tiny, data):
     assert training_subjects(read_manifest(SHIPPED).training) >= {"01", "Jasmine_Coro", "reactidle008"}
-    options = tiny().but(run={"ensemble": [str(SHIPPED)]})
+    options = tiny().replace(run={"ensemble": [str(SHIPPED)]})
     with pytest.raises(OptionError, match=r"run\.ensemble: .* learned from 05, 08, whom this run holds out"):
         check_held_out(options, replace(data, test_subjects=("05",)))
 
@@ -185,12 +185,14 @@ def test_a_run_does_not_go_on_with_another_checkpoint_than_it_began_with(tiny, d
     small, given = tiny(schedule={"steps": 2}), tmp_path / "given"
 
     def save(seed):
-        options = small.but(schedule={"seed": seed})
+        options = small.replace(schedule={"seed": seed})
         save_checkpoint(given, new_model(options, torch.zeros(279), torch.ones(279)))
 
     save(1)
     fit(
-        small.but(run={option: str(given) if option == "init" else [str(given)]}), tmp_path / "run", data=data
+        small.replace(run={option: str(given) if option == "init" else [str(given)]}),
+        tmp_path / "run",
+        data=data,
     )
     (tmp_path / "run" / REPORT).unlink()  # as if killed before its end
     assert fit(None, tmp_path / "run", data=data, resume=True)["finished"]
@@ -207,7 +209,7 @@ def test_a_run_does_not_go_on_with_another_checkpoint_than_it_began_with(tiny, d
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     del config["weights"]  # as older ones
     (tmp_path / "run" / "config.json").write_text(json.dumps(config))
-    elsewhere = read_options(MotionTask, tmp_path / "run").but(
+    elsewhere = read_options(MotionTask, tmp_path / "run").replace(
         run={option: str(moved) if option == "init" else [str(moved)]}
     )
     with pytest.raises(OptionError, match=r"begun with .*/given, and kept no hash to know it by elsewhere"):
@@ -262,13 +264,13 @@ def test_a_run_of_an_older_version_is_gone_on_with(finished_run, data, tmp_path,
 
 def test_a_run_is_gone_on_with_by_one_command_at_a_time(finished_run):
     folder = finished_run[1]
-    with alone(folder):
+    with run_lock(folder):
         taken = pytest.raises(OptionError, match="another process is training this run")
-        with taken, alone(folder, patience=0.0):
+        with taken, run_lock(folder, patience=0.0):
             pass
-        with alone(folder, first=False, patience=0.0):  # another process of the same command
+        with run_lock(folder, first=False, patience=0.0):  # another process of the same command
             pass
-    with alone(folder, patience=0.0):
+    with run_lock(folder, patience=0.0):
         pass
 
 
@@ -342,7 +344,7 @@ def test_what_is_said_is_said_exactly(tiny, data):
 def test_workers_gather_the_same_windows(tiny, data):
     options = tiny(run={"accumulate": 2}, schedule={"batch_frames": 1280})
     plain = feed_of(options, data, start=3)
-    served = feed_of(options.but(run={"workers": 2}), data, start=3)
+    served = feed_of(options.replace(run={"workers": 2}), data, start=3)
     for one, two in zip(plain, served, strict=True):
         assert (one.step, one.part) == (two.step, two.part)
         assert torch.equal(one.batch.features, two.batch.features)

@@ -221,8 +221,13 @@ def test_other_options_of_a_stage_under_way_are_refused_before_its_copies_are_ma
     monkeypatch.setattr(maker, "training_data", None)
     stage, folder = read_stages(tiny)[0], tmp_path / "first"
     folder.mkdir()
-    begun = stage.run_options().but(steps=7).to_dict()
-    config = {"format": MotionTask.form, "version": MotionTask.version, "options": begun, "weights": {}}
+    begun = stage.run_options().replace(steps=7).to_dict()
+    config = {
+        "format": MotionTask.format_name,
+        "version": MotionTask.version,
+        "options": begun,
+        "weights": {},
+    }
     (folder / CONFIG).write_text(json.dumps(config))
     with pytest.raises(OptionError, match=r"steps.*: the run in .*first was begun with 7, given 6"):
         maker._make(stage, tmp_path, tmp_path, None, None, Console(quiet=True))

@@ -220,24 +220,24 @@ def test_a_run_says_how_its_head_learns_to_hear(tmp_path, checkpoint, monkeypatc
     report |= {"options": {"data": {"path": "takes"}}}
     out = tmp_path / "my run"
     shutil.copytree(checkpoint, out / "checkpoint")
-    last = task.MotionTask().lines(out, report)[-1].split("train beats ")[1]
+    last = task.MotionTask().summary_lines(out, report)[-1].split("train beats ")[1]
     assert last == f"--data takes --checkpoint '{out}/checkpoint' --out '{out}/beats'"
     known = read_manifest(out / "checkpoint")
-    assert "train poses" not in " ".join(task.MotionTask().lines(out, report))
+    assert "train poses" not in " ".join(task.MotionTask().summary_lines(out, report))
     twin = replace(known, config=known.config.replace(twin=True))
     with monkeypatch.context() as patch:
         patch.setattr(task, "read_manifest", lambda path: twin)
-        line = next(line for line in task.MotionTask().lines(out, report) if "train poses" in line)
+        line = next(line for line in task.MotionTask().summary_lines(out, report) if "train poses" in line)
         assert line.endswith(f"--data takes --checkpoint '{out}/checkpoint' --out '{out}/poses'")
     for change in ({"strokes": True}, {"kinematics": False}):
         other = replace(known, config=known.config.replace(**change))
         monkeypatch.setattr(task, "read_manifest", lambda path, other=other: other)
-        assert "train beats" not in " ".join(task.MotionTask().lines(out, report))
+        assert "train beats" not in " ".join(task.MotionTask().summary_lines(out, report))
 
 
 def test_a_run_does_not_make_a_head_hear_that_did_not(checkpoint):
-    options = MotionTrainOptions().but(run={"init": str(checkpoint)}, model={**SMALL, "strokes": True})
+    options = MotionTrainOptions().replace(run={"init": str(checkpoint)}, model={**SMALL, "strokes": True})
     with pytest.raises(OptionError, match=r"has False, given True; train beats adds them"):
         initial_model(options)
     with pytest.raises(OptionError, match=r"pose_window: 20 needs a model .* use train poses"):
-        MotionTrainOptions().but(model={"pose_window": 20})
+        MotionTrainOptions().replace(model={"pose_window": 20})

@@ -55,7 +55,7 @@ def tiny() -> Callable[..., LanguageOptions]:
     """``tiny(**changes)`` gives the options of a tiny run; fields of ``model`` are merged."""
 
     def make(**changes: Any) -> LanguageOptions:
-        return LanguageOptions(**TINY).but(**changes)
+        return LanguageOptions(**TINY).replace(**changes)
 
     return make
 
@@ -70,8 +70,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("runs")
     wanted = {
         "own-0": JUDGED,
-        "own-1": JUDGED.but(seed=1, neighbours=3),
-        "plain": JUDGED.but(kind="baseline", seed=2),
+        "own-1": JUDGED.replace(seed=1, neighbours=3),
+        "plain": JUDGED.replace(kind="baseline", seed=2),
     }
     for name, options in wanted.items():
         train(LanguageTask(), options, folder / name)

@@ -233,4 +233,7 @@ def test_what_is_no_run_is_refused(runs, tmp_path):
 def test_a_loss_that_was_logged_once_is_one_number():
     report = {"step": 8, "parameters": 9, "seconds": 1.0, "best_perplexity": 2.0, "best_step": 8}
     for first, says in ((4.0, "loss 4.000, best"), (5.0, "loss 5.000 -> 4.000, best")):
-        assert says in LanguageTask().lines(Path("r"), {**report, "first_loss": first, "last_loss": 4.0})[0]
+        assert (
+            says
+            in LanguageTask().summary_lines(Path("r"), {**report, "first_loss": first, "last_loss": 4.0})[0]
+        )

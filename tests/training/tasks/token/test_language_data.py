@@ -180,7 +180,7 @@ def test_batches_follow_the_step_alone_and_every_epoch_sees_every_window():
 def test_processes_and_parts_share_a_batch_out():
     options = LanguageOptions(steps=3, batch=8, seq_len=4, accumulate=2, own_scalars=0.5)
     windows = Windows(np.arange(80), 4)
-    alone = Batches(windows, options.but(accumulate=1))
+    alone = Batches(windows, options.replace(accumulate=1))
     pair = [list(Batches(windows, options, rank=rank, world=2)) for rank in range(2)]
     assert [len(each) for each in pair] == [6, 6]
     for step in range(3):

@@ -35,7 +35,7 @@ def test_the_loss_is_the_sum_it_says(tiny):
     torch.testing.assert_close(found.ce, ce)
     torch.testing.assert_close(found.total, ce + 2.0 * (refined + initial) + 0.3 * penalty)
     torch.testing.assert_close(found.paper, ce + refined + 0.1 * penalty)
-    letter = forward_losses(model, ids, options.but(supervise="refined"))
+    letter = forward_losses(model, ids, options.replace(supervise="refined"))
     torch.testing.assert_close(letter.total, ce + 2.0 * refined + 0.3 * penalty)
     torch.testing.assert_close(found.gate_std, out.gate.std())
 
@@ -60,7 +60,7 @@ def test_self_steering_and_scheduled_sampling_use_the_initial_heads_scalars(tiny
     model = new_model(options, 50).eval().requires_grad_(False)
     ids = windows(options)
     everywhere = torch.ones(4, options.data.seq_len, dtype=torch.bool)
-    own = forward_losses(model, ids, options.but(scalars="self"))
+    own = forward_losses(model, ids, options.replace(scalars="self"))
     sampled = forward_losses(model, ids, options, everywhere)
     given = forward_losses(model, ids, options, ~everywhere)
     torch.testing.assert_close(own.ce, sampled.ce)

@@ -43,9 +43,9 @@ def test_values_out_of_range_are_named(fields, message):
 def test_options_survive_plain_values():
     options = LanguageOptions(data="a.txt", valid="b.txt", model={"dropout": 0.0}, betas=(0.8, 0.9))
     assert LanguageOptions(**options.to_dict()) == options
-    assert options.but(model={"heads": 2}).model == {"dropout": 0.0, "heads": 2}
-    assert options.differences(options.but(threads=2, accumulate=4)) == {}
-    assert options.differences(options.but(steps=7)) == {"schedule.steps": (1000, 7)}
+    assert options.replace(model={"heads": 2}).model == {"dropout": 0.0, "heads": 2}
+    assert options.differences(options.replace(threads=2, accumulate=4)) == {}
+    assert options.differences(options.replace(steps=7)) == {"schedule.steps": (1000, 7)}
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 10, 50, 1234])

@@ -142,7 +142,7 @@ def test_a_slow_pathway_that_no_window_would_run_is_refused(tiny, tmp_path):
     with pytest.raises(OptionError, match="at most the 16 steps of a window, given 17: the slow"):
         train(LanguageTask(), options, tmp_path / "run")
     assert not list(tmp_path.iterdir())
-    for fine in (options.but(model={"slow_stride": 16}), options.but(model={"slow_layers": 0})):
+    for fine in (options.replace(model={"slow_stride": 16}), options.replace(model={"slow_layers": 0})):
         LanguageTask().check(fine, 1)
 
 
