@@ -17,10 +17,10 @@ from pyanticip.models.motion.transformer import MotionTransformer
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.data.augment import resample_at
 from training.data.batches import HORIZONS
-from training.data.examples import Piece, plain
-from training.evaluate.baselines import Baselines, Twins, simple
+from training.data.examples import Piece, example_from_piece
+from training.evaluate.baselines import Baselines, Twins, simple_forecasts
 from training.evaluate.following_takes import load
-from training.report.pages import bare, png, pyplot
+from training.report.pages import png, pyplot, remove_spines
 from training.tasks.motion.scores import run_model
 
 TAKE = "more/g1-moves/bvh/Mitch_Chaiet/B_LongDance.bvh"
@@ -55,7 +55,7 @@ def perform(
     piece = Piece(
         "", "", quats, np.zeros((len(quats), 3), np.float32), np.ones(len(CANONICAL_JOINTS), dtype=bool), RATE
     )
-    example = plain(piece)
+    example = example_from_piece(piece)
     output = run_model(model, example).params
     memory, places = Memory(), None
     if rehearsed is not None:
@@ -63,7 +63,9 @@ def perform(
         places = Follower([rehearsed]).push_many(quats)
     mixed, trust = memory.push_many(quats, output, places)
     column = HORIZONS.index(AHEAD)
-    rivals = [baseline[:, :, 1] for baseline in simple(example, Twins(quats), Baselines.load()).values()]
+    rivals = [
+        baseline[:, :, 1] for baseline in simple_forecasts(example, Twins(quats), Baselines.load()).values()
+    ]
     best = min(rivals, key=lambda forecast: moving_error(forecast, example.params).mean())
     systems = {"best simple rival": best, "model": output[:, :, column], "live": mixed[:, :, column]}
     errors = {name: moving_error(forecast, example.params) for name, forecast in systems.items()}
@@ -94,8 +96,8 @@ def main() -> None:
         upper.legend(fontsize=8, frameon=False, loc="upper center", ncols=3, columnspacing=1.0)
         lower.set_xlabel("seconds of the show", fontsize=9)
         lower.set_ylim(0.0, 1.05)
-        bare(upper)
-        bare(lower)
+        remove_spines(upper)
+        remove_spines(lower)
     axes[0, 0].set_ylim(0.0, 2.0)
     axes[0, 0].set_ylabel("error 200 ms ahead", fontsize=9)
     axes[1, 0].set_ylabel("trust", fontsize=9)

@@ -32,10 +32,13 @@ def _progress(what: str, quiet: bool) -> Iterator[Callable[[Step], None]]:
     """Show progress on standard error: a bar, a line for every unusable file, and a hint when interrupted."""
     from rich.console import Console
 
-    from training.data.sets.progress import shown
+    from training.data.sets.progress import build_progress
 
     try:
-        with unwound(), shown(what, Console(stderr=True), bar=not quiet and sys.stderr.isatty()) as progress:
+        with (
+            unwound(),
+            build_progress(what, Console(stderr=True), bar=not quiet and sys.stderr.isatty()) as progress,
+        ):
             yield progress
     except (KeyboardInterrupt, SystemExit):
         say(f"interrupted; finished {what} are kept, and the same command goes on with them")
@@ -96,7 +99,7 @@ def _build_answer(as_json: bool, report: BuildReport) -> Answer:
     for split, subjects in report.subjects.items():
         names = ", ".join(subjects[:12]) + (f" and {len(subjects) - 12} more" if len(subjects) > 12 else "")
         lines.append(f"  {split}: {names or 'nobody'}")
-    return report.plain(), lines
+    return report.to_dict(), lines
 
 
 def _warn(lines: Iterable[str]) -> None:

@@ -41,11 +41,11 @@ def evaluate_motion(args: options.MotionOptions) -> Answer:
 
     from training.evaluate import motion
     from training.evaluate import report as page
-    from training.report.tables import bars
+    from training.report.tables import progress_bars
 
-    earlier_looks = 0 if args.report is None else page.looks(args.report)
+    earlier_looks = 0 if args.report is None else page.count_test_evaluations(args.report)
     console = Console(stderr=True, quiet=args.as_json)
-    with bars(console) as progress:
+    with progress_bars(console) as progress:
         if args.retune is not None:
             motion.retune(args.data, args.retune, cache=args.cache, say=progress)
         found = motion.evaluate(
@@ -185,8 +185,8 @@ def evaluate_sensors(args: options.SensorsOptions) -> Answer:
     from rich.console import Console
 
     from training.evaluate import sensors
-    from training.report.tables import bars
+    from training.report.tables import progress_bars
 
-    with bars(Console(stderr=True, quiet=args.as_json)) as progress:
+    with progress_bars(Console(stderr=True, quiet=args.as_json)) as progress:
         report = sensors.evaluate(args.data, args.split, args.cache, every=args.every, say=progress)
     return report, sensors.markdown(report)

@@ -30,9 +30,9 @@ def tasks_list(args: JsonOption) -> Answer:
 
     Example: pyanticip tasks list
     """
-    from training.tasks.algorithmic.command import described
+    from training.tasks.algorithmic.command import task_table
 
-    found = described()
+    found = task_table()
     width = max(len(each["name"]) for each in found)
     lines = []
     for each in found:
@@ -103,7 +103,7 @@ def tasks_evaluate(args: options.TaskEvaluateOptions) -> Answer:
 
     Example: pyanticip tasks evaluate runs/tasks --checkpoints 3
     """
-    from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
+    from training.tasks.algorithmic.evaluate import evaluate, last_checkpoint_shares, parse_lengths, top_three
 
     found = evaluate(
         list(args.runs),
@@ -116,7 +116,7 @@ def tasks_evaluate(args: options.TaskEvaluateOptions) -> Answer:
     )
     lines = []
     for name, page in found.items():
-        for what, shares in (("last", last(page)), ("top three", top_three(page))):
+        for what, shares in (("last", last_checkpoint_shares(page)), ("top three", top_three(page))):
             text = "  ".join(f"{length}: {share:.3f}" for length, share in sorted(shares.items()))
             if text:
                 lines.append(f"{name:<28} {what:<10} {text}")

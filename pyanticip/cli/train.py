@@ -114,7 +114,7 @@ def train_completion(args: options.CompletionOptions) -> Answer:
     from rich.console import Console
 
     from training.evaluate.takes import Takes
-    from training.report.tables import bars
+    from training.report.tables import progress_bars
     from training.run.files import save_weights
     from training.tasks.completion.fit import fit
     from training.tasks.completion.net import check_new
@@ -122,7 +122,7 @@ def train_completion(args: options.CompletionOptions) -> Answer:
     check_new(args.out)
     torch.set_num_threads(args.threads)
     clips = Takes(args.data, args.cache, quiet=args.as_json).training_clips()
-    with bars(Console(stderr=True, quiet=args.as_json)) as progress:
+    with progress_bars(Console(stderr=True, quiet=args.as_json)) as progress:
         net = fit(
             [clip.example.quats for clip in clips],
             [clip.person for clip in clips],
@@ -152,7 +152,7 @@ def train_ghost(args: options.GhostOptions) -> Answer:
     from pyanticip.models.forecast.forecaster import save_forecaster
     from training.evaluate.takes import Takes
     from training.finish.common import check_new
-    from training.report.tables import bars
+    from training.report.tables import progress_bars
     from training.tasks.ghost.fit import fit
 
     check_new(args.out)
@@ -161,7 +161,7 @@ def train_ghost(args: options.GhostOptions) -> Answer:
     takes = Takes(args.data, args.cache, quiet=args.as_json)
     clips = takes.training_clips()
     people = sorted({clip.person for clip in clips})
-    with bars(Console(stderr=True, quiet=args.as_json)) as progress:
+    with progress_bars(Console(stderr=True, quiet=args.as_json)) as progress:
         model = fit(
             [clip.piece for clip in clips],
             [clip.person for clip in clips],
@@ -192,7 +192,7 @@ def train_forecast(args: options.ForecastOptions) -> Answer | None:
         return _train(ForecastTask(), args)
     quiet = args.as_json
     say = partial(click.echo, err=quiet)
-    report = study(args.gathered(), args.out, args.folds, say=say, quiet=quiet)
+    report = study(args.resolved_options(), args.out, args.folds, say=say, quiet=quiet)
     if not report["finished"]:
         return report, "interrupted; everything is kept, the same command goes on", 130
     return report, [

@@ -25,7 +25,7 @@ from pyanticip.models.core.trunk import Block
 from pyanticip.models.motion.frame_hold import FrameHold, hold_trusted
 from pyanticip.models.parts.field import reduction
 from pyanticip.models.parts.field.config import FieldConfig
-from pyanticip.models.parts.field.control_field import ControlField, FieldOutput, surprise
+from pyanticip.models.parts.field.control_field import ControlField, FieldOutput, risk_nll
 from pyanticip.models.parts.field.reduction import (
     FieldSeries,
     decayed_sums,
@@ -278,9 +278,9 @@ def test_steps_that_do_not_move_have_a_gradient():
 def test_a_field_that_is_sure_can_still_be_taught():
     """Also for extreme risks, the likelihood is that of logistic regression."""
     sure = torch.tensor([-4.0, -13.0, -20.0, -60.0], requires_grad=True)
-    surprise(F.softplus(sure), torch.ones(4)).sum().backward()
+    risk_nll(F.softplus(sure), torch.ones(4)).sum().backward()
     torch.testing.assert_close(sure.grad, sure.detach().sigmoid() - 1.0)
-    nothing = surprise(torch.zeros(2, requires_grad=True), torch.tensor([0.0, 1.0]))
+    nothing = risk_nll(torch.zeros(2, requires_grad=True), torch.tensor([0.0, 1.0]))
     nothing.sum().backward()
     assert bool(nothing.isfinite().all())
 

@@ -29,7 +29,7 @@ from training.data.sets.sounds import _read as read_sounds
 from training.data.sets.splits import read_split_file
 from training.data.sets.vary import read_recipe
 from training.evaluate.event_tuning import EventBaselines
-from training.evaluate.report import looks
+from training.evaluate.report import count_test_evaluations
 from training.evaluate.trackers import load as load_trackers
 from training.run.files import BEST, CONFIG, LAST, METRICS, load_best
 from training.run.files import read_description as read_run
@@ -124,7 +124,7 @@ def test_what_is_too_deep_or_has_too_many_digits_is_one_line(name: str, text: st
 def test_the_figures_of_a_report_may_be_anything(tmp_path: Path) -> None:
     for text in DEEP.values():
         (tmp_path / "report.json").write_text(text)
-        refused(looks, tmp_path)
+        refused(count_test_evaluations, tmp_path)
 
 
 def test_a_row_of_metrics_that_is_none_is_one_line(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import torch
 from pyanticip.errors import FormatError
 from pyanticip.models import ModelConfig, MotionTransformer
 from training.data.batches import HORIZONS
-from training.data.examples import plain
-from training.evaluate.baselines import DELAYS_MS, SETTINGS, Baselines, Twins, simple
+from training.data.examples import example_from_piece
+from training.evaluate.baselines import DELAYS_MS, SETTINGS, Baselines, Twins, simple_forecasts
 from training.report.statistics import resampled_within
 from training.tasks.motion import scores
 from training.tasks.motion.baselines import (
@@ -108,8 +108,8 @@ def test_a_bootstrap_draws_people_and_the_clips_of_each():
 
 
 def test_rivals_hold_and_mean_what_their_names_say(piece_of):
-    example = plain(piece_of(300, seed=4))
-    quats, said = example.quats, simple(example, Twins(example.quats), Baselines.load())
+    example = example_from_piece(piece_of(300, seed=4))
+    quats, said = example.quats, simple_forecasts(example, Twins(example.quats), Baselines.load())
     for ms in DELAYS_MS:
         late = causal_twin(quats, ms / 1000.0)
         np.testing.assert_allclose(said[f"hold, {ms} ms late"], np.repeat(late[:, :, None], 3, 2), atol=1e-6)

@@ -13,7 +13,7 @@ from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from training.data.augment import yaw
-from training.data.batches import shares
+from training.data.batches import sampling_weights
 from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import at_rate
 from training.evaluate import sensors
@@ -135,9 +135,9 @@ def test_a_window_is_a_piece_of_the_clip_sometimes_slower_or_faster() -> None:
 
 
 def test_who_has_four_times_the_minutes_is_drawn_twice_as_often() -> None:
-    found = shares([100, 300, 1600], ["a", "a", "b"])
+    found = sampling_weights([100, 300, 1600], ["a", "a", "b"])
     np.testing.assert_allclose(found, [1 / 12, 3 / 12, 8 / 12])
-    np.testing.assert_allclose(shares([7], ["a"]), [1.0])
+    np.testing.assert_allclose(sampling_weights([7], ["a"]), [1.0])
 
 
 def test_it_learns(monkeypatch) -> None:

@@ -13,7 +13,7 @@ from training.evaluate.measures import AHEAD_MS, verdict
 from training.evaluate.report import played, summary
 from training.report import tables
 from training.report.pages import as_html, as_markdown, write
-from training.report.tables import bars
+from training.report.tables import progress_bars
 
 PARTS = [
     ("title", "A < B"),
@@ -49,17 +49,17 @@ def test_a_report_goes_over_a_report_and_over_nothing_else(tmp_path, target):
 
 def test_work_that_ends_before_its_first_bar_prints_nothing():
     console = Console(file=io.StringIO(), force_terminal=True)
-    with bars(console):
+    with progress_bars(console):
         pass
     assert console.file.getvalue() == ""
-    with bars(console) as say:
+    with progress_bars(console) as say:
         say("counting", 1, 2)
     assert "counting" in console.file.getvalue()
 
 
 def test_where_no_bar_can_be_drawn_there_is_a_line_each_minute(monkeypatch):
     console = Console(file=io.StringIO())
-    with bars(console) as say:
+    with progress_bars(console) as say:
         say("GRU", 1, 1000)
         assert console.file.getvalue() == ""
         monkeypatch.setattr(tables, "LINE_INTERVAL_S", 0.0)

@@ -161,7 +161,7 @@ class Windows:
         return chosen, np.maximum(first, 0).astype(np.int64), length
 
 
-def shares(frames: Sequence[int], people: Sequence[str]) -> NDArray[np.float64]:
+def sampling_weights(frames: Sequence[int], people: Sequence[str]) -> NDArray[np.float64]:
     """Sampling weight of each clip, summing to 1: a person's weight is the square root of their frames."""
     totals = {
         person: sum(n for n, p in zip(frames, people, strict=True) if p == person) for person in set(people)

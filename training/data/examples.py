@@ -96,7 +96,7 @@ def at_rate(piece: Piece) -> Piece:
     return replace(piece, quats=quats, root=root, rate=RATE)
 
 
-def plain(piece: Piece) -> Example:
+def example_from_piece(piece: Piece) -> Example:
     """Make an example of the piece at 50 Hz, without augmentation: features and the teacher's targets."""
     from pyanticip._core import motion_features
 

@@ -96,7 +96,7 @@ class Twins:
         return 0.5 * (self.at(MEAN_DELAY_MS) + self.mean(seconds))
 
 
-def simple(example: Example, twins: Twins, tuned: Baselines) -> dict[str, Answer]:
+def simple_forecasts(example: Example, twins: Twins, tuned: Baselines) -> dict[str, Answer]:
     """Forecasts of the fifteen baselines without learning for a clip, by name."""
     rows = {f"hold, {ms} ms late": twins.at(ms) for ms in DELAYS_MS}
     rows |= {f"mean over {s} s": twins.mean(s) for s in MEANS_S}

@@ -9,7 +9,7 @@ from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
 from training.evaluate.events import Announcements, score_clips, total
 from training.evaluate.extrapolator import Extrapolator, extrapolate, joint_positions
-from training.evaluate.rules import LEADS_MS, live
+from training.evaluate.rules import LEADS_MS, announce
 from training.evaluate.takes import KINDS
 from training.report.statistics import LEVEL, resampled_within
 from training.tasks.motion.scores import EventScore, Predictions
@@ -98,7 +98,7 @@ def beat_rows(
         for lead_ms, settings in zip(LEADS_MS, extrapolators[event], strict=True):
             lead = lead_ms * RATE / 1000.0
             announced = {
-                "model": [live(one, event, lead_ms=float(lead_ms)) for one in outputs],
+                "model": [announce(one, event, lead_ms=float(lead_ms)) for one in outputs],
                 "extrapolator": [extrapolate(joints, event, lead, settings) for joints in positions],
             }
             for system, reports in announced.items():

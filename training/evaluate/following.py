@@ -25,7 +25,7 @@ from training.evaluate.following_takes import (
     perform,
     takes,
 )
-from training.report.pages import bare, png, pyplot
+from training.report.pages import png, pyplot, remove_spines
 from training.report.tables import table
 
 Side = Literal["chosen", "others"]
@@ -364,6 +364,6 @@ def picture(data: Path, name: str = DRAWN, seed: int = 4) -> bytes:
     lower.set_xlabel("seconds of the performance", fontsize=9)
     lower.legend(fontsize=8, frameon=False, loc="lower left", ncols=2)
     for axis in (upper, lower):
-        bare(axis)
+        remove_spines(axis)
     figure.tight_layout()
     return png(figure)

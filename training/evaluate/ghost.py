@@ -16,7 +16,7 @@ from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.evaluate.takes import KINDS, Takes
 from training.report.tables import table
 from training.tasks.ghost.windows import LENGTH, OBSERVED, STRIDE, TARGET, Windows, all_windows
-from training.tasks.motion.people import not_strangers
+from training.tasks.motion.people import training_overlap_warnings
 
 AHEAD_MS: Final = (120, 200, 400)
 _AT: Final = [round(ms * RATE / 1000.0 / STRIDE) - 1 for ms in AHEAD_MS]
@@ -146,7 +146,7 @@ def evaluate(
             "and its judgement take"
         )
     report["people"] = sorted({clip.person for clip in held_out})
-    known = not_strangers(read_forecast_manifest(folder).training, report["people"])
+    known = training_overlap_warnings(read_forecast_manifest(folder).training, report["people"])
     report["warnings"] = [*takes.warnings, *known]
     return report
 

@@ -20,11 +20,11 @@ from torch import nn
 from pyanticip.motion.atomic import write_atomic
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import PARAMETERS, RATE
-from training.data.examples import Example, Piece, plain, vary
+from training.data.examples import Example, Piece, example_from_piece, vary
 from training.evaluate.baselines import Twins
 from training.evaluate.measures import AHEAD, Answer, Array
 from training.evaluate.takes import heading
-from training.report.tables import Say
+from training.report.tables import ProgressCallback
 from training.teacher.kinematic_targets import EDGE
 from training.teacher.kinematics import positions
 
@@ -173,7 +173,7 @@ def fit_recurrent(
     rows: Sequence[NDArray[np.float32]],
     params: Sequence[NDArray[np.floating]],
     seed: int,
-    say: Say,
+    say: ProgressCallback,
     draft: Path | None = None,
 ) -> Recurrent:
     """Train on windows of clips, with the mean absolute error that is evaluated.
@@ -261,7 +261,11 @@ class _BaselineTrainingData:
     """Training data of the baselines, computed on first use: clips and their augmented copies."""
 
     def __init__(
-        self, examples: Sequence[Example], pieces: Sequence[Piece], say: Say, tell: Callable[[str], None]
+        self,
+        examples: Sequence[Example],
+        pieces: Sequence[Piece],
+        say: ProgressCallback,
+        tell: Callable[[str], None],
     ) -> None:
         self._arguments = (list(examples), list(pieces), say, tell)
 
@@ -273,7 +277,7 @@ class _BaselineTrainingData:
         rng = np.random.default_rng(0)
         examples = list(originals)
         for number, piece in enumerate(pieces * COPIES):
-            examples.append(plain(vary(piece, rng)))
+            examples.append(example_from_piece(vary(piece, rng)))
             say("varied copies", number + 1, len(pieces) * COPIES)
         return [one for one in examples if len(one) > 2 * EDGE + AHEAD[-1]]
 
@@ -301,7 +305,7 @@ def fit(
     folder: Path,
     *,
     seeds: int = 1,
-    say: Say,
+    say: ProgressCallback,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Learned:
     """Fit the baselines, or load them from ``folder``; an interrupted call resumes the next time.

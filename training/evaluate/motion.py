@@ -13,7 +13,7 @@ from pyanticip.options import can_hold
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.sets.vary import VARY_VERSION
 from training.evaluate import learned
-from training.evaluate.baselines import SETTINGS, Baselines, Twins, answer, simple, systems_of, tune
+from training.evaluate.baselines import SETTINGS, Baselines, Twins, answer, simple_forecasts, systems_of, tune
 from training.evaluate.beat import beat_rows
 from training.evaluate.learned import Learned
 from training.evaluate.measures import (
@@ -35,10 +35,10 @@ from training.evaluate.measures import (
     verdict,
 )
 from training.evaluate.takes import KINDS, Clip, Takes, implausible
-from training.report.tables import Say
+from training.report.tables import ProgressCallback
 from training.tasks.motion.data import cache_folder
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.motion.people import not_strangers, training_subjects
+from training.tasks.motion.people import training_overlap_warnings, training_subjects
 from training.tasks.motion.scores import Predictions, run_model
 from training.teacher.kinematic_targets import TEACHER_VERSION
 
@@ -72,7 +72,7 @@ def evaluate(
     settings: Path | str | None = None,
     seeds: int = 1,
     seed: int = 0,
-    say: Say = lambda what, done, of: None,
+    say: ProgressCallback = lambda what, done, of: None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Evaluate a checkpoint.
@@ -127,7 +127,7 @@ def evaluate(
 
     def answers(clip: Clip, earlier: Sequence[Clip], output: Predictions) -> dict[str, Answer]:
         twins = Twins(clip.example.quats)
-        forecasts = simple(clip.example, twins, tuned)
+        forecasts = simple_forecasts(clip.example, twins, tuned)
         forecasts |= baselines.answers(twins) if baselines is not None else {}
         forecasts[MODEL] = answer(output.params)
         return forecasts | {
@@ -150,7 +150,7 @@ def evaluate(
             forecasts = answers(clip, earlier_take[clip.source], outputs[-1])
             second_tallies.append((clip, tally(clip.person, clip.example.params, list(forecasts.values()))))
         say("clips", number + 1, len(clips))
-    simple_count = len(simple(clips[0].example, Twins(clips[0].example.quats), tuned))
+    simple_count = len(simple_forecasts(clips[0].example, Twins(clips[0].example.quats), tuned))
     learned_count = len(baselines.recurrent) + 2 if baselines is not None else 0
     forecasters = Forecasters(names, range(simple_count), range(simple_count + learned_count))
     kinds = [clip.kind for clip in clips]
@@ -197,7 +197,7 @@ def _learned(
     training: Sequence[Clip],
     cache: Path | str | None,
     seeds: int,
-    say: Say,
+    say: ProgressCallback,
     tell: Callable[[str], None],
 ) -> Learned | None:
     """Fit the learned baselines on the training clips, or load them; None without training clips."""
@@ -297,11 +297,11 @@ def _warnings(training: Mapping[str, Any], clips: Sequence[Clip], baselines: Lea
             f"the targets of {sounds} of {len(clips)} clips come from their sound, not from "
             "the teacher of movement, whose causal twin the rivals use: comparisons mean nothing there"
         )
-    return warnings + not_strangers(training, {clip.person for clip in clips})
+    return warnings + training_overlap_warnings(training, {clip.person for clip in clips})
 
 
 def retune(
-    data_dir: Path | str, folder: Path | str, *, cache: Path | str | None = None, say: Say
+    data_dir: Path | str, folder: Path | str, *, cache: Path | str | None = None, say: ProgressCallback
 ) -> Baselines:
     """Tune the simple baselines on the training clips and save their settings in a folder."""
     can_hold(Path(folder))

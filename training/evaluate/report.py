@@ -14,7 +14,7 @@ from training.evaluate.baselines import PLAYED
 from training.evaluate.measures import BEYOND, HARM
 from training.evaluate.motion import MODEL
 from training.report import pages
-from training.report.pages import Part, Row, as_markdown, bare, png, pyplot
+from training.report.pages import Part, Row, as_markdown, png, pyplot, remove_spines
 
 COLOURS: Final = ("#c8dcec", "#5fa3d3", "#0a4f8a")
 """Colours of the three horizons, the farthest darkest."""
@@ -52,7 +52,7 @@ def ratios(report: Mapping[str, Any], system: str) -> bytes:
     axis.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
     axis.yaxis.set_minor_locator(ticker.NullLocator())
     axis.legend(fontsize=8, ncols=4, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    bare(axis)
+    remove_spines(axis)
     figure.tight_layout()
     return png(figure)
 
@@ -90,7 +90,7 @@ def profiles(report: Mapping[str, Any], system: str) -> bytes:
         axis.axvline(0.0, color=GREY, lw=0.8)
         axis.set_title(_title(report, kind).replace("\n", " "), fontsize=8)
         axis.set_ylim(lowest, 1.0)
-        bare(axis)
+        remove_spines(axis)
     for axis in axes[:, 0]:
         axis.set_ylabel("correlation", fontsize=8)
     handles, labels = axes[0][0].get_legend_handles_labels()
@@ -167,7 +167,7 @@ def write(report: Mapping[str, Any], target: Path) -> list[Path]:
     return [target, figures, *pictures]
 
 
-def looks(target: Path) -> int:
+def count_test_evaluations(target: Path) -> int:
     """How often the test split had been evaluated according to an existing report; 0 without a report.
 
     Raises:

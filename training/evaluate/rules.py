@@ -14,7 +14,7 @@ LEADS_MS: Final = (0, 100, 200)
 """Leads at which events are evaluated."""
 
 
-def live(
+def announce(
     output: Predictions, kind: int, trigger: EventTrigger | None = None, *, lead_ms: float = 0.0
 ) -> Announcements:
     """Events that the instrument announces in a clip.

@@ -30,10 +30,10 @@ from training.data.examples import Example
 from training.evaluate.learned import Ridge
 from training.evaluate.measures import AHEAD_MS, SHORTEST
 from training.evaluate.takes import Clip, Takes, heading
-from training.report.tables import Say, table
+from training.report.tables import ProgressCallback, table
 from training.tasks.completion.fit import global_rotations
 from training.tasks.completion.net import JOINTS, matrices, nearest
-from training.tasks.motion.people import not_strangers
+from training.tasks.motion.people import training_overlap_warnings
 from training.tasks.motion.scores import measure, run_model
 from training.teacher.kinematics import MIRROR, OFFSETS, PARENTS
 
@@ -183,7 +183,7 @@ def evaluate(
     cache: Path | None = None,
     *,
     every: int = 1,
-    say: Say = lambda what, done, of: None,
+    say: ProgressCallback = lambda what, done, of: None,
 ) -> dict[str, Any]:
     """Evaluate one split.
 
@@ -247,7 +247,7 @@ def evaluate(
         "error": whole,
         "rows": rows,
         "us": _cost(clips[0].example.quats),
-        "warnings": [*takes.warnings, *not_strangers(read_manifest(None).training, people)],
+        "warnings": [*takes.warnings, *training_overlap_warnings(read_manifest(None).training, people)],
     }
 
 

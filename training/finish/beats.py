@@ -20,15 +20,15 @@ from pyanticip.errors import OptionError
 from pyanticip.models import MotionTransformer, save_checkpoint
 from pyanticip.vocabulary import RATE
 from training.data.batches import event_targets
-from training.data.examples import SHORTEST, Example, Piece, plain
+from training.data.examples import SHORTEST, Example, Piece, example_from_piece
 from training.data.sets import MotionSet
-from training.data.sets.vary import finer
+from training.data.sets.vary import upsample
 from training.evaluate.events import score_clips, total
-from training.evaluate.rules import LEADS_MS, live
+from training.evaluate.rules import LEADS_MS, announce
 from training.evaluate.takes import KINDS
 from training.finish import common
 from training.finish.event_head import STEPS, Frames, inputs_of, learn, with_strokes
-from training.report.tables import Say, bars
+from training.report.tables import ProgressCallback, progress_bars
 from training.tasks.motion.data import base_set, training_data
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import run_model
@@ -112,7 +112,7 @@ def train_event_head(
     head_data = _head_data(base, options, without, faster, console)
     warnings = [*head_data.warnings, *stranger_warnings]
     common.warn(console, [line for line in warnings if line not in printed])
-    with bars(console) as progress:
+    with progress_bars(console) as progress:
         frames = frames_of(model, head_data, progress)
         units = model.control.first.out_features
         trained = learn(
@@ -135,7 +135,7 @@ def sped_up(pieces: Iterable[Piece], copies: int) -> Iterator[Example]:
     rng = np.random.default_rng(1)
     for piece in pieces:
         for _ in range(copies):
-            example = plain(replace(piece, rate=piece.rate * rng.uniform(*FASTER)))
+            example = example_from_piece(replace(piece, rate=piece.rate * rng.uniform(*FASTER)))
             if len(example) >= SHORTEST:
                 yield example
 
@@ -151,10 +151,10 @@ def _head_data(
             "enough (0.6 m/s) and then slower; add livelier takes"
         )
     data = training_data(options, console, base=base, without=without)
-    numbers = [numbers_by_name[example.name] for example in data.bare]
+    numbers = [numbers_by_name[example.name] for example in data.originals]
     # A clip with a sound cannot be played faster without it.
     soundless = [number for number in numbers if base.clips[number].targets == "teacher"]
-    fast_copies = sped_up((finer(base.piece(number)) for number in soundless), faster)
+    fast_copies = sped_up((upsample(base.piece(number)) for number in soundless), faster)
     frames = sum(base.clips[number].frames for number in soundless) * faster / (sum(FASTER) / len(FASTER))
     warnings = list(data.warnings)
     if not any(len(example.onsets) for example in data.validation):
@@ -170,7 +170,7 @@ def _head_data(
     )
 
 
-def frames_of(model: MotionTransformer, head_data: EventHeadData, progress: Say) -> Frames:
+def frames_of(model: MotionTransformer, head_data: EventHeadData, progress: ProgressCallback) -> Frames:
     """Training frames of a head; as in training, a subject's weight is the root of its number of frames.
 
     Raises:
@@ -205,7 +205,7 @@ def evaluate(
     for name, rule in RULES.items():
         cells = results.setdefault(name, {})
         for ms in LEADS_MS:
-            announced = [live(output, 0, rule, lead_ms=float(ms)) for output in outputs]
+            announced = [announce(output, 0, rule, lead_ms=float(ms)) for output in outputs]
             scores, _ = score_clips(examples, announced, 0, ms * RATE / 1000.0)
             for kind in KINDS:
                 score = total([s for s, each in zip(scores, kinds, strict=True) if each == kind])

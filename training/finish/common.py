@@ -14,9 +14,9 @@ from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
 from training.data.examples import Example
 from training.data.sets import MotionSet
 from training.evaluate.takes import kind_of
-from training.report.tables import Say
+from training.report.tables import ProgressCallback
 from training.tasks.motion.data import TrainingData
-from training.tasks.motion.people import not_strangers, training_subjects
+from training.tasks.motion.people import training_overlap_warnings, training_subjects
 from training.teacher.kinematic_targets import TEACHER_VERSION
 
 
@@ -78,7 +78,7 @@ def check_strangers(manifest: Manifest, base: MotionSet, without: Sequence[str])
             f"checkpoint {manifest.folder}: learned from {', '.join(seen)}, whom this judges; expected "
             "a validation side that it has not seen (train data build --split-file), or others in --without"
         )
-    return not_strangers(manifest.training, evaluated)
+    return training_overlap_warnings(manifest.training, evaluated)
 
 
 def kinds_of(base: MotionSet, examples: Sequence[Example]) -> list[str]:
@@ -93,7 +93,7 @@ def data_notes(data: TrainingData, copies: int, without: Sequence[str]) -> dict[
         "data": data.digest,
         "copies": copies,
         "without": list(without),
-        "learned_from": sorted({example.subject for example in data.bare}),
+        "learned_from": sorted({example.subject for example in data.originals}),
         "judged_on": sorted({example.subject for example in data.validation}),
     }
 
@@ -117,7 +117,10 @@ def warn(console: Console, lines: Sequence[str]) -> None:
 
 
 def evaluate_both(
-    before: MotionTransformer, after: MotionTransformer, judge: Callable[[MotionTransformer], Any], say: Say
+    before: MotionTransformer,
+    after: MotionTransformer,
+    judge: Callable[[MotionTransformer], Any],
+    say: ProgressCallback,
 ) -> dict[str, Any]:
     """Evaluate two models; returns the results as ``before`` and ``evaluated``."""
     results = {}

@@ -19,12 +19,12 @@ from torch import Tensor
 from pyanticip.models import MotionTransformer, save_checkpoint
 from pyanticip.models.motion.pose_window import FRAMES, PLACES, ROOT, PoseWindow
 from pyanticip.vocabulary import FEATURES_V1, HORIZONS_MS, SCALAR_COLUMNS
-from training.data.batches import HORIZONS, TARGET_EDGE, shares
+from training.data.batches import HORIZONS, TARGET_EDGE, sampling_weights
 from training.data.examples import Example
 from training.data.sets import MotionSet
 from training.evaluate.takes import KINDS
 from training.finish import common
-from training.report.tables import Say, bars
+from training.report.tables import ProgressCallback, progress_bars
 from training.run.averaged import train_averaged
 from training.tasks.motion.data import TrainingData, base_set, change_scale, error_weights, training_data
 from training.tasks.motion.options import MotionTrainOptions
@@ -59,7 +59,7 @@ class Frames:
         self._model = model
         self._clips = [example for example in examples if len(example) > last + TARGET_EDGE]
         self._room = np.array([len(example) - last - TARGET_EDGE for example in self._clips])
-        self._share = shares(self._room.tolist(), [example.subject for example in self._clips])
+        self._share = sampling_weights(self._room.tolist(), [example.subject for example in self._clips])
         self._draw = np.random.default_rng(seed)
 
     def batch(self, size: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -137,7 +137,7 @@ def train_pose_head(
     kinds = common.kinds_of(base, training.validation)
     warnings = [*training.warnings, *stranger_warnings]
     common.warn(console, [line for line in warnings if line not in printed])
-    with bars(console) as progress:
+    with progress_bars(console) as progress:
         new_model = with_poses(model, learn(model, training, steps, seed, progress))
         figures = common.evaluate_both(
             model, new_model, lambda one: evaluate(one, training.validation, kinds), progress
@@ -148,11 +148,11 @@ def train_pose_head(
 
 
 def learn(
-    model: MotionTransformer, training: TrainingData, steps: int, seed: int, progress: Say
+    model: MotionTransformer, training: TrainingData, steps: int, seed: int, progress: ProgressCallback
 ) -> PoseWindow:
     """Train a pose head on the training side."""
     frames = Frames(model, training.train, seed)
-    weights = torch.from_numpy(error_weights(change_scale(training.bare))).float()
+    weights = torch.from_numpy(error_weights(change_scale(training.originals))).float()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         window = PoseWindow(FRAMES)

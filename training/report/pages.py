@@ -56,7 +56,7 @@ def png(figure: Any, dpi: int = DPI) -> bytes:
     return buffer.getvalue()
 
 
-def bare(axis: Any) -> None:
+def remove_spines(axis: Any) -> None:
     """Remove the top and right spines of an axis, and use small tick labels."""
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)

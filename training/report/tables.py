@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from scipy import stats
 
 
-def paired(differences: Sequence[float]) -> dict[str, Any]:
+def mean_difference(differences: Sequence[float]) -> dict[str, Any]:
     """Mean of paired differences, with the 95 % interval by Student's t.
 
     Returns:
@@ -49,12 +49,12 @@ def interval(low: float | None, high: float | None, digits: int = 4) -> str:
 LINE_INTERVAL_S: Final = 60.0
 """Time between progress lines where the output is not a terminal."""
 
-Say = Callable[[str, int, int], None]
+ProgressCallback = Callable[[str, int, int], None]
 """Progress callback: description of the work, amount done, total."""
 
 
 @contextmanager
-def bars(console: Console) -> Iterator[Say]:
+def progress_bars(console: Console) -> Iterator[ProgressCallback]:
     """Show a bar for every part of the work; one line per minute if not on a terminal, nothing if quiet."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     progress, tasks = Progress(*columns, console=console, disable=console.quiet), dict[str, TaskID]()

@@ -75,7 +75,7 @@ class ScheduleOptions(Options):
     clip_norm: float = Field(default=1.0, ge=0)
     """Largest norm of the gradient; 0: not clipped."""
     betas: Betas = (0.9, 0.95)
-    """Decays of AdamW's averages, of the gradient and of its square."""
+    """Decay rates of AdamW's averages of the gradient and of its square."""
     seed: int = Field(default=0, ge=0)
     """Random seed."""
 

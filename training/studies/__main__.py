@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 from pyanticip.errors import FormatError, MotionError, OptionError, one_line
 from pyanticip.untrusted import read_text
-from training.report.tables import interval, paired, spread, table
+from training.report.tables import interval, mean_difference, spread, table
 from training.run.settings import seed_list
 from training.studies.geometric_bias import ARMS, CASES, PAIRS, TITLE, Trial
 
@@ -154,7 +154,7 @@ def _values(runs: Mapping[int, Run], measure: str) -> dict[int, float]:
 def _difference(one: Mapping[int, Run], other: Mapping[int, Run], measure: str) -> str:
     """The difference of a measure between two arms, over their common seeds."""
     first, second = _values(one, measure), _values(other, measure)
-    difference = paired([first[seed] - second[seed] for seed in first if seed in second])
+    difference = mean_difference([first[seed] - second[seed] for seed in first if seed in second])
     shown, low, high = f"{difference['mean']:+.4f}", difference["low"], difference["high"]
     if low is not None and not round(low, 4) <= 0.0 <= round(high, 4):
         shown = f"**{shown}**"

@@ -162,7 +162,7 @@ class ForecastOptions(TrainOptions):
         """Options given on the command line, by name, including the model's sizes."""
         return {**super().overrides(), "model.width": self.width, "model.blocks": self.blocks}
 
-    def gathered(self) -> ForecastTrainOptions:
+    def resolved_options(self) -> ForecastTrainOptions:
         """The resolved training options, the same for every fold."""
         over = ForecastTrainOptions.assignments(self.settings, self.overrides())
         return ForecastTrainOptions.gather(self.config, over)
@@ -172,7 +172,7 @@ class ForecastOptions(TrainOptions):
         super().check()
         if self.folds and self.resume:
             raise OptionError("--folds: resumes by itself, without --resume")
-        path = self.gathered().data.path
+        path = self.resolved_options().data.path
         if path or not self.resume:
             (Path(path) / "train").stat()
 

@@ -26,14 +26,14 @@ from pyanticip.models.core.streaming import State
 class LossContext:
     """Training data of whole windows, for the losses of parts; fields that a task lacks are ``None``.
 
-    ``out`` is the model's output; ``weighed`` the names of the losses with a nonzero weight; ``codes`` (B, N)
-    those of the steps and of the ones after them, N >= L; ``weight`` (B, L) 1 for steps that count, else 0;
-    ``divisor`` what sums over steps are divided by, by default the sum of the weights; ``bad`` (B, L) 1 for
-    steps known to be corrupted; ``stride`` the steps per pool of the slow pathway.
+    ``out`` is the model's output; ``weighted`` the names of the losses with a nonzero weight; ``codes`` (B,
+    N) those of the steps and of the ones after them, N >= L; ``weight`` (B, L) 1 for steps that count, else
+    0; ``divisor`` what sums over steps are divided by, by default the sum of the weights; ``bad`` (B, L) 1
+    for steps known to be corrupted; ``stride`` the steps per pool of the slow pathway.
     """
 
     out: Any
-    weighed: Collection[str] = ()
+    weighted: Collection[str] = ()
     codes: Tensor | None = None
     weight: Tensor | None = None
     divisor: float | None = None

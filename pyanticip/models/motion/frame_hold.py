@@ -41,7 +41,7 @@ class FrameHold(Part):
     def losses(self, context: LossContext) -> dict[str, Tensor]:
         """``distrust``, see :func:`~pyanticip.models.parts.field.control_field.distrust_loss`, where bad
         steps are known and the task weighs it."""
-        if "distrust" not in context.weighed or context.bad is None or context.weight is None:
+        if "distrust" not in context.weighted or context.bad is None or context.weight is None:
             return {}
         labels = (context.bad, context.weight, context.divisor)
         return {"distrust": distrust_loss(context.out.distrust, *labels)}

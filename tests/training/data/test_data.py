@@ -7,7 +7,7 @@ import pytest
 
 from pyanticip.motion.rotations import multiply, rotate
 from training.data import augment
-from training.data.examples import jumps, plain, steady_runs
+from training.data.examples import example_from_piece, jumps, steady_runs
 from training.teacher.kinematics import MIRROR, positions
 
 Array = augment.Array
@@ -120,7 +120,7 @@ def test_features_of_a_frame_do_not_depend_on_later_ones(piece_of):
     piece = piece_of(200, seed=8)
     other = piece.quats.copy()
     other[120:] = piece_of(200, seed=9).quats[120:]
-    one, two = plain(piece), plain(dataclasses.replace(piece, quats=other))
+    one, two = example_from_piece(piece), example_from_piece(dataclasses.replace(piece, quats=other))
     assert np.array_equal(one.features[:120], two.features[:120])
     # The teacher does look ahead, which is what the model learns.
     assert not np.array_equal(one.params[:120], two.params[:120])

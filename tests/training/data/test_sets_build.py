@@ -23,7 +23,7 @@ import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.npz import save_npz
 from pyanticip.motion.units import RATE_HINT
-from training.data.examples import plain
+from training.data.examples import example_from_piece
 from training.data.sets import MotionSet, build
 from training.data.sets.format import ARRAYS, INDEX
 from training.data.sets.prepare import never_upright
@@ -77,7 +77,10 @@ def test_a_set_of_real_takes_holds_what_training_reads_from_the_files(data_dir, 
     build(few, tmp_path / "set")
     found = MotionSet.open(tmp_path / "set")
     for split in ("train", "validation"):
-        ours, theirs = found.examples(split), [plain(piece) for piece in pieces_of_side(few, split)]
+        ours, theirs = (
+            found.examples(split),
+            [example_from_piece(piece) for piece in pieces_of_side(few, split)],
+        )
         assert [example.name for example in ours] == [example.name for example in theirs]
         for one, other in zip(ours, theirs, strict=True):
             for name in ("quats", "features", "params", "onsets", "phrases"):
@@ -209,7 +212,7 @@ def test_names_whose_bytes_are_no_text_are_written_so_that_they_can_be(take, tmp
     found = MotionSet.open(tmp_path / "set")
     assert {clip.subject for clip in found.clips} == {"caf0\\udce9", "caf1\\udce9"}
     assert build(tmp_path / "takes", tmp_path / "set").kept == 2
-    json.dumps(report.plain()).encode()
+    json.dumps(report.to_dict()).encode()
     "".join([*report.warnings, *(clip.name for clip in found.clips)]).encode()
 
 

@@ -205,11 +205,11 @@ def test_progress_shows_files_as_they_are_called_and_no_bar_where_nothing_is_don
     from rich.console import Console
 
     from training.data.sets.builder import Step
-    from training.data.sets.progress import shown
+    from training.data.sets.progress import build_progress
 
     for steps in (0, 2):
         text = io.StringIO()
-        with shown("takes in [red]", Console(file=text, width=80, force_terminal=True)) as say:
+        with build_progress("takes in [red]", Console(file=text, width=80, force_terminal=True)) as say:
             for number in range(steps):
                 say(Step(number + 1, 2, "a", "[bold]x.bvh: is none" if number else ""))
         last = text.getvalue()

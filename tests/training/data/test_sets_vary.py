@@ -10,9 +10,9 @@ from support.takes import contents
 from pyanticip._core import motion_features
 from pyanticip.errors import FormatError, OptionError
 from training.data.corrupt import Corruption
-from training.data.examples import Piece, plain, vary
+from training.data.examples import Piece, example_from_piece, vary
 from training.data.sets import MotionSet, Recipe, augment, build, read_recipe
-from training.data.sets.vary import _vary_movement, _vary_with_sound, finer
+from training.data.sets.vary import _vary_movement, _vary_with_sound, upsample
 from training.data.sets.writer import WORK
 from training.teacher.kinematic_targets import compute_targets
 
@@ -150,7 +150,7 @@ def test_simple_changes_are_only_those(base, tmp_path):
 def test_the_finer_movement_is_the_movement(clip):
     quats, root = clip(600)
     piece = Piece("a", "b", quats[::3], root[::3], np.ones(22, dtype=np.bool_), 50.0)
-    fine = finer(piece)
+    fine = upsample(piece)
     assert fine.rate == 150.0
     assert len(fine.quats) == 3 * (len(piece.quats) - 1) + 1
     # The movement is given at 150 Hz: splines through every third frame reproduce the others.
@@ -159,7 +159,7 @@ def test_the_finer_movement_is_the_movement(clip):
     assert 2.0 * apart[10:-10].max() < 3e-3  # radians; slerp is 0.05 away here
     assert 2.0 * apart.max() < 0.015  # splines are less accurate at the ends
     np.testing.assert_allclose(fine.root, root[: len(fine.root)], atol=1e-4)
-    assert finer(fine) is fine
+    assert upsample(fine) is fine
 
 
 def test_a_mirrored_suit_lacks_the_other_side(clip):
@@ -169,7 +169,7 @@ def test_a_mirrored_suit_lacks_the_other_side(clip):
     piece = Piece("a", "b", quats, root, mask, 50.0)
     lacking = set()
     for seed in range(20):
-        example = plain(vary(piece, np.random.default_rng(seed)))
+        example = example_from_piece(vary(piece, np.random.default_rng(seed)))
         missing = np.flatnonzero(example.features[0, 198:220] == 0.0)
         lacking |= {tuple(missing)} if len(missing) == 1 else set()
     assert lacking == {(9,), (13,)}
@@ -223,7 +223,7 @@ def test_a_suit_lacks_the_other_side_however_it_was_mirrored(clip):
     mask = np.ones(22, dtype=np.bool_)
     mask[9] = False
     piece = Piece("a", "b", quats, root, mask, 50.0)
-    base = SimpleNamespace(piece=lambda number: piece, example=lambda number: plain(piece))
+    base = SimpleNamespace(piece=lambda number: piece, example=lambda number: example_from_piece(piece))
     recipe, rng = Recipe(movement="simple", warp=0.0, mirror=1.0, yaw=0.0), np.random.default_rng(0)
     for made in (_vary_movement(base, 0, 0, recipe, rng), _vary_with_sound(base, 0, recipe, rng)[0]):
         assert np.flatnonzero(~made.mask).tolist() == [13]

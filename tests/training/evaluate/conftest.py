@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from training.data.examples import plain
+from training.data.examples import example_from_piece
 from training.data.sets.format import ClipEntry
 from training.data.sets.writer import SetWriter
 
@@ -17,7 +17,7 @@ def set_of():
         with SetWriter(folder) as writer:
             for side, pieces in sides.items():
                 for piece in pieces:
-                    taught = plain(piece)
+                    taught = example_from_piece(piece)
                     file = f"{piece.name}.bvh"
                     who = (piece.name, piece.subject, side)
                     entry = ClipEntry(*who, 0, 0, (), file, None, 0.0, "teacher", (0, 0, 0))

@@ -10,9 +10,9 @@ from support.takes import pieces_of
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import SHIPPED
-from training.data.examples import plain
+from training.data.examples import example_from_piece
 from training.evaluate import beat, event_tuning, learned, motion, report, trackers
-from training.evaluate.baselines import Baselines, Twins, answer, simple
+from training.evaluate.baselines import Baselines, Twins, answer, simple_forecasts
 from training.evaluate.measures import LAGS_MS, beyond, interval, lag_profile, mean_error, ratio, tally
 from training.evaluate.motion import evaluate
 from training.evaluate.takes import Takes
@@ -225,7 +225,7 @@ def test_the_command_counts_how_often_the_test_side_was_looked_at(
         assert json.loads((folder / "report.json").read_text())["looks"] == looks
     page.with_suffix(".json").write_text("[]")
     with pytest.raises(FormatError, match="not the figures of a motion report"):
-        report.looks(page)
+        report.count_test_evaluations(page)
 
 
 def test_bad_input_is_one_clear_error(takes, piece_of, set_of, cache, tmp_path):
@@ -284,10 +284,10 @@ def test_the_command_prints_one_line_for_a_users_mistake(tmp_path, command):
 def test_the_shipped_checkpoint_is_ahead_where_people_walk(data_dir):
     model, tuned = load_motion_model(None), Baselines.load()
     files = sorted([*data_dir.glob("cmu/35_*.amc"), *data_dir.glob("cmu/43_*.amc")])
-    walks = [plain(piece) for path in files for piece in pieces_of(path)]
+    walks = [example_from_piece(piece) for path in files for piece in pieces_of(path)]
     tallies = []
     for walk in walks[::2]:
-        baselines = simple(walk, Twins(walk.quats), tuned)
+        baselines = simple_forecasts(walk, Twins(walk.quats), tuned)
         tallies.append(
             tally(walk.subject, walk.params, [*baselines.values(), answer(run_model(model, walk).params)])
         )

@@ -8,7 +8,7 @@ import pytest
 from pyanticip.controls import CANCEL, EventTrigger, LastMoment
 from training.evaluate.beat import by_kind, f1_interval
 from training.evaluate.events import Announcements, pair, score_clip
-from training.evaluate.rules import live
+from training.evaluate.rules import announce
 from training.tasks.motion.scores import EventScore, Predictions
 from training.teacher.kinematic_targets import EDGE
 
@@ -84,7 +84,7 @@ def test_the_edges_count_neither_for_nor_against():
 def test_a_model_that_knows_scores_one(lead_ms):
     events = np.array([60, 90, 130])
     lead = lead_ms // 20
-    by_trigger = live(said_of(sure_of(events)), 0, EventTrigger(reach_ms=lead_ms + 60.0))
+    by_trigger = announce(said_of(sure_of(events)), 0, EventTrigger(reach_ms=lead_ms + 60.0))
     assert score_clip(by_trigger, events, 200, lead)[0] == EventScore(3, 3, 3)
 
 
@@ -108,7 +108,7 @@ def test_the_live_rule_is_the_one_that_plays():
                     expected.remove(gone)
     # The time of an announcement is rounded to the middle of its bin.
     expected = [(t, np.ceil(time) - 0.5) for t, time in expected]
-    found = live(said, 0, lead_ms=100.0)
+    found = announce(said, 0, lead_ms=100.0)
     assert set(called_off) == {False, True}
     np.testing.assert_allclose(np.column_stack([found.decided, found.times]), expected)
 
@@ -154,7 +154,7 @@ class Told(EventTrigger):
 def test_what_is_called_off_is_what_was_to_come_about_then(ahead, left):
     first, second = ("onset", 1.0, 0.4), ("onset", 1.0, 0.1)  # frame 20, and frame 2 + 5
     trigger = Told([first], [], [second], [(f"onset{CANCEL}", 0.0, ahead)], [])
-    announced = live(said_of(np.zeros((5, 2, 25))), 0, trigger)
+    announced = announce(said_of(np.zeros((5, 2, 25))), 0, trigger)
     np.testing.assert_array_equal(announced.times, np.array(left) - 0.5)
     np.testing.assert_array_equal(announced.decided, [2.0 if left == [7] else 0.0])
 
@@ -164,5 +164,5 @@ def test_what_is_called_off_after_the_lead_was_announced(lead_ms, left):
     trigger = Told(
         [("onset", 1.0, 0.4)], [], [], [], [], [(f"onset{CANCEL}", 0.0, 0.3)]
     )  # 15 frames before 20
-    announced = live(said_of(np.zeros((6, 2, 25))), 0, trigger, lead_ms=lead_ms)
+    announced = announce(said_of(np.zeros((6, 2, 25))), 0, trigger, lead_ms=lead_ms)
     assert len(announced) == left

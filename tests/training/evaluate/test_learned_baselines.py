@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from training.data.examples import plain
+from training.data.examples import example_from_piece
 from training.evaluate import baselines, learned
-from training.evaluate.baselines import Baselines, Twins, simple
+from training.evaluate.baselines import Baselines, Twins, simple_forecasts
 from training.evaluate.learned import Recurrent, Ridge, ahead_of, fit_recurrent, inputs, past
 from training.evaluate.measures import AHEAD
 from training.teacher.kinematics import positions
@@ -25,7 +25,7 @@ def test_what_rivals_see_ends_with_the_frame(move, example_of):
         found = [make(Twins(example.quats)) for example in (one, two)]
         assert np.array_equal(found[0][:120], found[1][:120])
         assert not np.allclose(found[0][120:], found[1][120:])
-    told = [simple(example, Twins(example.quats), tuned) for example in (one, two)]
+    told = [simple_forecasts(example, Twins(example.quats), tuned) for example in (one, two)]
     assert len(told[0]) == 15
     for name in told[0]:
         assert told[0][name].shape == (200, 8, 3)
@@ -134,7 +134,7 @@ def test_rivals_are_fitted_once(piece_of, monkeypatch, tmp_path):
     for name, value in (("STEPS", 2), ("WINDOWS", 2), ("WINDOW", 60), ("SAVE_EVERY", 1)):
         monkeypatch.setattr(learned, name, value)
     pieces = [piece_of(150, seed=s, subject=f"0{s}") for s in range(2)]
-    examples = [plain(piece) for piece in pieces]
+    examples = [example_from_piece(piece) for piece in pieces]
     said, told = [], []
     say, tell = (lambda what, done, total: said.append(what)), told.append
     one = learned.fit(examples, pieces, tmp_path, say=say, tell=tell)

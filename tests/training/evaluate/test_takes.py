@@ -134,7 +134,7 @@ def test_training_takes_the_same_clips_as_judging(folder, tmp_path_factory):
     options = MotionTrainOptions().replace(data={"path": folder, "cache": cache, "copies": 0})
     learned = training_data(options)
     takes = Takes(folder, cache)
-    assert [clip.name for clip in takes.training_clips()] == [example.name for example in learned.bare]
+    assert [clip.name for clip in takes.training_clips()] == [example.name for example in learned.originals]
     assert learned.test_subjects == ("07", "Mike_Gassaway")
     shutil.rmtree(folder / "more")
     alone = Takes(folder, cache)

@@ -11,9 +11,9 @@ from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.models.motion.strokes import STROKES, Strokes
 from training.data.batches import event_targets
-from training.data.examples import plain
+from training.data.examples import example_from_piece
 from training.evaluate.events import score_clip
-from training.evaluate.rules import live
+from training.evaluate.rules import announce
 from training.finish import event_head
 from training.finish.beats import sped_up
 from training.finish.event_head import (
@@ -55,7 +55,7 @@ def test_a_head_learns_thresholds_and_is_the_same_for_the_same_seed(monkeypatch)
     assert torch.equal(one, two)
     assert not torch.equal(one, other)
     hazards = torch.sigmoid(learn(frames, 4, steps=300, seed=0).logits(inputs)).numpy()
-    announced = live(said(hazards, np.ones(1500, np.float32)), 0, lead_ms=100.0)
+    announced = announce(said(hazards, np.ones(1500, np.float32)), 0, lead_ms=100.0)
     assert score_clip(announced, beats, 1500, 5)[0].f1 > 0.9
 
 
@@ -112,7 +112,7 @@ def test_a_head_for_another_model_is_refused(model, example_of):
 def test_copies_that_are_sped_up_are_shorter_and_keep_who_it_is(piece_of):
     piece = piece_of(300, seed=2)
     (one, two) = sped_up([piece], 2)
-    usual = len(plain(piece))
+    usual = len(example_from_piece(piece))
     for copy in (one, two):
         assert copy.subject == piece.subject
         assert usual / 1.62 < len(copy) < usual / 1.13

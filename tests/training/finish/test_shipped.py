@@ -10,10 +10,10 @@ from pyanticip import _core
 from pyanticip._core import motion_features
 from pyanticip.models import load_motion_model
 from training.data.corrupt import SUITS, dropped_joints
-from training.data.examples import plain
+from training.data.examples import example_from_piece
 from training.data.manifest import Manifests
 from training.evaluate.events import score_clips, total
-from training.evaluate.rules import live
+from training.evaluate.rules import announce
 from training.evaluate.takes import kind_of
 from training.tasks.motion.scores import measure, run_model
 
@@ -33,8 +33,12 @@ def pieces(data_dir):
 def test_beats_of_walking_are_announced_100_ms_ahead(model, pieces, data_dir):
     manifests = Manifests(data_dir / "cmu")
     output = [manifests.words(piece.name.partition("/")[0]) for piece in pieces]
-    walks = [plain(piece) for piece, words in zip(pieces, output, strict=True) if kind_of(words) == "walking"]
-    output = [live(run_model(model, example), 0) for example in walks]
+    walks = [
+        example_from_piece(piece)
+        for piece, words in zip(pieces, output, strict=True)
+        if kind_of(words) == "walking"
+    ]
+    output = [announce(run_model(model, example), 0) for example in walks]
     score = total(score_clips(walks, output, 0, lead=5.0)[0])
     assert score.true > 50
     assert score.f1 >= 0.8
@@ -42,7 +46,7 @@ def test_beats_of_walking_are_announced_100_ms_ahead(model, pieces, data_dir):
 
 def test_six_sensors_are_enough_for_most_of_it(model, pieces):
     chosen = pieces[::3]
-    whole = [plain(piece) for piece in chosen]
+    whole = [example_from_piece(piece) for piece in chosen]
     mask = np.isin(np.arange(22), SUITS["six"])
     poor = []
     for example in whole:

@@ -65,7 +65,7 @@ class BuildReport:
     warnings: list[str]
     seconds: float
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
         return asdict(self)
 

@@ -9,7 +9,7 @@ from pyanticip.vocabulary import PARAMETERS, RATE, SCALAR_COLUMNS, SCALARS
 from training.data.examples import Split
 from training.data.sets.format import SPLITS, ClipEntry, MotionSet
 from training.data.sets.overview import sample
-from training.report.pages import bare, png, pyplot
+from training.report.pages import png, pyplot, remove_spines
 from training.teacher.kinematics import PARENTS, positions
 
 COLOURS: Final[dict[Split, str]] = {"train": "#3b6ea5", "validation": "#d08c2c", "test": "#8a4f9e"}
@@ -70,7 +70,7 @@ def amounts(motion_set: MotionSet) -> bytes:
     right.set_ylabel("clips", fontsize=9)
     right.yaxis.get_major_locator().set_params(integer=True)
     for axis in (left, right):
-        bare(axis)
+        remove_spines(axis)
     return png(figure, DPI)
 
 
@@ -92,7 +92,7 @@ def spreads(motion_set: MotionSet) -> bytes:
         axis.set_title(name.replace("_", " "), fontsize=9, color="#000" if scalar else "#555")
         axis.set_yticks([])
         axis.set_xlim(low, high)
-        bare(axis)
+        remove_spines(axis)
         axis.spines["left"].set_visible(False)
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
@@ -189,7 +189,7 @@ def course(motion_set: MotionSet, number: int) -> bytes:
                 va="center",
                 fontsize=8,
             )
-            bare(axis)
+            remove_spines(axis)
             axis.tick_params(labelsize=6)
             if side == 1:
                 for times, colour, width in ((example.onsets, LEFT, 0.7), (example.phrases, RIGHT, 1.6)):

@@ -19,7 +19,7 @@ from pyanticip.motion.joints import Joints
 from pyanticip.motion.load import load_take
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
-from training.data.examples import SHORTEST, Example, Piece, at_rate, plain, steady_runs
+from training.data.examples import SHORTEST, Example, Piece, at_rate, example_from_piece, steady_runs
 from training.data.sets.discover import printable
 from training.data.sets.format import sha256_of
 from training.data.sets.sounds import Sound
@@ -337,7 +337,7 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
                 continue
             piece = replace(piece, quats=piece.quats[first:last], root=piece.root[first:last])
             seconds += first / RATE
-        example = plain(piece)
+        example = example_from_piece(piece)
         if sound is not None:
             example = sound.apply_targets(example, seconds, notes)
         if not (np.isfinite(example.features).all() and np.isfinite(example.params).all()):

@@ -10,7 +10,7 @@ from training.data.sets.builder import Step
 
 
 @contextmanager
-def shown(what: str, console: Console, *, bar: bool = True) -> Iterator[Callable[[Step], None]]:
+def build_progress(what: str, console: Console, *, bar: bool = True) -> Iterator[Callable[[Step], None]]:
     """Show the progress of a build; yields the callback for every step.
 
     Args:

@@ -36,16 +36,16 @@ class BuildPlan:
     sides: Mapping[str, Split]
     warnings: list[str]
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The plan as JSON values."""
         values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return values
 
     @classmethod
-    def read(cls, plain: Mapping[str, Any]) -> "BuildPlan":
-        """Inverse of :meth:`plain`."""
-        sources = [Source(**{**source, "paths": tuple(source["paths"])}) for source in plain["sources"]]
-        return cls(plain["made_by"], sources, plain["sides"], plain["warnings"])
+    def read(cls, data: Mapping[str, Any]) -> "BuildPlan":
+        """Inverse of :meth:`to_dict`."""
+        sources = [Source(**{**source, "paths": tuple(source["paths"])}) for source in data["sources"]]
+        return cls(data["made_by"], sources, data["sides"], data["warnings"])
 
 
 def parse_shard(shard: str) -> tuple[int, int]:
@@ -66,7 +66,7 @@ def write_shard(out: Path, shard: tuple[int, int], plan: BuildPlan, results: Map
         "format": "pyanticip-shard",
         "made": VERSIONS,
         "shard": list(shard),
-        "whole": plan.plain(),
+        "whole": plan.to_dict(),
         "results": [asdict(result) for result in results.values()],
     }
     index["digest"] = digest_of(index)

@@ -21,7 +21,7 @@ from pyanticip.vocabulary import CANONICAL_JOINTS, PARAMETERS, RATE
 from pyanticip.workers import spread
 from training.data import augment as change
 from training.data.corrupt import Corruption, Share, Table, corrupt
-from training.data.examples import SHORTEST, Example, Piece, plain, vary
+from training.data.examples import SHORTEST, Example, Piece, example_from_piece, vary
 from training.data.glitches import Glitches, glitch
 from training.data.sets.builder import Step
 from training.data.sets.format import ClipEntry, MotionSet, is_set
@@ -77,7 +77,7 @@ def read_recipe(path: Path) -> Recipe:
         raise FormatError(f"{path}: {error}") from None
 
 
-def finer(piece: Piece) -> Piece:
+def upsample(piece: Piece) -> Piece:
     """Upsample the piece to 150 Hz by cubic splines, so that warping its time loses no high frequencies.
 
     Slerp between frames at 50 Hz loses up to 1 - cos(pi f / 50) of a frequency f: 2 % at 3 Hz, 19 % at 10 Hz.
@@ -143,7 +143,7 @@ def _copy(task: _Task, copy: int) -> Part | None:
         piece, example = _vary_with_sound(base, task.number, task.recipe, rng)
     else:
         piece = _vary_movement(base, task.number, partner, task.recipe, rng)
-        example = plain(piece)
+        example = example_from_piece(piece)
     if len(piece.quats) < SHORTEST:
         return None
     corrupted = corrupt(piece.quats, piece.root, piece.mask, rng, task.recipe.corruption)
@@ -168,11 +168,11 @@ def _vary_movement(
     if recipe.movement == "none":
         return piece
     if recipe.movement == "varied":
-        return vary(finer(piece), rng, finer(base.piece(partner)), recipe.slowly)
+        return vary(upsample(piece), rng, upsample(base.piece(partner)), recipe.slowly)
     warp, mirror, yaw = rng.random(3) < (recipe.warp, recipe.mirror, recipe.yaw)
     quats, root = piece.quats.astype(np.float64), piece.root.astype(np.float64)
     if warp:
-        fine = finer(piece)
+        fine = upsample(piece)
         quats, root = change.time_warp(fine.quats, fine.root, fine.rate, rng)
     if mirror:
         quats, root = change.mirror(quats, root)

@@ -16,7 +16,7 @@ OWN = ("task", "positions", "seed")
 """Options that are not allowed in ``--set``, as the command line has separate ones for them."""
 
 
-def described() -> list[dict[str, Any]]:
+def task_table() -> list[dict[str, Any]]:
     """The tasks: name, description, unit of the length, longest training length, example."""
     return [
         {

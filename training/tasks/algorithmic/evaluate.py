@@ -131,7 +131,7 @@ def _is_valid(page: dict[str, Any]) -> bool:
     return isinstance(page.get("curves"), dict) and isinstance(page.get("samples"), dict)
 
 
-def last(page: dict[str, Any]) -> dict[int, float]:
+def last_checkpoint_shares(page: dict[str, Any]) -> dict[int, float]:
     """Share by length of the last checkpoint."""
     newest_step = max(page["curves"])
     return {int(n): share for n, share in page["curves"][newest_step].items()}

@@ -90,7 +90,7 @@ class LossOptions(Options):
 
 
 class TaskScheduleOptions(ScheduleOptions):
-    """Schedule of the optimisation: linear rise, plateau, linear fall."""
+    """Optimiser and learning-rate schedule: linear rise, plateau, linear fall."""
 
     FINAL: ClassVar[float] = 0.05
 

@@ -11,9 +11,9 @@ from torch import nn
 from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import RATE
 from training.data.augment import mirror
-from training.data.batches import shares
+from training.data.batches import sampling_weights
 from training.data.corrupt import SUITS
-from training.report.tables import Say
+from training.report.tables import ProgressCallback
 from training.run.averaged import check_loss
 from training.tasks.completion.net import JOINTS, CompletionNet, joint_positions, matrices, nearest, product
 from training.tasks.completion.teacher import parameters
@@ -159,7 +159,7 @@ def fit(
     *,
     steps: int,
     seed: int = 0,
-    say: Say = lambda what, done, of: None,
+    say: ProgressCallback = lambda what, done, of: None,
 ) -> CompletionNet:
     """Train on canonical clips.
 
@@ -180,7 +180,7 @@ def fit(
     for quats in clips:
         mirrored, _ = mirror(quats, np.zeros((len(quats), 3)))
         worlds += [global_rotations(one).astype(np.float32) for one in (quats, mirrored)]
-    probabilities = np.repeat(shares([len(one) for one in clips], people), 2) / 2.0
+    probabilities = np.repeat(sampling_weights([len(one) for one in clips], people), 2) / 2.0
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     net = CompletionNet()

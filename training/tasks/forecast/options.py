@@ -44,7 +44,7 @@ class DataOptions(Variation):
 
 
 class ForecastScheduleOptions(AveragedScheduleOptions):
-    """Schedule of the optimisation."""
+    """Optimiser and learning-rate schedule."""
 
     FINAL: ClassVar[float] = 0.01
 

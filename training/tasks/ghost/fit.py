@@ -9,7 +9,7 @@ from torch import Tensor
 from pyanticip.models.forecast.forecaster import PoseForecaster
 from pyanticip.models.forecast.manifest import ForecastConfig
 from training.data.examples import Piece
-from training.report.tables import Say
+from training.report.tables import ProgressCallback
 from training.run.averaged import train_averaged
 from training.tasks.ghost.windows import OBSERVED, TARGET, Windows
 from training.teacher.kinematics import MIRROR
@@ -28,7 +28,7 @@ def fit(
     *,
     steps: int,
     seed: int = 0,
-    say: Say = lambda what, done, of: None,
+    say: ProgressCallback = lambda what, done, of: None,
 ) -> PoseForecaster:
     """Train on canonical clips at 50 Hz.
 

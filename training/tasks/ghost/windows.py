@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pyanticip.errors import OptionError
 from pyanticip.vocabulary import RATE
-from training.data.batches import shares
+from training.data.batches import sampling_weights
 from training.data.examples import Piece
 from training.teacher.kinematics import MIRROR, positions
 
@@ -82,7 +82,7 @@ class Windows:
         self._yaw = torch.cat([yaw for _, yaw in motions])
         self._frames = np.array([len(yaw) for _, yaw in motions])
         self._starts = np.concatenate(([0], np.cumsum(self._frames)[:-1]))
-        self._share = shares(self._frames.tolist(), [people[n] for n in long])
+        self._share = sampling_weights(self._frames.tolist(), [people[n] for n in long])
         self._draw = np.random.default_rng(seed)
 
     def batch(self, size: int) -> Tensor:

@@ -24,7 +24,7 @@ from training.data.examples import SHORTEST, Example
 from training.data.glitches import Glitches
 from training.data.manifest import takes_folder
 from training.data.sets import MotionSet, Recipe, augment, build, is_set, read_recipe
-from training.data.sets.progress import shown
+from training.data.sets.progress import build_progress
 from training.tasks.motion.options import MotionTrainOptions
 
 PREDICTED_FROM: Final = 2
@@ -61,7 +61,7 @@ class TrainingData:
     """Name in messages."""
     train: Sequence[Example]
     """Examples that windows are drawn from: the training clips and their augmented copies."""
-    bare: Sequence[Example]
+    originals: Sequence[Example]
     """The training clips without copies."""
     validation: Sequence[Example]
     digest: str
@@ -73,7 +73,7 @@ class TrainingData:
     def __post_init__(self) -> None:
         sides = {}
         warnings = list(self.warnings)
-        for side, examples in (("training", self.bare), ("validation", self.validation)):
+        for side, examples in (("training", self.originals), ("validation", self.validation)):
             long = long_enough(self.source, side, examples)
             if len(long) < len(examples):
                 warnings.append(
@@ -86,7 +86,7 @@ class TrainingData:
         )
         for example in (*sides["training"], *sides["validation"]):
             _check_finite(self.source, example)
-        object.__setattr__(self, "bare", sides["training"])
+        object.__setattr__(self, "originals", sides["training"])
         object.__setattr__(self, "validation", sides["validation"])
         object.__setattr__(self, "train", [e for e in self.train if len(e) >= SHORTEST])
         object.__setattr__(self, "warnings", tuple(warnings))
@@ -94,7 +94,7 @@ class TrainingData:
     @property
     def frames(self) -> int:
         """Number of frames of the training clips, without copies."""
-        return sum(map(len, self.bare))
+        return sum(map(len, self.originals))
 
 
 def long_enough(source: str, side: str, examples: Sequence[Example]) -> list[Example]:
@@ -216,14 +216,14 @@ def training_data(
     workers = data.build_workers or cores()
     base = base or base_set(options, quiet)
     train, digest = base.training(without), "-".join((base.digest, *without))
-    bare = [base.example(number) for number in train]
+    originals = [base.example(number) for number in train]
     validation = [n for n in base.indices("train") if base.clips[n].subject in without]
     validation = validation if without else base.indices("validation")
     # Checked before copies are made, which takes a while.
     test = base.subjects("test")
     sides = ({base.clips[number].subject for number in side} for side in (train, validation))
     check_sides(data.path, *sides, test=test)
-    long_enough(data.path, "training", bare)
+    long_enough(data.path, "training", originals)
     copies: list[Example] = []
     if data.copies:
         inputs: tuple[object, ...] = (base.digest, data.copies, data.copies_seed, recipe)
@@ -234,7 +234,10 @@ def training_data(
         key = hashlib.sha256(repr(inputs).encode()).hexdigest()
         cache = cache_folder(options)
         out = cache / f"copies-{key[:16]}"
-        with _cache_lock(cache, quiet), shown(f"{data.copies} varied copies of each clip", quiet) as say:
+        with (
+            _cache_lock(cache, quiet),
+            build_progress(f"{data.copies} varied copies of each clip", quiet) as say,
+        ):
             copies_set = augment(
                 base,
                 out,
@@ -248,8 +251,8 @@ def training_data(
         copies, digest = copies_set.examples(), f"{digest}+{copies_set.digest}"
     return TrainingData(
         source=data.path,
-        train=[*bare, *copies],
-        bare=bare,
+        train=[*originals, *copies],
+        originals=originals,
         validation=[base.example(number) for number in validation],
         digest=digest,
         test_subjects=tuple(test),
@@ -291,7 +294,7 @@ def _built(folder: Path, cache: Path, workers: int, console: Console) -> Path:
     folder = takes_folder(folder)
     key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
     out = cache / f"set-{folder.resolve().name}-{key}"
-    with _cache_lock(cache, console), shown(f"a set of the takes in {folder}", console) as say:
+    with _cache_lock(cache, console), build_progress(f"a set of the takes in {folder}", console) as say:
         report = build(folder, out, workers=workers, on_progress=say)
     console.print(f"{out}: {report.clips} clips, {report.frames} frames")
     return out

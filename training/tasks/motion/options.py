@@ -84,7 +84,7 @@ class LossOptions(Options):
 
 
 class MotionScheduleOptions(AveragedScheduleOptions):
-    """Schedule of the optimisation."""
+    """Optimiser and learning-rate schedule."""
 
     steps: int = Field(default=2400, ge=1)
     """Training steps (updates of the weights)."""

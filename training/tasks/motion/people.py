@@ -17,7 +17,7 @@ def training_subjects(training: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(str(name) for names in lists if isinstance(names, list) for name in names)
 
 
-def not_strangers(training: Mapping[str, Any], judged: Iterable[str]) -> list[str]:
+def training_overlap_warnings(training: Mapping[str, Any], judged: Iterable[str]) -> list[str]:
     """Warn about evaluated people that the checkpoint was trained on.
 
     If its run does not list them, warn about everybody who is not listed as held out.

@@ -190,7 +190,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
 
     def _new_model(self, options: MotionTrainOptions, data: TrainingData) -> MotionTransformer:
         if self._model is None:
-            mean, std = statistics(data.bare)
+            mean, std = statistics(data.originals)
             self._model = new_model(options, torch.from_numpy(mean), torch.from_numpy(std))
         return self._model
 
@@ -198,8 +198,8 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         """Create the model, or load it from ``run.init``."""
         model = self._new_model(run.options, run.data)
         if fresh and not run.options.run.init:
-            fit_codebook(model, run.data.bare)
-        weights = torch.from_numpy(error_weights(change_scale(run.data.bare))).float()
+            fit_codebook(model, run.data.originals)
+        weights = torch.from_numpy(error_weights(change_scale(run.data.originals))).float()
         return MotionModule(model, weights, run.options)
 
     def batches(self, run: MotionRun, start: int) -> Feed:
@@ -217,7 +217,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
     def recorder(self, run: MotionRun, module: TrainModule, batches: Feed, start: int) -> MotionRecorder:
         """Validates the averaged weights on the validation subjects."""
         assert isinstance(module, MotionModule)
-        scale = change_scale(run.data.bare)
+        scale = change_scale(run.data.originals)
         return MotionRecorder(run.folder, run.options, run.data, scale, module, batches, start)
 
     def idle_weights(self, run: MotionRun, module: TrainModule) -> bool:
@@ -235,7 +235,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
             "frames": data.frames,
             "frames_with_copies": record.feed.windows.frames,
             "data": data.digest,
-            "people": sorted({example.subject for example in data.bare} | self._checkpoint_people),
+            "people": sorted({example.subject for example in data.originals} | self._checkpoint_people),
             "held_out": {
                 "validation": sorted({example.subject for example in data.validation}),
                 "test": list(data.test_subjects),
@@ -252,7 +252,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         """Validate the best weights and export them as a checkpoint."""
         options = run.options
         model = load_run(run.folder)
-        scale = change_scale(run.data.bare)
+        scale = change_scale(run.data.originals)
         held_out = [in_memory(example) for example in run.data.validation]
         result: dict[str, Any] = {"validation": validate(model, held_out, scale)}
         result["export"] = None

@@ -70,7 +70,7 @@ NOT_FOR_BASELINE: Final = (
 
 
 class LanguageScheduleOptions(ScheduleOptions):
-    """Schedule of the optimisation."""
+    """Optimiser and learning-rate schedule."""
 
     batch: int = Field(default=16, ge=1)
     """Sequences per update, over all processes and all accumulated parts."""

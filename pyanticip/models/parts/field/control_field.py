@@ -220,13 +220,13 @@ def risk_loss(
         distrust: (B, L) risk of the input frames, if the model estimates it.
     """
     frames = weight.sum().clamp(min=1.0) if divisor is None else max(divisor, 1e-6)
-    sums = [(surprise(block.risk, bad) * weight).sum() for block in trace.fast]
+    sums = [(risk_nll(block.risk, bad) * weight).sum() for block in trace.fast]
     for block in trace.slow:
         pools = block.risk.shape[1]
         whole = slice(0, pools * stride)
         labels = bad[:, whole].reshape(len(bad), pools, stride)
         labels = labels.amax(2) if pools else labels[..., 0]
-        each = surprise(block.risk, labels).repeat_interleave(stride, 1)
+        each = risk_nll(block.risk, labels).repeat_interleave(stride, 1)
         sums.append((each * weight[:, whole]).sum())
     total = torch.stack(sums).mean() / frames
     return total if distrust is None else total + distrust_loss(distrust, bad, weight, divisor)
@@ -235,10 +235,10 @@ def risk_loss(
 def distrust_loss(distrust: Tensor, bad: Tensor, weight: Tensor, divisor: float | None = None) -> Tensor:
     """As :func:`risk_loss`, for the risk ``distrust`` (B, L) of the input frames alone."""
     frames = weight.sum().clamp(min=1.0) if divisor is None else max(divisor, 1e-6)
-    return (surprise(distrust, bad) * weight).sum() / frames
+    return (risk_nll(distrust, bad) * weight).sum() / frames
 
 
-def surprise(risk: Tensor, bad: Tensor) -> Tensor:
+def risk_nll(risk: Tensor, bad: Tensor) -> Tensor:
     """Negative log-likelihood of ``bad`` (1 or 0) under risks of the same shape."""
     # The clamp avoids log 0, where there is no gradient; every risk above 0 has one.
     log_bad = torch.log(-torch.expm1(-risk.clamp(min=torch.finfo(risk.dtype).tiny)))

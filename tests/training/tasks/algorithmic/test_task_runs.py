@@ -13,7 +13,7 @@ from support.takes import same_weights
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import IGNORED, Batches, exact_matches, samples, stack
-from training.tasks.algorithmic.evaluate import evaluate, last, parse_lengths, top_three
+from training.tasks.algorithmic.evaluate import evaluate, last_checkpoint_shares, parse_lengths, top_three
 from training.tasks.algorithmic.module import (
     TaskModule,
     capacity,
@@ -250,7 +250,7 @@ def test_a_run_from_before_positions_had_one_name_is_read(tmp_path: Path) -> Non
 def test_last_and_best_three_weights() -> None:
     page = {"curves": {"000010": {"5": 1.0, "10": 0.2}, "000020": {"5": 0.4, "10": 0.4},
                        "000030": {"5": 0.6, "10": 0.9}, "000040": {"5": 0.5, "10": 0.3}}}  # fmt: skip
-    assert last(page) == {5: 0.5, 10: 0.3}
+    assert last_checkpoint_shares(page) == {5: 0.5, 10: 0.3}
     assert top_three(page) == {5: pytest.approx(0.7), 10: pytest.approx(1.6 / 3)}
 
 

@@ -44,8 +44,8 @@ def test_what_nothing_can_be_learned_from_is_said(example_of):
     good, judge = example_of(300, 1, "01"), example_of(200, 2, "06")
     short = example_of(79, 3, "02")
 
-    def made(bare, validation, **more):
-        return TrainingData("mine", bare, bare, validation, "x", **more)
+    def made(originals, validation, **more):
+        return TrainingData("mine", originals, originals, validation, "x", **more)
 
     with pytest.raises(OptionError, match=r"mine: holds one subject only \(01\); training needs another"):
         made([good], [])
@@ -58,7 +58,7 @@ def test_what_nothing_can_be_learned_from_is_said(example_of):
     with pytest.raises(OptionError, match=r"none of its 2 training clips is as long as 80 frames \(1.6 s\)"):
         made([short, short], [judge])
     found = made([good, short], [judge])
-    assert found.bare == [good]
+    assert found.originals == [good]
     assert found.train == [good]
     assert found.warnings == (
         "mine: 1 of 2 training clips are shorter than 80 frames (1.6 s) and are left out",
@@ -71,8 +71,8 @@ def test_what_nothing_can_be_learned_from_is_said(example_of):
 def test_a_folder_of_takes_becomes_a_set_once(takes, tiny, tmp_path):
     options = tiny(data={"path": str(takes), "copies": 1, "cache": str(tmp_path), "build_workers": 1})
     found = training_data(options)
-    assert len({e.subject for e in (*found.bare, *found.validation)} | set(found.test_subjects)) == 3
-    assert len(found.train) == 2 * len(found.bare)
+    assert len({e.subject for e in (*found.originals, *found.validation)} | set(found.test_subjects)) == 3
+    assert len(found.train) == 2 * len(found.originals)
     assert sorted(path.name.split("-")[0] for path in tmp_path.iterdir()) == ["copies", "lock", "set"]
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("copies-*/*")}
     again = training_data(options)

@@ -14,7 +14,7 @@ from pyanticip.models.parts.field.control_field import (
     FieldTrace,
     distrust_loss,
     risk_loss,
-    surprise,
+    risk_nll,
 )
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.models.parts.registry import PARTS
@@ -41,7 +41,7 @@ def labelled(data):
         features = example.features.copy()
         features[bad, 132:198] += rng.normal(0.0, 8.0, (int(bad.sum()), 66)).astype(np.float32)
         train.append(replace(example, features=features, bad=bad))
-    return TrainingData("made up", train, data.bare, data.validation, "digest")
+    return TrainingData("made up", train, data.originals, data.validation, "digest")
 
 
 def part_of(options, data, step=0):
@@ -111,10 +111,10 @@ def test_the_field_is_in_the_loss_of_a_part(tiny, labelled):
 def test_codes_are_those_of_the_clip_and_end_with_it(tiny, data):
     options = tiny(model=PLAN)
     model = new_model(options, torch.zeros(279), torch.ones(279))
-    lost = fit_codebook(model, data.bare)
+    lost = fit_codebook(model, data.originals)
     assert 0.0 < lost < 0.95
-    counts, _ = fitted(model.codebook, data.bare)
-    assert counts.sum() == sum(map(len, data.bare))
+    counts, _ = fitted(model.codebook, data.originals)
+    assert counts.sum() == sum(map(len, data.originals))
     torch.testing.assert_close(model.planning.log_frequency.exp().sum(), torch.tensor(1.0))
     windows = Windows(data.train)
     for step in range(4):
@@ -135,7 +135,7 @@ def test_codes_are_those_of_the_clip_and_end_with_it(tiny, data):
 def test_plans_are_drawn_in_training_and_an_empty_one_says_nothing(tiny, data):
     options = tiny(model=PLAN)
     model = new_model(options, torch.zeros(279), torch.ones(279))
-    fit_codebook(model, data.bare)
+    fit_codebook(model, data.originals)
     part = part_of(options, data)
     codes = codes_of(model, part)
     length = part.batch.features.shape[1]
@@ -199,7 +199,7 @@ def test_the_risk_is_taught_as_logistic_regression():
     assert found.item() == pytest.approx((wanted / weight.sum()).item(), rel=1e-9)
     (gradient,) = torch.autograd.grad(found, logits)
     torch.testing.assert_close(gradient, (torch.sigmoid(logits) - bad).detach() * weight / weight.sum())
-    assert torch.isfinite(surprise(torch.zeros(4), torch.tensor([0.0, 1.0, 0.0, 1.0]))).all()
+    assert torch.isfinite(risk_nll(torch.zeros(4), torch.tensor([0.0, 1.0, 0.0, 1.0]))).all()
 
 
 def test_a_pool_is_bad_if_one_of_its_frames_is_and_parts_add_up():
@@ -212,8 +212,8 @@ def test_a_pool_is_bad_if_one_of_its_frames_is_and_parts_add_up():
     found = risk_loss(FieldTrace((block(fast),), (block(slow),)), bad, weight, 10)
     labels = torch.zeros(4, 2)
     labels[0, 1] = 1.0
-    quick = (surprise(fast, bad) * weight).sum() / weight.sum()
-    pooled = 10.0 * (surprise(slow, labels)[:3]).sum() / weight.sum()
+    quick = (risk_nll(fast, bad) * weight).sum() / weight.sum()
+    pooled = 10.0 * (risk_nll(slow, labels)[:3]).sum() / weight.sum()
     assert float(found) == pytest.approx(float((quick + pooled) / 2), rel=1e-6)
     halves = [
         risk_loss(

@@ -22,7 +22,7 @@ from training.run.task import read_options
 from training.tasks.motion.losses import event_nll, losses
 from training.tasks.motion.module import MotionModule, new_model, widened
 from training.tasks.motion.options import REMOVED, MotionTrainOptions
-from training.tasks.motion.people import not_strangers, training_subjects
+from training.tasks.motion.people import training_overlap_warnings, training_subjects
 from training.tasks.motion.scores import Predictions
 from training.tasks.motion.task import MotionTask, check_held_out, fit, load_run
 from training.tasks.motion.validation import clip_figures
@@ -134,13 +134,13 @@ def test_the_packaged_model_says_whom_it_learned_from(tiny, data):
 
 def test_who_taught_a_checkpoint_is_no_stranger_to_it():
     run = {"people": ["anna"], "held_out": {"validation": ["ben"], "test": ["cleo"]}}
-    assert not_strangers(run, ["ben", "cleo", "somebody new"]) == []
+    assert training_overlap_warnings(run, ["ben", "cleo", "somebody new"]) == []
     heard = {**run, "beats": {"learned_from": ["ben"]}}
     told = "this checkpoint learned from subject anna, ben, who is judged here"
-    assert not_strangers(heard, ["ben", "anna", "dora"]) == [told]
+    assert training_overlap_warnings(heard, ["ben", "anna", "dora"]) == [told]
     # A checkpoint without a list of people, as from older versions.
     del heard["people"]
-    assert not_strangers(heard, ["ben", "cleo", "dora"]) == [
+    assert training_overlap_warnings(heard, ["ben", "cleo", "dora"]) == [
         "this checkpoint learned from subject ben, who is judged here",
         "not held out of this checkpoint's training as far as it says: subject dora",
     ]
@@ -167,7 +167,9 @@ def test_a_parameter_that_never_moves_does_not_decide(tiny, data, tmp_path):
     def still(examples):
         return [replace(e, params=np.where(np.arange(8) == 0, np.float32(0.5), e.params)) for e in examples]
 
-    quiet = replace(data, train=still(data.train), bare=still(data.bare), validation=still(data.validation))
+    quiet = replace(
+        data, train=still(data.train), originals=still(data.originals), validation=still(data.validation)
+    )
     report = fit(tiny(schedule={"steps": 4}), tmp_path / "run", data=quiet)
     assert report["best_step"] > 0
     assert 0.0 < report["validation"]["score"] < 100.0
