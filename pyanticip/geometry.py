@@ -24,7 +24,7 @@ Profile = Literal["causal", "paper"]
 _UNBOUNDED_WINDOW = 1 << 20
 """Frames that an unbounded window (None) is treated as when options are checked."""
 
-WINDOW = "32 to 16384 frames"
+WINDOW_RANGE = "32 to 16384 frames"
 """Allowed window lengths, for error messages."""
 
 _MIN_WINDOW = 32
@@ -156,7 +156,7 @@ class _Options(dict[str, Any]):
         stability: str,
     ) -> None:
         super().__init__(
-            window=None if window is None else checked_count("window", window, WINDOW),
+            window=None if window is None else checked_count("window", window, WINDOW_RANGE),
             k=checked_count("k", k, "2 to 1024 neighbours"),
             stride=checked_count("stride", stride),
             horizon=checked_count("horizon", horizon),

@@ -31,7 +31,7 @@ __all__ = [
     "Overrides",
     "PathText",
     "SecondsOption",
-    "a_path",
+    "non_empty_path",
     "option",
 ]
 
@@ -58,10 +58,10 @@ class Options(BaseModel):
                 flag = f"--{name.replace('_', '-')}"
                 raise OptionError(f"{flag}: expected at most {_MAX_NUMBER:g}, got {value:g}")
             for path in value if isinstance(value, tuple) else (value,):
-                if path is not None and shown(field).get("exists"):
+                if path is not None and command_line_settings(field).get("exists"):
                     Path(path).stat()  # raises an error that names the path
-                if path is not None and shown(field).get("written"):
-                    can_hold(path if path.is_dir() else path.parent)
+                if path is not None and command_line_settings(field).get("written"):
+                    check_writable_folder(path if path.is_dir() else path.parent)
 
 
 def option(
@@ -89,17 +89,17 @@ def option(
         variable: Environment variable that supplies the value where the command line does not.
         limits: ``ge``, ``gt``, ``le``, ``lt`` and whatever else :func:`pydantic.Field` takes.
     """
-    shown: dict[str, Any] = {"flag": flag, "argument": argument, "metavar": metavar, "alone": alone}
-    shown |= {"exists": exists, "written": written, "variable": variable}
-    return Field(default, description=description, json_schema_extra=shown, **limits)
+    settings: dict[str, Any] = {"flag": flag, "argument": argument, "metavar": metavar, "alone": alone}
+    settings |= {"exists": exists, "written": written, "variable": variable}
+    return Field(default, description=description, json_schema_extra=settings, **limits)
 
 
-def shown(field: FieldInfo) -> dict[str, Any]:
+def command_line_settings(field: FieldInfo) -> dict[str, Any]:
     """The arguments that :func:`option` stored in a field for the command line."""
     return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
 
 
-def can_hold(folder: Path) -> None:
+def check_writable_folder(folder: Path) -> None:
     """Check before a long computation that its result can be written to ``folder``; leaves nothing behind.
 
     Raises:
@@ -144,14 +144,14 @@ def host_port(text: object) -> tuple[str, int]:
 HostPort = Annotated[tuple[str, int], BeforeValidator(host_port)]
 
 
-def a_path(text: object) -> object:
+def non_empty_path(text: object) -> object:
     """``text``; a ValueError if it is empty (an unset shell variable): that would mean the current folder."""
     if text == "":
         raise ValueError("expected a path, got ''")
     return text
 
 
-PathText = Annotated[str, BeforeValidator(a_path)]
+PathText = Annotated[str, BeforeValidator(non_empty_path)]
 """A path in a rig file."""
 
 

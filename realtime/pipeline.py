@@ -327,7 +327,7 @@ class Pipeline:
             self.live_mapping = None
             return None
         if out.reset or number % _MASK_CHECK_FRAMES == 0:
-            self.missing_joints = live_mapping.mapping.lacking(self.front.mask)
+            self.missing_joints = live_mapping.mapping.missing_joints(self.front.mask)
         return values
 
     def set_model(self, backend: StepBackend) -> None:
@@ -467,7 +467,7 @@ class Pipeline:
             *status.tempo_words(self.tempo),
             *status.tape_words(self.tape),
             *self.extra_status(),
-            *(() if self._memory is None else self._memory.words()),
+            *(() if self._memory is None else self._memory.status_words()),
             *status.taught_words(self.live_mapping, self.mapping_error, self.missing_joints),
             *(() if self.take_recorder is None else (f"teaching={self.take_recorder.state}",)),
         )

@@ -148,7 +148,7 @@ def sink_words(sinks: Sequence[Sink]) -> list[str]:
 
 def tape_words(tape: Records | None) -> Sequence[str]:
     """Words on the recording, if any."""
-    return ["recording=no"] if tape is None else tape.words
+    return ["recording=no"] if tape is None else tape.status_words
 
 
 def is_writing(tape: Records | None) -> bool:

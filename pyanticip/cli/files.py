@@ -37,7 +37,7 @@ def info(args: InfoOptions) -> Answer | None:
         check_out(args.picture, (".png", ".svg", ".pdf"))
     as_motion = args.picture is not None or args.joints is not None
     if args.file.is_file():
-        check_reading([args.file], args.reading(), rated=as_motion)
+        check_reading([args.file], args.reading(), rate_for_recordings=as_motion)
     if is_recording(magic) and not as_motion:
         found = recording_info(args.file)
         return found, _recording_lines(found)
@@ -45,19 +45,19 @@ def info(args: InfoOptions) -> Answer | None:
         for name in args.reading():
             raise OptionError(f"--{name} is for motion files; {args.file} is none")
         return artifact
-    from pyanticip.motion.describe import as_lines, describe
+    from pyanticip.motion.describe import describe, format_summary
 
     if args.joints == "":
-        from pyanticip.motion.joints import as_toml, guessed
+        from pyanticip.motion.joints import as_toml, guess_joints
         from pyanticip.motion.load import load_motion
 
         skeleton = load_motion(args.file, **args.reading()).skeleton
         if args.as_json:
-            return {"joints": {joint: list(names) for joint, names in guessed(skeleton).items()}}, ()
+            return {"joints": {joint: list(names) for joint, names in guess_joints(skeleton).items()}}, ()
         click.echo(as_toml(skeleton), nl=False)
         return None
     clip, found = describe(args.file, **args.reading())
-    lines = as_lines(found)
+    lines = format_summary(found)
     if args.picture is not None:
         from pyanticip.motion.picture import draw
 

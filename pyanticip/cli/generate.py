@@ -53,11 +53,11 @@ class Command(click.Command):
     @cached_property
     def params(self) -> list[click.Parameter]:  # type: ignore[override]
         """The parameters: arguments, then the class's own options, then those of its bases."""
-        from pyanticip.options import Overrides, shown
+        from pyanticip.options import Overrides, command_line_settings
 
         fields = self.options.model_fields
         own = [name for kind in self.options.__mro__ for name in vars(kind).get("__annotations__", ())]
-        arguments = [name for name, field in fields.items() if shown(field).get("argument")]
+        arguments = [name for name, field in fields.items() if command_line_settings(field).get("argument")]
         params = []
         for name in dict.fromkeys([*arguments, *(name for name in own if name in fields)]):
             field = fields[name]
@@ -68,7 +68,7 @@ class Command(click.Command):
             for option, key in overrides.names.items():
                 self._override_keys[option] = (name, key)
                 leaf = _leaf(overrides.tree, key)
-                self._input_paths += [option] if shown(leaf).get("exists") else []
+                self._input_paths += [option] if command_line_settings(leaf).get("exists") else []
                 params.append(_parameter(option, leaf, is_override=True))
         return params
 
@@ -199,10 +199,10 @@ class _Path(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path, if it is not empty."""
-        from pyanticip.options import a_path
+        from pyanticip.options import non_empty_path
 
         try:
-            a_path(value)
+            non_empty_path(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
         return super().convert(value, param, ctx)
@@ -219,9 +219,9 @@ def _leaf(tree: Any, key: str) -> FieldInfo:
 
 def _parameter(name: str, field: FieldInfo, is_override: bool = False) -> click.Parameter:
     """One option or argument; an override of a settings tree is optional and defaults to None."""
-    from pyanticip.options import shown
+    from pyanticip.options import command_line_settings
 
-    settings = shown(field)
+    settings = command_line_settings(field)
     # The descriptions of a tree's fields are docstrings: strip their markup.
     text = re.sub(r':\w+:`~?(?:[\w.]*\.)?(\w+)`|``"?(.+?)"?``', r"\1\2", field.description or "")
     text = " ".join(text.split())

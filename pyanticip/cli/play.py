@@ -264,7 +264,7 @@ def send(args: options.SendOptions) -> Answer:
     from pyanticip.motion.load import check_reading
     from realtime.programs.send import send as stream
 
-    check_reading([args.file], args.reading(), rated=True)
+    check_reading([args.file], args.reading(), rate_for_recordings=True)
     host, port = args.to
     done = stream(
         args.file,

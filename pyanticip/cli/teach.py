@@ -65,7 +65,7 @@ def add(args: options.AddOptions) -> Answer:
     from pyanticip.motion.load import check_reading
     from realtime.teaching.adding import add_file
 
-    check_reading(args.files, args.reading(), rated=True)
+    check_reading(args.files, args.reading(), rate_for_recordings=True)
     values, labels = _values(args.values), _labels(args.labels, args.gesture)
     if not (values or labels or args.curve):
         raise click.UsageError("a take needs --values, --curve, --class or --gesture")

@@ -92,7 +92,9 @@ def save_moments(
     }
     poses = [np.zeros((0, _SHAPES["poses"][0]), np.int16)]
     for name in rehearsed:
-        stored = rehearsed.kept(name) if isinstance(rehearsed, KeptTakes) else _quantize(rehearsed[name])
+        stored = (
+            rehearsed.stored_poses(name) if isinstance(rehearsed, KeptTakes) else _quantize(rehearsed[name])
+        )
         poses.append(np.insert(stored.reshape(len(stored), -1), 0, takes.index(name), axis=1))
     arrays: dict[str, NDArray[Any]] = {"keys": keys, "followed": followed, "origins": origins}
     arrays["poses"] = np.concatenate(poses)
@@ -131,12 +133,12 @@ class KeptTakes(Mapping[str, NDArray[np.float32]]):
     def __init__(self, loaders: Mapping[str, Callable[[], NDArray[np.int16]]]) -> None:
         self._loaders = dict(loaders)
 
-    def kept(self, name: str) -> NDArray[np.int16]:
+    def stored_poses(self, name: str) -> NDArray[np.int16]:
         """The stored poses of a take, (N, 22, 4) in units of 1/32767."""
         return self._loaders[name]()
 
     def __getitem__(self, name: str) -> NDArray[np.float32]:
-        quats = self.kept(name).astype(np.float32) / _QUAT_SCALE
+        quats = self.stored_poses(name).astype(np.float32) / _QUAT_SCALE
         return resample(quats, np.zeros((len(quats), 3)), RATE / _POSE_STRIDE, RATE)[0]
 
     def __iter__(self) -> Iterator[str]:

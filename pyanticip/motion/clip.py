@@ -186,9 +186,9 @@ class Clip:
             SkeletonError: As :meth:`retarget`.
         """
         from pyanticip import _core
-        from pyanticip.geometry import WINDOW, checked_count
+        from pyanticip.geometry import WINDOW_RANGE, checked_count
 
-        window = checked_count("window", window, WINDOW)
+        window = checked_count("window", window, WINDOW_RANGE)
         clip = self.retarget("humanoid").resample(RATE)
         return _core.motion_features(clip.quats, clip.root, clip.mask, window=window)
 

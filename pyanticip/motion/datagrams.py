@@ -16,11 +16,11 @@ from pyanticip.motion.units import check_rate
 Protocol = Literal["mocopi", "vmc", "xsens", "rokoko", "axis", "natnet", "msgpack"]
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 
-USUAL_RATE = 60.0
+DEFAULT_RATE = 60.0
 """Default frames per second of protocols other than mocopi and msgpack; no protocol prescribes a rate.
 Most VMC senders follow a 60 Hz display; MVN streams 60 Hz from Awinda and up to 240 Hz from Link."""
 
-USUAL_RATES = {"mocopi": 50.0}
+DEFAULT_RATES = {"mocopi": 50.0}
 """Default frames per second of other protocols. Current mocopi apps send 60, older ones 50."""
 
 RATE_LIMITS = (1.0, 1000.0)
@@ -70,7 +70,9 @@ def datagrams(
         raise OptionError(f"rate must be {low:g} to {high:g} frames a second, given {rate:g}")
     if protocol == "msgpack":
         return _stream(*_native(clip if rate is None else clip.resample(rate)), loop, first_number)
-    body = clip.retarget("humanoid").resample(USUAL_RATES.get(protocol, USUAL_RATE) if rate is None else rate)
+    body = clip.retarget("humanoid").resample(
+        DEFAULT_RATES.get(protocol, DEFAULT_RATE) if rate is None else rate
+    )
     if protocol == "mocopi":
         return _stream(*_mocopi(body, unix_time), loop, first_number)
     source = _natnet(body) if protocol == "natnet" else _bones(body, protocol)

@@ -7,7 +7,7 @@ from typing import Any
 from pyanticip.errors import SkeletonError
 from pyanticip.motion.agreement import bone_angles
 from pyanticip.motion.clip import Clip
-from pyanticip.motion.joints import guessed
+from pyanticip.motion.joints import guess_joints
 from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
@@ -30,7 +30,7 @@ def describe(path: str | os.PathLike[str], **reading: Any) -> tuple[Clip, dict[s
     """
     clip = load_motion(path, **reading)
     body = clip.skeleton
-    known = guessed(body)
+    known = guess_joints(body)
     refusal, bones = None, {}
     try:
         clip.retargeter()
@@ -58,7 +58,7 @@ def describe(path: str | os.PathLike[str], **reading: Any) -> tuple[Clip, dict[s
     }
 
 
-def as_lines(summary: dict[str, Any]) -> list[str]:
+def format_summary(summary: dict[str, Any]) -> list[str]:
     """The summary of :func:`describe` as lines of text."""
     lines = [
         f"{summary['file']}: {summary['kind']}, {summary['duration_s']:.1f} s, "

@@ -24,7 +24,7 @@ _CHAIN_END_NAMES = {"left_hand": "left_fingerbase", "right_hand": "right_fingerb
 _MAX_BYTES = 1 << 20
 
 
-def guessed(skeleton: Skeleton) -> dict[str, tuple[str, ...]]:
+def guess_joints(skeleton: Skeleton) -> dict[str, tuple[str, ...]]:
     """The joint map that the joints' names suggest; canonical joints that are not found are left out."""
     ends = _core.guess_joints(list(skeleton.names), skeleton.parents, skeleton.offsets)
     return {
@@ -36,7 +36,7 @@ def guessed(skeleton: Skeleton) -> dict[str, tuple[str, ...]]:
 
 def as_toml(skeleton: Skeleton) -> str:
     """The guessed map as TOML to edit, with the unused joints in a comment."""
-    joint_map = guessed(skeleton)
+    joint_map = guess_joints(skeleton)
     lines = [
         "# Which joint is which: the canonical joint = the file's joint, or [first, last] of a chain.",
         "# Joints that are not listed are not used. Pass this file with --joints.",

@@ -135,14 +135,18 @@ def parse_motion(
 
 
 def check_reading(
-    paths: Collection[Path], given: Iterable[str], *, rated: bool = False, folder: Path | None = None
+    paths: Collection[Path],
+    given: Iterable[str],
+    *,
+    rate_for_recordings: bool = False,
+    folder: Path | None = None,
 ) -> None:
     """Refuse command-line options that apply to none of the files.
 
     Args:
         paths: The files.
         given: Names of the reading options that were given.
-        rated: Whether a rate applies to recordings too.
+        rate_for_recordings: Whether a rate applies to recordings too.
         folder: The folder that ``paths`` are from. Its unreadable files are not refused here: each is
             reported when it is read.
 
@@ -151,7 +155,7 @@ def check_reading(
         OptionError: ``skeleton`` without an AMC file, or another option for recordings only.
     """
     for name in given:
-        if not any(_applies(name, path, rated, folder is not None) for path in paths):
+        if not any(_applies(name, path, rate_for_recordings, folder is not None) for path in paths):
             what = "AMC files" if name == "skeleton" else "motion files that are no recording"
             raise OptionError(
                 f"--{name.replace('_', '-')} is for {what}; "
@@ -159,7 +163,7 @@ def check_reading(
             )
 
 
-def _applies(name: str, path: Path, rated: bool, ignore_unreadable: bool) -> bool:
+def _applies(name: str, path: Path, rate_for_recordings: bool, ignore_unreadable: bool) -> bool:
     """Whether the option ``name`` applies to a file."""
     try:
         head = text.read_start(path, 65536)
@@ -168,7 +172,7 @@ def _applies(name: str, path: Path, rated: bool, ignore_unreadable: bool) -> boo
             return True
         raise
     if head.startswith(RECORDING_MAGIC):
-        return rated and name.endswith("rate")
+        return rate_for_recordings and name.endswith("rate")
     has_skeleton = _is_bvh(head) or _is_npz(head) or _is_c3d(head) or b"<mvnx" in head
     return name != "skeleton" or not has_skeleton
 

@@ -173,7 +173,7 @@ class Records(ABC):
         """Write or send a packed record."""
 
     @property
-    def words(self) -> list[str]:
+    def status_words(self) -> list[str]:
         """Words for the status line: whether a recording is written."""
         return ["recording=yes"]
 

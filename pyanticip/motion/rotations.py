@@ -58,22 +58,25 @@ def rotate(q: Floats, v: Floats) -> Doubles:
     )
 
 
-def below(
-    above: Sequence[float], there: Sequence[float], turn: Sequence[float], place: Sequence[float]
+def child_transform(
+    parent_rotation: Sequence[float],
+    parent_position: Sequence[float],
+    rotation: Sequence[float],
+    position: Sequence[float],
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """World rotation and position of a single joint, given its parent's.
 
     In plain floats, which are ten times faster than NumPy for one joint.
 
     Args:
-        above: World rotation of the parent, a unit quaternion.
-        there: World position of the parent.
-        turn: Local rotation of the joint, a unit quaternion.
-        place: Local position of the joint.
+        parent_rotation: World rotation of the parent, a unit quaternion.
+        parent_position: World position of the parent.
+        rotation: Local rotation of the joint, a unit quaternion.
+        position: Local position of the joint.
     """
-    aw, ax, ay, az = above
-    bw, bx, by, bz = turn
-    a, b, c = place
+    aw, ax, ay, az = parent_rotation
+    bw, bx, by, bz = rotation
+    a, b, c = position
     ta, tb, tc = 2.0 * (ay * c - az * b), 2.0 * (az * a - ax * c), 2.0 * (ax * b - ay * a)
     return (
         (
@@ -83,9 +86,9 @@ def below(
             aw * bz + ax * by - ay * bx + az * bw,
         ),
         (
-            there[0] + a + aw * ta + ay * tc - az * tb,
-            there[1] + b + aw * tb + az * ta - ax * tc,
-            there[2] + c + aw * tc + ax * tb - ay * ta,
+            parent_position[0] + a + aw * ta + ay * tc - az * tb,
+            parent_position[1] + b + aw * tb + az * ta - ax * tc,
+            parent_position[2] + c + aw * tc + ax * tb - ay * ta,
         ),
     )
 

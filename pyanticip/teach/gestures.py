@@ -104,10 +104,10 @@ class Verdict:
 
 def spot(gestures: Sequence[Gesture], quats: F32) -> F64:
     """Rows (T, gestures, 4) as of :meth:`pyanticip._core.Spotter.push_many`."""
-    return spotter(gestures).push_many(quats)
+    return make_spotter(gestures).push_many(quats)
 
 
-def spotter(gestures: Sequence[Gesture]) -> Spotter:
+def make_spotter(gestures: Sequence[Gesture]) -> Spotter:
     """A spotter of these gestures."""
     takes = [(i, take) for i, gesture in enumerate(gestures) for take in gesture.takes]
     return Spotter(takes, [gesture.threshold for gesture in gestures])

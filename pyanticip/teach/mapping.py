@@ -28,7 +28,7 @@ from pyanticip.teach import heads
 from pyanticip.teach.classes import familiarity
 from pyanticip.teach.classifiers import compile_classifier
 from pyanticip.teach.frames import BODY, Part
-from pyanticip.teach.gestures import Gesture, spotter
+from pyanticip.teach.gestures import Gesture, make_spotter
 from pyanticip.teach.labels import GESTURE, NONE, check_labels
 from pyanticip.teach.options import BEYOND, FitOptions, check_blocks
 from pyanticip.teach.outputs import Output, unique_names
@@ -255,7 +255,7 @@ class Mapping:
                 f" {hidden or 'none'}"
             )
 
-    def lacking(self, mask: npt.ArrayLike) -> list[str]:
+    def missing_joints(self, mask: npt.ArrayLike) -> list[str]:
         """Names of joints that it was taught with and that a source with this mask (22,) lacks."""
         missing = self.mask & ~np.asarray(mask, np.bool_)
         return [CANONICAL_JOINTS[i] for i in np.flatnonzero(missing)]
@@ -373,7 +373,7 @@ def _gestures(tree: Table[str, Any], arrays: Table[str, F32]) -> tuple[Gesture, 
     if len({gesture.name for gesture in gestures}) != len(gestures):
         raise FormatError("a gesture is there twice")
     if gestures:
-        spotter(gestures)  # raises for takes or thresholds that cannot be used
+        make_spotter(gestures)  # raises for takes or thresholds that cannot be used
     return tuple(gestures)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.controls import Event
-from pyanticip.teach.gestures import Gesture, spotter
+from pyanticip.teach.gestures import Gesture, make_spotter
 from pyanticip.teach.labels import NONE
 from pyanticip.vocabulary import RATE
 
@@ -77,7 +77,7 @@ class Gestures:
 
     def __init__(self, gestures: Sequence[Gesture]) -> None:
         self.names = [gesture.name for gesture in gestures]
-        self._spotter = spotter(gestures)
+        self._spotter = make_spotter(gestures)
         self._current: list[tuple[float, float, float] | None] = [None] * len(gestures)
         self._last: dict[str, float] = {}
 

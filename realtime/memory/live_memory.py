@@ -192,7 +192,7 @@ class LiveMemory:
             return None
         return self.following.place or _NO_PLACE
 
-    def words(self) -> list[str]:
+    def status_words(self) -> list[str]:
         """Words of the status."""
         minutes = len(self.memory) / _MOMENTS_PER_MINUTE
         state = "learns" if self.memory.learning else "frozen"

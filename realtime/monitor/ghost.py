@@ -19,7 +19,7 @@ from pyanticip.errors import CheckpointError
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
 from pyanticip.models.forecast.manifest import GHOST, read_forecast_manifest
 from pyanticip.motion.canonical import canonical_skeleton
-from pyanticip.motion.rotations import below
+from pyanticip.motion.rotations import child_transform
 
 __all__ = ["STRIDE", "Ghost"]
 
@@ -65,7 +65,7 @@ class Ghost:
         world: list[tuple[Sequence[float], Sequence[float]]] = [(turns[0], hips)]
         for turn, offset, parent in zip(turns[1:], self._offsets[1:], self._parents[1:], strict=True):
             parent_turn, parent_position = world[parent]
-            world.append(below(parent_turn, parent_position, turn, offset))
+            world.append(child_transform(parent_turn, parent_position, turn, offset))
         positions = np.array([position for _, position in world], np.float32)
         if self._observed and not 0 < seq - self._observed[-1][0] <= _MAX_GAP_FRAMES:
             self._observed.clear()

@@ -11,7 +11,7 @@ import numpy as np
 
 from pyanticip import _core
 from pyanticip.errors import MotionError
-from pyanticip.motion.rotations import below
+from pyanticip.motion.rotations import child_transform
 
 __all__ = ["Suit"]
 
@@ -89,7 +89,7 @@ class _Sender:
             if parent < 0:
                 world.append((turn, offset if root is None else root))
             else:
-                world.append(below(*world[parent], turn, offset))
+                world.append(child_transform(*world[parent], turn, offset))
         if not world or not all(math.isfinite(x) for _, position in world for x in position):
             return None
         return {

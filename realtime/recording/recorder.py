@@ -146,7 +146,7 @@ class Recorder(recording.Records, Child):
         return self._failure
 
     @property
-    def words(self) -> list[str]:
+    def status_words(self) -> list[str]:
         """Words of the status: whether it records, megabytes on the disk, seconds since the last sync,
         dropped records, free disk space."""
         if self._session is None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pyanticip import _core
 from pyanticip.motion.clip import Clip
-from pyanticip.motion.datagrams import USUAL_RATE, datagrams
+from pyanticip.motion.datagrams import DEFAULT_RATE, datagrams
 from pyanticip.motion.rotations import conjugate, multiply, rotate
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.sources.base import Source
@@ -52,7 +52,7 @@ class TrackerSource(NativeSource):
         body = clip.retarget("humanoid")
         joints = [CANONICAL_JOINTS.index(joint) for joint in _core.VRCHAT_TRACKERS]
         decoder = _core.Decoder("msgpack")
-        for t_ns, frame in datagrams(body, "msgpack", rate=USUAL_RATE if rate is None else rate, loop=loop):
+        for t_ns, frame in datagrams(body, "msgpack", rate=DEFAULT_RATE if rate is None else rate, loop=loop):
             (message,) = decoder.feed(frame)
             if message["kind"] == "skeleton":
                 continue

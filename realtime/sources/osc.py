@@ -16,7 +16,7 @@ from pythonosc.osc_message_builder import OscMessageBuilder
 from pyanticip import _core
 from pyanticip.errors import OptionError, WireError
 from pyanticip.motion.clip import Clip
-from pyanticip.motion.datagrams import USUAL_RATE, datagrams
+from pyanticip.motion.datagrams import DEFAULT_RATE, datagrams
 from pyanticip.motion.rotations import conjugate, from_euler, multiply
 from pyanticip.motion.world import TO_Y_UP
 from pyanticip.vocabulary import CANONICAL_JOINTS
@@ -133,7 +133,7 @@ class OscSource(Source):
             raise OptionError("osc: what to send where is not known; send as phone")
         body = clip.retarget("humanoid")
         decoder = _core.Decoder("msgpack")
-        for t_ns, frame in datagrams(body, "msgpack", rate=USUAL_RATE if rate is None else rate, loop=loop):
+        for t_ns, frame in datagrams(body, "msgpack", rate=DEFAULT_RATE if rate is None else rate, loop=loop):
             (decoded,) = decoder.feed(frame)
             if decoded["kind"] == "skeleton":
                 continue

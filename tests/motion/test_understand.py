@@ -27,7 +27,7 @@ from pyanticip.errors import FormatError, OptionError, SkeletonError
 from pyanticip.motion.agreement import bone_angles
 from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.datagrams import datagrams
-from pyanticip.motion.joints import as_toml, guessed, read_joints
+from pyanticip.motion.joints import as_toml, guess_joints, read_joints
 from pyanticip.motion.npz import save_npz
 from pyanticip.motion.rotations import angle_between, multiply, rotate
 from pyanticip.motion.skeleton import Skeleton
@@ -349,7 +349,7 @@ def test_joints_nobody_knows_are_named_by_a_map(tmp_path, right, body):
     clip = pa.load_motion(strange)
     with pytest.raises(SkeletonError, match=r"strange\.bvh: .*no joint found for hips.*--joints map\.toml"):
         clip.retarget("humanoid")
-    assert guessed(clip.skeleton) == {}
+    assert guess_joints(clip.skeleton) == {}
     assert "# not used: " in as_toml(clip.skeleton)
 
     map_file = tmp_path / "map.toml"

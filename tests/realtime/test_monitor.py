@@ -180,7 +180,7 @@ class Taught:
 
     names, neutral = ("cutoff",), (0.5,)
     extras = (SimpleNamespace(name="cutoff", address=None, range=float),)
-    mapping = SimpleNamespace(classes=(), name="paper", lacking=lambda mask: [])
+    mapping = SimpleNamespace(classes=(), name="paper", missing_joints=lambda mask: [])
     gestures, is_beyond, novelty = None, False, 0.0
     step = rehearse = staticmethod(lambda *_: [0.125])
 

@@ -60,9 +60,11 @@ def test_everything_handed_over_is_written(tmp_path: Path) -> None:
 
 def test_what_the_disk_takes_is_told_once_it_is_known(tmp_path: Path) -> None:
     tape = open_recorder(tmp_path / "s\udce9.anticip")
-    assert not [word for word in tape.words if word.startswith("disk_gb")]
+    assert not [word for word in tape.status_words if word.startswith("disk_gb")]
     feed(tape, 1)
-    (lines,) = wait_for(lambda: (tape.poll(), [word for word in tape.words if word.startswith("disk_gb")])[1])
+    (lines,) = wait_for(
+        lambda: (tape.poll(), [word for word in tape.status_words if word.startswith("disk_gb")])[1]
+    )
     assert float(lines.partition("=")[2]) > 0.0
     tape.close()
 
@@ -85,7 +87,7 @@ def test_one_process_writes_one_file_after_the_other(tmp_path: Path) -> None:
     assert tape.finish() == second
     tape.note(4, "nowhere")
     wait_for(lambda: (tape.poll(), not tape.busy)[1])
-    assert tape.words == ["recording=no"]
+    assert tape.status_words == ["recording=no"]
     assert tape.close() == 0
     assert list(read_recording(first, strict=True))[1:] == [Note(1, "first")]
     assert list(read_recording(second, strict=True)) == [Note(2, "second"), Note(3, "second too")]
@@ -119,7 +121,7 @@ def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path:
             killed = time.monotonic_ns()
             os.kill(tape.pid, signal.SIGKILL)
     wait_for(lambda: (tape.poll(), tape.pid is None)[1])
-    assert tape.words[0].startswith("recording=no")
+    assert tape.status_words[0].startswith("recording=no")
     for i in range(50):
         tape.raw(i, "mocopi", b"after")
     wait_for(lambda: (tape.poll(), is_writing(tape))[1])
@@ -305,7 +307,7 @@ def test_a_stalled_recorder_costs_records_not_time(tmp_path: Path) -> None:
         dropped = tape.dropped
         assert dropped > 0
         tape._synced_at -= 60
-        assert tape.words[0] == "recording=no (nothing written for 60 s)"
+        assert tape.status_words[0] == "recording=no (nothing written for 60 s)"
     finally:
         os.kill(tape.pid, signal.SIGCONT)
     assert tape.close(30) == 0
@@ -370,14 +372,14 @@ def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(small
     else:
         wait_for(lambda: (fill(), len(lines) > 2)[1])
         assert lines[2] == f"nothing is recorded: {small_disk}: less than 8 MB are free; trying again"
-        assert tape.words[0] == f"recording=no ({small_disk}: less than 8 MB are free)"
+        assert tape.status_words[0] == f"recording=no ({small_disk}: less than 8 MB are free)"
         (small_disk / "ballast").unlink()
         tape._next_attempt_at = 0.0
         wait_for(lambda: (fill(), is_writing(tape))[1])
         assert tape.path == small_disk / "show.2.anticip"
     feed(tape, 1, start=count)
     assert tape.close() == 0
-    assert tape.words == ["recording=no"]
+    assert tape.status_words == ["recording=no"]
     # No incomplete record in either file, and the second begins with the current state.
     assert list(read_recording(path, strict=True))
     name, after, dropped = lines[-1].removeprefix("recorded ").split(", ")

@@ -365,7 +365,7 @@ def test_what_was_due_before_the_end_is_recorded_before_it(stage: Any) -> None:
     s.clock.advance_to(60 * 20_000_000)
     for n in range(25, 40):
         s.pipeline.feed(str(n).encode(), n * 20_000_000 + 1)
-    tape = s.pipeline.tape = Mock(spec=RecordingWriter, words=[])
+    tape = s.pipeline.tape = Mock(spec=RecordingWriter, status_words=[])
     asyncio.run(Show(s.pipeline, Mock(dropped=0), Commands(s.pipeline))._fade_out())
     assert [call.args[1] for call in tape.control.call_args_list] == ["resume", "end"]
 

@@ -74,10 +74,10 @@ def test_the_status_says_what_mapping_plays_and_how_new_what_it_sees_is() -> Non
 
 
 def test_the_status_says_whether_what_is_played_is_written() -> None:
-    told: Any = SimpleNamespace(words=["recording=no", "full"])
+    told: Any = SimpleNamespace(status_words=["recording=no", "full"])
     assert (tape_words(None), is_writing(None)) == (["recording=no"], False)
     assert (tape_words(told), is_writing(told)) == (["recording=no", "full"], False)
-    told.words = ["recording=yes"]
+    told.status_words = ["recording=yes"]
     assert (tape_words(told), is_writing(told)) == (["recording=yes"], True)
 
 
@@ -138,7 +138,7 @@ def test_a_beat_that_lasts_is_said_once_and_another_again() -> None:
 def test_every_word_that_is_sent_stands_in_the_table() -> None:
     """No other words than those of stream, recorder, memory, and the child processes of a show."""
     root = Path(__file__).resolve().parents[2]
-    where = (status, Pipeline.status, Recorder.words.fget, LiveMemory.words, Show)
+    where = (status, Pipeline.status, Recorder.status_words.fget, LiveMemory.status_words, Show)
     sent = set(re.findall(r'"([a-z_]+)=', "\n".join(inspect.getsource(each) for each in where)))
     for file in (root / "realtime").rglob("*.py"):
         beside = re.findall(r'super\(\).__init__\("([^"]+)", "realtime', file.read_text(encoding="utf-8"))

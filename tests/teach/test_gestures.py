@@ -20,7 +20,15 @@ from pyanticip.errors import FormatError, OptionError, ShapeError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.npz import save_npz
-from pyanticip.teach.gestures import Gesture, GestureExample, Verdict, fit_gestures, spot, spotter, verdict
+from pyanticip.teach.gestures import (
+    Gesture,
+    GestureExample,
+    Verdict,
+    fit_gestures,
+    make_spotter,
+    spot,
+    verdict,
+)
 from pyanticip.teach.mapping import load_mapping, pack_mapping
 from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
@@ -167,7 +175,7 @@ def test_a_gap_a_silence_and_a_stop_end_it(fitted: Path) -> None:
 def test_the_stream_says_what_the_batch_says(fitted: Path) -> None:
     gestures = load_mapping(fitted).gestures
     poses = raised(height=2.1).quats
-    one, many = spotter(gestures), spotter(gestures)
+    one, many = make_spotter(gestures), make_spotter(gestures)
     batch = many.push_many(poses)
     for pose, row in zip(poses, batch[:, 0], strict=True):
         (told,) = one.push(pose)

@@ -94,8 +94,12 @@ def test_it_belongs_to_one_model_and_to_a_body(tmp_path: Path, whole: bytes) -> 
         check_show(load_rig(None, {"mapping": str(file), "model": {"enabled": False}}))
     theirs = rig.model.model_copy(update={"backend": "theirs"})
     check_show(rig.model_copy(update={"model": theirs}))
-    assert mapping.lacking([True] * 22) == []
-    assert mapping.lacking([True] * 17 + [False] * 5) == ["left_toes", "right_upper_leg", "right_lower_leg"]
+    assert mapping.missing_joints([True] * 22) == []
+    assert mapping.missing_joints([True] * 17 + [False] * 5) == [
+        "left_toes",
+        "right_upper_leg",
+        "right_lower_leg",
+    ]
     file.write_bytes(packed(inputs=("body",)))
     load_mapping(file).check_model("any", "c" * 64, 0)
     check_show(rig)

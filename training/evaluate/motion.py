@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyanticip.errors import CheckpointError, FormatError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import read_manifest
-from pyanticip.options import can_hold
+from pyanticip.options import check_writable_folder
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.sets.vary import VARY_VERSION
 from training.evaluate import learned
@@ -304,7 +304,7 @@ def retune(
     data_dir: Path | str, folder: Path | str, *, cache: Path | str | None = None, say: ProgressCallback
 ) -> Baselines:
     """Tune the simple baselines on the training clips and save their settings in a folder."""
-    can_hold(Path(folder))
+    check_writable_folder(Path(folder))
     takes = Takes(Path(data_dir), None if cache is None else Path(cache))
     baselines = tune([clip.example for clip in takes.training_clips()], lambda part: say(part, 0, 1))
     baselines.save(Path(folder))

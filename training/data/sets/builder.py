@@ -173,7 +173,7 @@ def build(
     reading = {"rate": rate, "units": units, "up": up, "rest": rest, "joints": joints, "skeleton": skeleton}
     overrides = [name for name, value in reading.items() if value is not None]
     files = [source_dir / path for source in discovery.sources for path in source.paths]
-    check_reading(files, overrides, rated=True, folder=source_dir)
+    check_reading(files, overrides, rate_for_recordings=True, folder=source_dir)
     subjects, split_path = _subjects(discovery), None if split_file is None else Path(split_file)
     sides = sides_of(subjects, split_path)
     sounds = {}
