@@ -48,8 +48,9 @@ class StepBackend(Protocol):
             play.
         hidden: Width of the hidden state in a step's result; 0 if it has none.
         codes: Number of codes to plan with; 0 if the model makes no plans that :meth:`steer` could change.
-        why: Why no faster backend is used: the result of ``auto``, or why kernels are not fused; may be
-        empty. core: Stream of a model that the Rust core steps by itself; None: :meth:`step` is called.
+        why: Why no faster backend is used: the result of ``auto``, or why kernels are not fused; empty if
+            nothing is known.
+        core: Stream of a model that the Rust core steps by itself; None: :meth:`step` is called.
     """
 
     name: str

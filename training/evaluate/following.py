@@ -197,8 +197,8 @@ def repeats(data: Path, people: Iterable[str]) -> list[Repeat]:
     """Load the real repeats of some people: the longer take is the rehearsal, the shorter the performance.
 
     Args:
-    data: folder with repeats.csv.
-    people: the people.
+        data: folder with repeats.csv.
+        people: the people.
     """
     selected, read = set(people), cache(partial(load, data))
     found = []

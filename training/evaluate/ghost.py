@@ -81,8 +81,8 @@ def errors(samples: Sequence[tuple[str, Tensor]], forecast: Forecast) -> NDArray
     """Mean joint error in cm at each of :data:`AHEAD_MS`: over frames within a person, then over people.
 
     Args:
-    samples: person, and windows (N, 20, 22, 3), of each clip.
-    forecast: the forecast to evaluate.
+        samples: person, and windows (N, 20, 22, 3), of each clip.
+        forecast: the forecast to evaluate.
     """
     people: dict[str, list[Tensor]] = {}
     for person, windows in samples:

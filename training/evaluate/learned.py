@@ -311,12 +311,12 @@ def fit(
     """Fit the baselines, or load them from ``folder``; an interrupted call resumes the next time.
 
     Args:
-    examples: the training clips.
-    pieces: the motion of the same clips, for augmented copies.
-    folder: cache of the fitted baselines; a damaged file is fitted anew.
-    seeds: number of recurrent networks.
-    say: progress callback.
-    tell: called with a notice that fitting takes a while, unless all are cached.
+        examples: the training clips.
+        pieces: the motion of the same clips, for augmented copies.
+        folder: cache of the fitted baselines; a damaged file is fitted anew.
+        seeds: number of recurrent networks.
+        say: progress callback.
+        tell: called with a notice that fitting takes a while, unless all are cached.
     """
     folder.mkdir(parents=True, exist_ok=True)
     training_data = _BaselineTrainingData(examples, pieces, say, tell)

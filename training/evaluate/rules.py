@@ -23,10 +23,10 @@ def announce(
     cancelled later does.
 
     Args:
-    output: model output for the clip.
-    kind: index of the kind of event.
-    trigger: the rule, which is reset; by default the instrument's own.
-    lead_ms: lead that is passed to the trigger, and set in the default one.
+        output: model output for the clip.
+        kind: index of the kind of event.
+        trigger: the rule, which is reset; by default the instrument's own.
+        lead_ms: lead that is passed to the trigger, and set in the default one.
     """
     trigger = trigger or LastMoment(lead_ms=lead_ms)
     trigger.reset()

@@ -111,7 +111,7 @@ def speeds(velocity: Array) -> tuple[Array, Array]:
     """Mean squared speed (T,) of the end effectors, and twice the kinetic energy per kilogram (T,).
 
     Args:
-    velocity: (T, 22, 3) m/s.
+        velocity: (T, 22, 3) m/s.
     """
     speed2 = (velocity**2).sum(axis=-1)
     return speed2[:, ENDS].mean(axis=1), speed2 @ MASSES

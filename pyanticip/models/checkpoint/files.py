@@ -101,7 +101,7 @@ def write_checkpoint(
 
     Args:
         content: the content of ``model.json`` except program versions and the other files' hashes.
-        described: builds the model that a folder describes, into which the weights must fit.
+        build_described: builds the model that a folder describes, into which the weights must fit.
 
     Raises:
         CheckpointError: see :func:`save_checkpoint`.

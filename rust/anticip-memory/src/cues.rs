@@ -10,7 +10,7 @@ const MIN_TRUSTED_FRAMES: u32 = 4;
 const JUMP: f64 = 0.2;
 /// Places in several takes are the same moment for a cue if their distances to it differ by less than this, seconds.
 const SAME_MOMENT: f64 = 0.5;
-/// Below this tempo the performer is about to stand still, and nothing can be foretold.
+/// Below this share of the rehearsal's tempo the performer is about to stand still, and nothing can be foretold.
 const MIN_TEMPO: f64 = 0.3;
 /// A cue still fires if it is found to be overdue by no more than this, seconds.
 const MAX_LATENESS: f64 = 0.1;

@@ -119,6 +119,7 @@ class MotionSet:
 
         Args:
             path: the folder, or its ``set.json``.
+            verify: also read all arrays and compare their sha256.
 
         Raises:
             FormatError: no set, or one that is incomplete, damaged, or of other features or another teacher.

@@ -66,17 +66,17 @@ def evaluate(
     """Measure exact matches by length for every run; results are added to its ``evaluation.json``.
 
     Args:
-    places: runs, or folders of runs.
-    lengths: lengths to measure; by default the task's, up to 15 times the longest training length.
-    count: examples per length.
-    long_count: examples per length beyond :data:`LONG_FACTOR` times the longest training length; None:
-    ``count``.
-    checkpoints: number of last checkpoints.
-    seed: seed of the examples.
-    say: called with a line about every checkpoint.
+        places: runs, or folders of runs.
+        lengths: lengths to measure; by default the task's, up to 15 times the longest training length.
+        count: examples per length.
+        long_count: examples per length beyond :data:`LONG_FACTOR` times the longest training length; None:
+            ``count``.
+        checkpoints: number of last checkpoints.
+        seed: seed of the examples.
+        say: called with a line about every checkpoint.
 
     Returns:
-    Content of ``evaluation.json`` by name of the run.
+        Content of ``evaluation.json`` by name of the run.
     """
     pages = {}
     for run in find_runs(places):

@@ -118,7 +118,7 @@ def move_entropy(logits: Tensor) -> Tensor:
     """Mean entropy, nats, of the moves of cursors: of the reset, and of the choice of up, down or neither.
 
     Args:
-    logits: (..., 4 C): reset, up, down and neither, each for C cursors.
+        logits: (..., 4 C): reset, up, down and neither, each for C cursors.
     """
     moves = logits.view(*logits.shape[:-1], 4, -1)
     reset, logs = moves[..., 0, :], moves[..., 1:, :].log_softmax(-2)

@@ -66,18 +66,18 @@ def evaluate_forecast(
     """Evaluate both metrics on one split of a folder in the benchmark's layout.
 
     Args:
-    folder: folder with ``train/`` and ``test/``.
-    split: ``"train"`` or ``"test"``.
-    predictors: further predictors of positions, by name.
-    known: names of the training files that these were trained on.
+        folder: folder with ``train/`` and ``test/``.
+        split: ``"train"`` or ``"test"``.
+        predictors: further predictors of positions, by name.
+        known: names of the training files that these were trained on.
 
     Returns:
-    The report: for each predictor the MPJPE by action and on average, the ratio to zero velocity, and the
-    average at every target frame; angle errors of the two predictors without training; missing files.
+        The report: for each predictor the MPJPE by action and on average, the ratio to zero velocity, and the
+        average at every target frame; angle errors of the two predictors without training; missing files.
 
     Raises:
-    FormatError: there are no such files, or one cannot be read.
-    OptionError: unknown split.
+        FormatError: there are no such files, or one cannot be read.
+        OptionError: unknown split.
     """
     if split not in ("train", "test"):
         raise OptionError(f"split must be 'train' or 'test', got {split!r}")

@@ -50,8 +50,8 @@ Say = Callable[[str], None]
 def split_folds(takes: Sequence[Take], count: int) -> list[list[str]]:
     """Names of the takes that each fold leaves out.
 
-    With as many folds as takes, each leaves out one take. With 2 to 5, fold k leaves out take number k of
-    every action, which leaves less training data.
+    With as many folds as takes, each leaves out one take. With 2 to 5, takes of the same number in every
+    action are left out together (number n in fold ``(n - 1) % count + 1``), which leaves less training data.
 
     Raises:
         OptionError: unsupported number of folds.
@@ -74,19 +74,19 @@ def study(
     Writes ``OUT/study.json``, and a run of ``train forecast`` with ``scores.json`` to each ``OUT/fold-K``.
 
     Args:
-    options: options of every run, except for the clips left out.
-    out: folder of the study.
-    count: number of folds.
-    say: called with lines about the progress.
-    quiet: no progress bars.
+        options: options of every run, except for the clips left out.
+        out: folder of the study.
+        count: number of folds.
+        say: called with lines about the progress.
+        quiet: no progress bars.
 
     Returns:
-    ``folds``, ``done`` (trained now) and ``kept`` (trained before); ``finished`` is False after Ctrl-C
-    or SIGTERM.
+        ``folds``, ``done`` (trained now) and ``kept`` (trained before); ``finished`` is False after Ctrl-C
+        or SIGTERM.
 
     Raises:
-    FormatError: there are no such files, or one cannot be read.
-    OptionError: unsupported number of folds, or OUT holds folds of other options or files.
+        FormatError: there are no such files, or one cannot be read.
+        OptionError: unsupported number of folds, or OUT holds folds of other options or files.
     """
     takes, missing = load_split(Path(options.data.path), "train")
     hashes = {take.name: take.digest for take in takes}

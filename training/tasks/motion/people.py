@@ -23,8 +23,8 @@ def training_overlap_warnings(training: Mapping[str, Any], judged: Iterable[str]
     If its run does not list them, warn about everybody who is not listed as held out.
 
     Args:
-    training: table ``training`` of the checkpoint's manifest.
-    judged: the subjects it is evaluated on.
+        training: table ``training`` of the checkpoint's manifest.
+        judged: the subjects it is evaluated on.
     """
     people, warnings = set(judged), []
     if known := sorted(people & training_subjects(training)):

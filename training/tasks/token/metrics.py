@@ -121,14 +121,14 @@ def heads(weight: Array, count: int) -> dict[str, Any]:
     """How different the scalars are that the heads of the trajectory bias use.
 
     Args:
-    weight: (56, 7) weights of the first bias layer.
-    count: number of heads H; head h owns rows ``h 56/H`` to ``(h + 1) 56/H``.
+        weight: (56, 7) weights of the first bias layer.
+        count: number of heads H; head h owns rows ``h 56/H`` to ``(h + 1) 56/H``.
 
     Returns:
-    ``profiles`` (H, 7), mean row of each head, L2-normalised; ``penalty``, sum over pairs of squared
-    cosines, its minimum ``floor`` for H > 7, and the ``excess``; ``gram``, mean absolute cosine of a
-    pair; ``dominant``, scalar of the largest absolute weight of each head; ``different``, number of
-    distinct ones.
+        ``profiles`` (H, 7), mean row of each head, L2-normalised; ``penalty``, sum over pairs of squared
+        cosines, its minimum ``floor`` for H > 7, and the ``excess``; ``gram``, mean absolute cosine of a
+        pair; ``dominant``, scalar of the largest absolute weight of each head; ``different``, number of
+        distinct ones.
     """
     if weight.ndim != 2 or count < 1 or len(weight) % count:
         raise ShapeError(f"weight: expected (rows, scalars) with {count} equal heads, given {weight.shape}")

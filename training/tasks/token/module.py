@@ -107,10 +107,10 @@ def forward_losses(
     it uses its own.
 
     Args:
-    model: of either kind.
-    ids: (B, L + 1) tokens.
-    options: which scalars steer, and the loss.
-    predicted: (B, L) bool: positions steered by the model's own scalars.
+        model: of either kind.
+        ids: (B, L + 1) tokens.
+        options: which scalars steer, and the loss.
+        predicted: (B, L) bool: positions steered by the model's own scalars.
     """
     inputs, targets = ids[:, :-1], ids[:, 1:]
     plan = None

@@ -30,12 +30,12 @@ class Windows:
     """Windows of ``length + 1`` tokens: all but the last are inputs, all but the first are targets.
 
     Args:
-    rows: (N, length + 1) tokens, or a stream (n,) that is cut into windows that overlap by one token.
-    length: inputs per window.
-    source: name of the data in messages.
+        rows: (N, length + 1) tokens, or a stream (n,) that is cut into windows that overlap by one token.
+        length: inputs per window.
+        source: name of the data in messages.
 
     Raises:
-    OptionError: the stream is shorter than one window.
+        OptionError: the stream is shorter than one window.
     """
 
     def __init__(self, rows: NDArray[Any], length: int, source: str = "data") -> None:
