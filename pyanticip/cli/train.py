@@ -196,7 +196,7 @@ def train_forecast(args: options.ForecastOptions) -> Answer | None:
     if not report["finished"]:
         return report, "interrupted; everything is kept, the same command goes on", 130
     return report, [
-        f"wrote {args.out}; judge it with:",
+        f"wrote {args.out}; evaluate it with:",
         f"  pyanticip evaluate forecast --folds {typed(args.out)}",
     ]
 

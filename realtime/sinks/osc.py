@@ -224,6 +224,7 @@ class OscSink(Prewarmed):
         """Send an event in its own time-tagged bundle, or a cancellation while its event is still ahead."""
         name, _, ahead = event
         header = _HEADER
+        # Due earlier by the receiver's own latency, so that it sounds on time.
         until_ns = round(1e9 * ahead) - self._latency_ns
         if not name.endswith(CANCEL):
             due_ns = wall_ns + max(until_ns, 0) + self._offset_ns
