@@ -209,8 +209,11 @@ class TakeRecorder:
             raise OptionError(f"take {name!r} is there already: choose another name, or remove it first")
         if seconds is not None and not 0.5 <= seconds <= MAX_TAKE_FRAMES / RATE:
             raise OptionError(f"seconds: expected 0.5 to {MAX_TAKE_FRAMES / RATE:g}, got {seconds:g}")
-        self._max_frames = MAX_TAKE_FRAMES - LEAD_IN if seconds is None else round(seconds * 50)
         self._name, self._take, self._lead_in, self._cut = name, [], list(self._recent), False
+        # The lead-in counts as well: a longer take could not be stored.
+        self._max_frames = MAX_TAKE_FRAMES - len(self._lead_in)
+        if seconds is not None:
+            self._max_frames = min(self._max_frames, round(seconds * RATE))
         return name
 
     def frame(self, out: _core.FrontOutput) -> None:

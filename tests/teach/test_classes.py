@@ -337,6 +337,25 @@ def test_what_is_wanted_and_no_output_is_refused_before_the_take(tmp_path: Path)
     assert take_recorder.start("low") == "low"
 
 
+@pytest.mark.parametrize("seconds", [None, 8.0])
+def test_a_take_of_the_longest_length_is_stored_with_its_lead_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float | None
+) -> None:
+    for module in ("pyanticip.teach.project", "realtime.teaching.take_recorder"):
+        monkeypatch.setattr(f"{module}.MAX_TAKE_FRAMES", 400)
+    made, ended, clip = Project.create(tmp_path / "mine"), list[int](), swing(1)
+    take_recorder = TakeRecorder(made, on_full=lambda: ended.append(n))
+    take_recorder.set_labels({"pose": "up"})
+    for n in range(600):
+        if n == 100:
+            take_recorder.start("long", seconds)
+        i = n % len(clip)
+        take_recorder.frame(SimpleNamespace(reset=False, poses=clip.quats[i : i + 1], root=clip.root[i]))
+    assert ended == [399], "100 frames of lead-in and 300 of the take"
+    take_recorder.stop().store(made)
+    assert (made.state.take("long").begin, made.state.take("long").total) == (100, 400)
+
+
 def test_takes_are_numbered_past_names_that_are_taken(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
     take_recorder = TakeRecorder(made)
