@@ -139,7 +139,7 @@ class Calibration:
             if still > RESTLESS:
                 problem = "you moved while you should have stood still; stand still once more"
                 raise OptionError(
-                    f"calibrate/still: {problem} ({name} {still:.2f}, wanted below {RESTLESS:g})"
+                    f"calibrate/still: {problem} ({name} {still:.2f}, expected below {RESTLESS:g})"
                 )
             values[name] = max(still, _MIN_STILL_VALUE)
         return values

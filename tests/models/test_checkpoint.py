@@ -244,7 +244,7 @@ def test_the_folder_of_a_run_is_told_from_its_checkpoint(saved, tmp_path):
         load_checkpoint(saved / "model.json")
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     (tmp_path / "run" / "checkpoints" / "last.ckpt").touch()
-    with pytest.raises(CheckpointError, match="is a run that is not finished; go on"):
+    with pytest.raises(CheckpointError, match="the run is not finished; continue it"):
         read_manifest(tmp_path / "run")
     with pytest.raises(CheckpointError, match=r"no such file$"):
         read_manifest(tmp_path)

@@ -139,7 +139,7 @@ class Playing:
             performer.core.learn(now, activity, 0.02)
 
 
-MOVED = r"calibrate/still: you moved while .* stood still; .*\(\w+ 0\.\d+, wanted below 0\.\d+\)"
+MOVED = r"calibrate/still: you moved while .* stood still; .*\(\w+ 0\.\d+, expected below 0\.\d+\)"
 
 
 def test_still_move_save_clear_freeze(tmp_path: Path) -> None:

@@ -87,8 +87,7 @@ def make(
                     return report
                 if not checkpoint.is_dir():
                     raise CheckpointError(
-                        f"{checkpoint.parent}: came to its end without a checkpoint; "
-                        "delete it to make it anew"
+                        f"{checkpoint.parent}: ended without a checkpoint; delete it to make it again"
                     )
                 seconds = round(time.monotonic() - started, 1)
                 weights = read_manifest(checkpoint).sha256[WEIGHTS]
@@ -124,9 +123,9 @@ def _check(folder: Path, made: Mapping[str, Any], key: str) -> None:
     if made["key"] != key:
         raise OptionError(
             f"{folder}: was made with other options, data or earlier stages; "
-            "delete it to make it anew, or give another folder with --out"
+            "delete it to make it again, or give another folder with --out"
         )
-    advice = f"delete {folder} to make it anew"
+    advice = f"delete {folder} to make it again"
     try:
         manifest = read_manifest(folder / CHECKPOINT)
         manifest.read(WEIGHTS)

@@ -127,7 +127,7 @@ def read_description(folder: Path) -> dict[str, Any]:
                 raise CheckpointError(f"{where}: has no {MANIFEST}; did you mean {inside}?")
         if (folder / "checkpoints/last.ckpt").is_file() and not (folder / "report.json").is_file():
             raise CheckpointError(
-                f"{where}: is a run that is not finished; go on with its command and --resume"
+                f"{where}: the run is not finished; continue it with its command and --resume"
             )
     data = parse_json(_read(file, _MAX_MANIFEST_BYTES), f"{where}: {MANIFEST}", CheckpointError)
     if not isinstance(data, dict):

@@ -419,7 +419,7 @@ def check_weights(options: MotionTrainOptions, folder: Path) -> None:
                 what = f"{', '.join(original)}, and kept no hash to know it by elsewhere"
             raise OptionError(
                 f"option {name}: the run in {folder} was begun with {what}; "
-                "delete it to make it anew, or give another folder with --out"
+                "delete it to make it again, or give another folder with --out"
             )
 
 

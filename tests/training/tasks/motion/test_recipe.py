@@ -153,7 +153,7 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     good = weights.read_bytes()
     for wrong, told in ((good[:-1] + b"x", "is damaged or not its own"), (None, f"{WEIGHTS}: ")):
         weights.unlink() if wrong is None else weights.write_bytes(wrong)
-        with pytest.raises(CheckpointError, match=rf"{told}.*; delete .*first to make it anew"):
+        with pytest.raises(CheckpointError, match=rf"{told}.*; delete .*first to make it again"):
             again()
     shutil.copytree(out / "refined" / "checkpoint", weights.parent, dirs_exist_ok=True)
     with pytest.raises(CheckpointError, match=r"has other weights than were made; delete .*first"):
@@ -258,6 +258,4 @@ def test_an_interrupted_run_says_how_it_goes_on(tiny, lively, command, monkeypat
         assert (code, "the same command goes on" in stdout) == (130, True), stdout
     monkeypatch.setattr(maker, "fit", lambda *given, **options: {"finished": True})
     code, _, stderr = command("train", "packaged", *words)
-    assert (code, "first: came to its end without a checkpoint; delete it to make" in stderr) == (1, True), (
-        stderr
-    )
+    assert (code, "first: ended without a checkpoint; delete it to make" in stderr) == (1, True), stderr
