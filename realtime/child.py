@@ -40,9 +40,9 @@ class Child:
     """
 
     #: Seconds it has to exit by itself, and then after being terminated.
-    closing = (2.0, 1.0)
+    close_timeouts_s = (2.0, 1.0)
     #: Seconds until the first restart; doubled for each one that follows.
-    first_pause = 1.0
+    first_retry_delay_s = 1.0
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class Child:
         self._command = [sys.executable, "-X", "utf8", "-P", "-m", module]
         self._arguments = list(arguments)
         self._process: subprocess.Popen[bytes] | None = None
-        self._retry_delay_s, self._retry_at = self.first_pause, 0.0
+        self._retry_delay_s, self._retry_at = self.first_retry_delay_s, 0.0
         self._output = b""
         self._unsent = b""
         self._last_read_at = 0.0
         self._exit_reason = ""
         #: Time of the last start, in monotonic seconds.
-        self.begun = 0.0
+        self.started_at = 0.0
         #: Number of restarts.
         self.restarts = -1
         #: Whether it will not be restarted any more.
@@ -89,18 +89,18 @@ class Child:
             if end is not None:
                 os.set_blocking(end.fileno(), False)
         self._output, self._unsent = b"", b""
-        self.begun = self._last_read_at = time.monotonic()
+        self.started_at = self._last_read_at = time.monotonic()
         self.restarts += 1
         self._exit_reason, self._is_killed = "", False
-        self._greet()
+        self._on_start()
 
-    def _greet(self) -> None:
+    def _on_start(self) -> None:
         """Called after each start; writes what a new process must receive first."""
 
-    def _hear(self, lines: Sequence[str]) -> None:
+    def _on_output(self, lines: Sequence[str]) -> None:
         """Called with the lines the child wrote, before its liveness is checked."""
 
-    def _died(self) -> None:
+    def _on_exit(self) -> None:
         """Called when the process has ended and will be restarted."""
 
     def report_to(self, say: Callable[[str], None]) -> None:
@@ -124,7 +124,7 @@ class Child:
                     self._schedule_restart(f"cannot be started ({error.strerror})")
             return []
         lines = self._read_lines()
-        self._hear(lines)
+        self._on_output(lines)
         self.write(b"")
         if self._is_stuck(now) and not self._is_killed:
             self._say(f"{self.name} stands still")
@@ -135,8 +135,8 @@ class Child:
                 self._process.wait(_KILL_TIMEOUT_S)
         code = self._process.poll()
         if code is None:
-            if now - self.begun > _STABLE_S:
-                self._retry_delay_s = self.first_pause
+            if now - self.started_at > _STABLE_S:
+                self._retry_delay_s = self.first_retry_delay_s
             return lines
         self._close_pipes()
         if code in self._final_codes:
@@ -144,7 +144,7 @@ class Child:
             self._say(f"going on without {self.name}")
             return lines
         self._schedule_restart(f"ended (code {code})")
-        self._died()
+        self._on_exit()
         return lines
 
     def _is_stuck(self, now: float) -> bool:
@@ -163,11 +163,11 @@ class Child:
         self._retry_delay_s = min(2 * self._retry_delay_s, _MAX_RETRY_DELAY_S)
 
     @property
-    def waiting(self) -> int:
+    def unsent_bytes(self) -> int:
         """Number of bytes written to it that it has not read yet."""
         return len(self._unsent)
 
-    def opened(self) -> str:
+    def wait_until_ready(self) -> str:
         """Wait for its first line, ``ready TEXT``, and return the text; called once, before the show begins.
 
         Raises:
@@ -241,13 +241,13 @@ class Child:
             self._close_pipes()
 
     def _end(self, process: subprocess.Popen[bytes]) -> int | None:
-        for wait in self.closing:
+        for wait in self.close_timeouts_s:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(wait)
             process.terminate()
         process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(self.closing[-1])
+            return process.wait(self.close_timeouts_s[-1])
         return None
 
 

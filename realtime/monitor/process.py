@@ -65,13 +65,13 @@ class MonitorProcess(Child):
         self._sent_version: object = None
         self._options = json.dumps(options)
         super().__init__("the monitor", "realtime.monitor.server", [], say)
-        self.opened()
+        self.wait_until_ready()
         say(f"monitor at {self.url}")
         if not rig.is_local and sys.stderr.isatty() and importlib.util.find_spec("segno") is not None:
             for line in qr_code(self.url):
                 say(line)
 
-    def _greet(self) -> None:
+    def _on_start(self) -> None:
         self.write(self._options.encode() + b"\n")
 
     def poll(self) -> list[str]:

@@ -38,7 +38,7 @@ class OscQueryProcess(Child):
         self._offer = offer
         self._sent_version: object = None
         super().__init__("OSCQuery", "realtime.oscquery.server", [json.dumps(options)], say)
-        self.opened()
+        self.wait_until_ready()
         address = host_and_port(known_as(rig.host), rig.port)
         say(f"describing everything to OSCQuery clients at http://{address}")
 
@@ -50,9 +50,9 @@ class OscQueryProcess(Child):
             if word in ("note", "error"):
                 self._say(text)
         if self._offer.version() != self._sent_version:
-            self._greet()
+            self._on_start()
         return lines
 
-    def _greet(self) -> None:
+    def _on_start(self) -> None:
         self._sent_version = self._offer.version()
         self.write(json.dumps(self._offer.nodes()).encode() + b"\n")

@@ -85,8 +85,8 @@ class Recorder(recording.Records, Child):
     regularly; ``say`` takes a line on each change.
     """
 
-    closing = (5.0, 1.0)
-    first_pause = 0.1
+    close_timeouts_s = (5.0, 1.0)
+    first_retry_delay_s = 0.1
 
     def __init__(
         self,
@@ -279,7 +279,7 @@ class Recorder(recording.Records, Child):
             )
         return lines
 
-    def _hear(self, lines: Sequence[str]) -> None:
+    def _on_output(self, lines: Sequence[str]) -> None:
         for line in lines:
             with contextlib.suppress(ValueError):
                 number, word, *values = json.loads(line)
@@ -326,7 +326,7 @@ class Recorder(recording.Records, Child):
                 self._say(f"nothing is recorded: {values[0]}; trying again")
             self._is_opening, self._failure = False, str(values[0])
 
-    def _died(self) -> None:
+    def _on_exit(self) -> None:
         """Begin the next part, in which the new process counts the records that the old one lost."""
         self._queue.clear()
         self._record_sizes.clear()
@@ -395,7 +395,7 @@ class Recorder(recording.Records, Child):
         if self._record_sizes:
             self._record_sizes[0] -= sent
 
-    def _greet(self) -> None:
+    def _on_start(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             widen_pipe(self._process.stdin.fileno(), _PIPE_BYTES)
 
@@ -430,5 +430,5 @@ class Recorder(recording.Records, Child):
     def _end(self, process: subprocess.Popen[bytes]) -> int | None:
         code = super()._end(process)
         # Its last reports.
-        self._hear(self._read_lines())
+        self._on_output(self._read_lines())
         return code

@@ -46,7 +46,7 @@ class Guard(Child):
     When the show ends, it fades the performers whose last frame was not silence.
     """
 
-    first_pause = 0.1
+    first_retry_delay_s = 0.1
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._target_lines: list[bytes] = []
@@ -81,7 +81,7 @@ class Guard(Child):
         self.write(b"".join(self._frame_lines.values()))
         self._frame_lines.clear()
 
-    def _greet(self) -> None:
+    def _on_start(self) -> None:
         for line in self._target_lines:
             self.write(line)
 

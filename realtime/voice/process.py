@@ -92,7 +92,7 @@ class SynthProcess(Child):
             self._send_preset()
         return super().poll()
 
-    def _hear(self, lines: Sequence[str]) -> None:
+    def _on_output(self, lines: Sequence[str]) -> None:
         now = time.monotonic()
         for line in lines:
             with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -107,10 +107,10 @@ class SynthProcess(Child):
                 if self.device is not None and self.device != previous:
                     self._say(f"{self.name} plays on {self.device}")
 
-    def _greet(self) -> None:
+    def _on_start(self) -> None:
         self._first_report = self._last_report = 0.0
         self.device = self._has_samples = None
-        self._is_reading, self._reading_changed_at = False, self.begun
+        self._is_reading, self._reading_changed_at = False, self.started_at
 
     def _is_stuck(self, now: float) -> bool:
         if not self._last_report:

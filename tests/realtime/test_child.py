@@ -83,7 +83,7 @@ def test_one_that_can_never_begin_is_given_up(child):
 
 
 def test_one_that_does_not_read_costs_no_time_and_no_memory(child, monkeypatch):
-    monkeypatch.setattr(Child, "closing", (0.1,))
+    monkeypatch.setattr(Child, "close_timeouts_s", (0.1,))
     one, _ = child(DEAF)
     for _ in range(500):
         one.write(b"x" * 9_999 + b"\n")
@@ -92,7 +92,7 @@ def test_one_that_does_not_read_costs_no_time_and_no_memory(child, monkeypatch):
 
 def test_one_that_stands_still_is_begun_again(child, monkeypatch):
     monkeypatch.setattr("realtime.child._STUCK_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(Child, "closing", (0.1,))
+    monkeypatch.setattr(Child, "close_timeouts_s", (0.1,))
     one, lines = child(DEAF)
     one._retry_delay_s = 0.01
     assert one.state == "yes"

@@ -35,7 +35,7 @@ LOUD = (0.5, 0.8, 0.6, 0.2, 0.4, 0.3, 0.5, 0.1)
 @pytest.fixture
 def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveHarness]:
     # A busy machine may still be starting the guard when it is closed.
-    monkeypatch.setattr(Guard, "closing", (30.0, 1.0))
+    monkeypatch.setattr(Guard, "close_timeouts_s", (30.0, 1.0))
     made = LiveHarness(tmp_path)
     yield made
     made.close()
@@ -136,7 +136,7 @@ def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatc
     (tmp_path / "sounddevice.py").write_text(hangs)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     monkeypatch.setattr("realtime.voice.process._START_TIMEOUT_S", 2.0)
-    monkeypatch.setattr(SynthProcess, "closing", (0.1, 0.1))
+    monkeypatch.setattr(SynthProcess, "close_timeouts_s", (0.1, 0.1))
     lines: list[str] = []
     voice = SynthProcess(free_port(), None, lines.append)
     first = voice.pid
@@ -159,7 +159,7 @@ def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatc
 def test_who_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Like a process within a driver that hangs."""
     monkeypatch.setattr("realtime.voice.process._START_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(SynthProcess, "closing", (0.01, 0.01))
+    monkeypatch.setattr(SynthProcess, "close_timeouts_s", (0.01, 0.01))
     lines: list[str] = []
     voice = SynthProcess(free_port(), "none of these", lines.append)
     process = voice._process

@@ -244,7 +244,7 @@ def test_a_page_hears_that_the_show_has_ended_which_a_death_of_the_monitor_is_no
             wait_for(lambda: monitor.poll() or monitor.pid is None)
             monitor._retry_at = 0.0
             monitor.poll()
-            monitor.opened()
+            monitor.wait_until_ready()
 
 
 def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(monitor, control):

@@ -316,7 +316,7 @@ def test_a_stalled_recorder_costs_records_not_time(tmp_path: Path) -> None:
 
 
 def test_a_recorder_that_stands_still_is_told_of_and_nothing_is_called_recorded(tmp_path, monkeypatch):
-    monkeypatch.setattr(Recorder, "closing", (0.1, 0.1))
+    monkeypatch.setattr(Recorder, "close_timeouts_s", (0.1, 0.1))
     lines: list[str] = []
     path, other = tmp_path / "show.anticip", tmp_path / "other.anticip"
     tape = open_recorder(path, lines)

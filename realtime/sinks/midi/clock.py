@@ -104,7 +104,7 @@ class ClockSink(LeadingSink, SlowClosingSink):
         # Time of the report (ns), beats per minute, phase at time 0.
         self._beat: tuple[int, float, float] | None = None
         self._is_port_gone = False
-        self.name = f"midi-clock {self._child.opened()}"
+        self.name = f"midi-clock {self._child.wait_until_ready()}"
 
     def announce(self, extras: Sequence[Extra]) -> None:
         """Ignored: nothing is sent."""

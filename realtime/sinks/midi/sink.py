@@ -27,7 +27,7 @@ _MAX_OFFSET_ERROR_NS = 60_000_000
 def check_port(config: MidiConfig) -> None:
     """Check that the port exists, without opening it. Raises the same MotionError as :class:`MidiSink`."""
     child = _process(config, "--check")
-    child.opened()
+    child.wait_until_ready()
     child.close()
 
 
@@ -50,7 +50,7 @@ class MidiSink(SlowClosingSink):
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
         self._offset_ns: int | None = None
         self._is_port_gone = False
-        self.name = f"midi {self._child.opened()}"
+        self.name = f"midi {self._child.wait_until_ready()}"
 
     def announce(self, extras: Sequence[Extra]) -> None:
         """Set the taught outputs that ``ControlFrame.extras`` holds from the next frame on."""
@@ -65,7 +65,7 @@ class MidiSink(SlowClosingSink):
             return
         items = self._translator.frame(frame)
         offset = self._update_offset(frame.t_ns)
-        if self._child.waiting > _MAX_UNREAD:
+        if self._child.unsent_bytes > _MAX_UNREAD:
             self._counts["dropped"] += len(items)
             self._translator.forget()
             items = []

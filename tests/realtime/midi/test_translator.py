@@ -302,12 +302,12 @@ def test_a_beat_that_is_called_off_does_not_sound() -> None:
 class Pipe:
     """Stands in for the port's process, and collects what that would read."""
 
-    pid, waiting = 1, 0
+    pid, unsent_bytes = 1, 0
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.schedule = Schedule()
 
-    def opened(self) -> str:
+    def wait_until_ready(self) -> str:
         return "fake"
 
     def write(self, data: bytes) -> None:

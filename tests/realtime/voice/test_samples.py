@@ -231,19 +231,19 @@ def test_a_folder_without_a_sound_is_no_preset_to_choose(tmp_path: Path) -> None
 
 def test_a_preset_that_is_chosen_while_samples_are_read_plays(monkeypatch: pytest.MonkeyPatch) -> None:
     """The preset is repeated for a process that listens late, and for a restarted one."""
-    monkeypatch.setattr(Child, "_start", lambda self: self._greet())
+    monkeypatch.setattr(Child, "_start", lambda self: self._on_start())
     listened: list[bool] = []
     monkeypatch.setattr(SynthProcess, "_send_preset", lambda self: listened.append(True))
     process = SynthProcess(1, "none", lambda line: None)
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(Child, "poll", lambda self: self._hear([STATUS] if now[0] == 160.0 else []))
+    monkeypatch.setattr(Child, "poll", lambda self: self._on_output([STATUS] if now[0] == 160.0 else []))
     process.preset("choir")
     for now[0], still in ((130.0, 1), (160.0, 1), (162.0, 1), (180.0, 0)):
         listened.clear()
         process.poll()
         assert len(listened) == still
-    process._greet()  # a restart
+    process._on_start()  # a restart
     process.poll()
     assert len(listened) == 1
     assert process._arguments[:2] == ["--preset", "choir"]
