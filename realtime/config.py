@@ -25,7 +25,7 @@ __all__ = [
     "one_problem",
     "problems_of",
     "registered",
-    "unknown",
+    "unknown_hint",
 ]
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -80,13 +80,13 @@ def known_keys(*known: str, also: str = "") -> AfterValidator:
         for name in table:
             if name not in known and not (also and name.startswith(also)):
                 listed = (*known, f"{also}<name>") if also else known
-                raise ValueError(f"{name}: unknown name{unknown(name, listed)}")
+                raise ValueError(f"{name}: unknown name{unknown_hint(name, listed)}")
         return table
 
     return AfterValidator(check)
 
 
-def unknown(name: str, known: tuple[str, ...]) -> str:
+def unknown_hint(name: str, known: tuple[str, ...]) -> str:
     """Text that follows an unknown name: the nearest known one, or all of them."""
     return (
         suggestion(name, known) or f"; expected {'one of' if known else 'none'} {', '.join(known)}".rstrip()
@@ -121,7 +121,7 @@ def _problem_text(problem: ErrorDetails, table: type[BaseModel], outer: tuple[st
     )
     key = ".".join("performer" if part == "performers" else str(part) for part in (*outer, *loc)) or "rig"
     if kind == "extra_forbidden":
-        return f"{key}: unknown key{unknown(str(loc[-1]), _keys(_table_at(table, loc[:-1])))}"
+        return f"{key}: unknown key{unknown_hint(str(loc[-1]), _keys(_table_at(table, loc[:-1])))}"
     message = problem["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         within = re.match(r"[^\s:]+: ", message)  # the message begins with a key of this table

@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 
-__all__ = ["beside"]
+__all__ = ["threaded_say"]
 
 Say = Callable[[str], None]
 
@@ -49,7 +49,7 @@ class _LineQueue:
 
 
 @contextlib.contextmanager
-def beside(say: Say) -> Iterator[Say]:
+def threaded_say(say: Say) -> Iterator[Say]:
     """Wrap ``say`` for the time a show plays: it is called from a thread of its own and blocks nobody.
 
     A terminal blocks after Ctrl-S, while text is selected in a Windows console, or when its connection

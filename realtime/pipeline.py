@@ -25,7 +25,7 @@ from realtime.mapping.live_mapping import LiveMapping, check_model
 from realtime.mapping.mixer import Mixer
 from realtime.mapping.performer import PerformerRange
 from realtime.memory.live_memory import LiveMemory
-from realtime.protocols import ALONE_NS, Observer, TakeRecorder
+from realtime.protocols import FIRST_SENDER_TIMEOUT_NS, Observer, TakeRecorder
 from realtime.sinks.base import ControlFrame, Sink, Tempo, beat_at
 from realtime.sinks.outlet import Outlet
 from realtime.step.base import StepBackend, StepResult, telemetry_of
@@ -117,7 +117,7 @@ class Pipeline:
         self._taped_params: list[float] = []
         self._status_ns, self._last_mode = -_STATUS_INTERVAL_NS, self.mixer.mode
 
-    def tell(self, say: Callable[[str], None]) -> None:
+    def report_to(self, say: Callable[[str], None]) -> None:
         """Report failing sinks to ``say`` from now on and continue with the others; before, they raise."""
         self._outlet.say = say
 
@@ -246,7 +246,7 @@ class Pipeline:
         """Listen only to this sender until its first frame, or for two seconds from ``t_ns`` on; ``then``
         returns the sender to listen to afterwards (None: any)."""
         self.front.listen_to(sender)
-        self._only_sender = t_ns + ALONE_NS, then
+        self._only_sender = t_ns + FIRST_SENDER_TIMEOUT_NS, then
 
     def _finish_frame(self, now_ns: int) -> None:
         """After a frame was sent: learn from it, and do what is not urgent."""

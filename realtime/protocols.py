@@ -7,16 +7,16 @@ from typing import Protocol
 
 from pyanticip._core import FrontOutput
 
-__all__ = ["ALONE_NS", "BEAT_TRUST", "Observer", "TakeRecorder", "lost_of"]
+__all__ = ["BEAT_TRUST", "FIRST_SENDER_TIMEOUT_NS", "Observer", "TakeRecorder", "lost_frames"]
 
 BEAT_TRUST = 0.5
 """Minimum trust (0..1) at which the body's tempo is reported and used by others."""
 
-ALONE_NS = 2_000_000_000
-"""How long the sender that played when a recording began is waited for before any other is heard."""
+FIRST_SENDER_TIMEOUT_NS = 2_000_000_000
+"""How long to wait for the sender that was playing when a recording began, before any other is accepted."""
 
 
-def lost_of(counts: Mapping[str, int]) -> int | None:
+def lost_frames(counts: Mapping[str, int]) -> int | None:
     """Number of the sender's frames that never arrived; None if its packets carry no sequence numbers."""
     is_numbered = counts.get("numbered", 1) or not counts.get("frames")
     return counts.get("lost", 0) if is_numbered else None

@@ -44,7 +44,7 @@ class SlowCalls:
     def __init__(self) -> None:
         self._scores: dict[object, float] = {}
 
-    def took(self, callee: object, since_ns: int, name: str, say: Callable[[str], None]) -> int:
+    def record(self, callee: object, since_ns: int, name: str, say: Callable[[str], None]) -> int:
         """Record a call that began at ``since_ns`` of ``time.perf_counter_ns``; returns the time now."""
         now = time.perf_counter_ns()
         took = now - since_ns
@@ -140,7 +140,7 @@ class Registry(Generic[T]):
         find_fault: Callable[[Any], str] = lambda opened: "",
         defaults: Mapping[str, Any] = {},
     ) -> None:
-        self.what = kind
+        self.kind = kind
         self._defaults = defaults
         self._find_fault = find_fault
         self.group = group
@@ -177,7 +177,7 @@ class Registry(Generic[T]):
             raise OptionError(f"expected one of {', '.join(self.names())}, got {name!r}")
         if len(points) > 1:
             targets = ", ".join(point.value for point in points)
-            raise OptionError(f"{self.what} {name!r} is claimed more than once: {targets}")
+            raise OptionError(f"{self.kind} {name!r} is claimed more than once: {targets}")
         return points[0]
 
     def load(self, name: str) -> T:
@@ -191,7 +191,7 @@ class Registry(Generic[T]):
         if name in self._built_in:
             return cast(T, point.load())
         return cast(
-            T, _Foreign(self.what, point, self._attributes, self._methods, self._defaults, self._find_fault)
+            T, _Foreign(self.kind, point, self._attributes, self._methods, self._defaults, self._find_fault)
         )
 
 

@@ -112,7 +112,7 @@ class Show:
         self.commands = commands
         self._remotes = remotes
         pipeline.extra_status = self._status_words
-        pipeline.tell(say)
+        pipeline.report_to(say)
         self.control = None if control is None else self._open_control(control, must_listen)
 
     def _open_control(self, control: ControlRig, must_listen: bool) -> ControlServer | None:

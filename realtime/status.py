@@ -11,7 +11,7 @@ from pyanticip.motion.recording import Records
 from pyanticip.vocabulary import PARAMETERS
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.mapping.mixer import Mixer
-from realtime.protocols import BEAT_TRUST, lost_of
+from realtime.protocols import BEAT_TRUST, lost_frames
 from realtime.sinks.base import Sink, Tempo
 from realtime.step.guard import GuardedModel
 
@@ -48,7 +48,7 @@ _TEMPO_CHANGE = 0.08
 def count_words(received: Mapping[str, int], counts: Mapping[str, int]) -> list[str]:
     """Words on the sender's frames (received, lost if known, bad) from the front end's counters, and on late
     and failed steps and skipped frames from the pipeline's."""
-    lost = lost_of(received)
+    lost = lost_frames(received)
     bad = sum(received.get(name, 0) for name in ("truncated", "malformed", "alien"))
     return [
         f"frames={received.get('frames', 0)}",

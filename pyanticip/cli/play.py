@@ -21,10 +21,14 @@ OPTIONS = "realtime.programs.options"
 
 def _show_answer(summary: dict[str, Any]) -> Answer:
     """Summary of a show that has ended."""
-    from realtime.protocols import lost_of
+    from realtime.protocols import lost_frames
 
     counts = summary["counters"]
-    lost = "" if (n := lost_of(counts)) is None else f", {counts['heard']} received from the sender, {n} lost"
+    lost = (
+        ""
+        if (n := lost_frames(counts)) is None
+        else f", {counts['heard']} received from the sender, {n} lost"
+    )
     lines = [f"{counts['frames']} frames in {summary['seconds']:.1f} s{lost}{_without_model(counts)}"]
     for name, found in summary["sinks"].items():
         counts = [f"{n} {what}" for what, n in found.items() if what == "sent" or n]

@@ -14,7 +14,7 @@ from pyanticip.controls import Shape, Smoothing
 from pyanticip.errors import OptionError, suggestion
 from pyanticip.memory.cues import Cue
 from pyanticip.vocabulary import PARAMETERS
-from realtime.config import unknown
+from realtime.config import unknown_hint
 from realtime.control.rig_keys import RigKey, path_of, rig_keys, with_part
 from realtime.control.server import rounded_float, switch
 from realtime.pipeline import Pipeline
@@ -200,7 +200,7 @@ class LiveRig:
         if fixed := [name for name in tree if name not in LIVE]:
             if fixed[0] in Rig.model_fields:
                 raise OptionError(f"rig: {fixed[0]}: needs a restart; live are {', '.join(LIVE)}")
-            raise OptionError(f"rig: {fixed[0]}: unknown key{unknown(fixed[0], LIVE)}")
+            raise OptionError(f"rig: {fixed[0]}: unknown key{unknown_hint(fixed[0], LIVE)}")
         before, mixer = self.rig, self._pipeline.mixer
         parsed = parse_rig(tree, "rig")
         rig = before.model_copy(update={name: getattr(parsed, name) for name in LIVE})

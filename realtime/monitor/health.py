@@ -12,7 +12,7 @@ from realtime.control.commands import Commands
 from realtime.control.live_rig import LiveRig
 from realtime.control.server import ControlServer
 from realtime.pipeline import Pipeline
-from realtime.protocols import lost_of
+from realtime.protocols import lost_frames
 from realtime.sinks.outputs import SENT
 from realtime.status import is_writing, sink_counts, sink_troubles
 
@@ -46,7 +46,7 @@ def health(
         "lead_ms": mixer.lead.leads[_LOUDNESS],
         "source": pipeline.source,
         "rate": pipeline.front.timing[0] if is_receiving else None,
-        "lost": lost_of(counters),
+        "lost": lost_frames(counters),
         "bad": sum(counters.get(name, 0) for name in ("truncated", "malformed", "alien")),
         "backend": "none" if pipeline.backend is None else pipeline.backend.name,
         "recording": is_writing(pipeline.tape),

@@ -20,7 +20,7 @@ from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.motion.atomic import check_out
 from realtime import tuning
 from realtime.clock import ScaledClock
-from realtime.lines import beside
+from realtime.lines import threaded_say
 from realtime.loop import run_loop
 from realtime.monitor.terminal import Terminal, can_draw
 from realtime.programs.render import render
@@ -133,7 +133,7 @@ def demo(
     rig = rig.model_copy(update={"control": control})
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with contextlib.ExitStack() as stack:
-        say: Callable[[str], None] = stack.enter_context(beside(console.print))
+        say: Callable[[str], None] = stack.enter_context(threaded_say(console.print))
         if audio and voice is None:
             voice = begin_voice(rig.synth, say)
         if voice is not None:

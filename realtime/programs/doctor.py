@@ -193,10 +193,10 @@ def _plug_ins() -> Check:
     found, problems = [], []
     for registry, open_plug_in in openers:
         for point in registry.shadowed():
-            entry = f"{registry.what} {point.name!r}: {point.value}"
+            entry = f"{registry.kind} {point.name!r}: {point.value}"
             problems.append(f"{entry} is not used (what is built in has that name)")
         for name in registry.names()[len(registry.built_in) :]:
-            found.append(f"{registry.what} {name}")
+            found.append(f"{registry.kind} {name}")
             try:
                 opened = open_plug_in(registry.load(name))
                 if registry is SOURCES and not hasattr(opened, "encode"):

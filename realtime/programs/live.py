@@ -14,7 +14,7 @@ from pyanticip.motion.recording import RecordingWriter
 from realtime import tuning
 from realtime.clock import MonotonicClock, OfflineClock, ScaledClock
 from realtime.control.commands import Commands
-from realtime.lines import beside
+from realtime.lines import threaded_say
 from realtime.loop import check_no_loop, run_loop
 from realtime.monitor.terminal import Terminal
 from realtime.multi_show import MultiShow, open_multi_show
@@ -48,7 +48,7 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
         MotionError: the rig cannot be played, or an event loop is running in this thread.
     """
     check_no_loop()
-    with beside(say) as say:
+    with threaded_say(say) as say:
         if rig.control.enabled:
             # If another show has the port, fail before anything is loaded.
             bind_udp(rig.control.host, rig.control.port, "control server ([control] port in a rig)").close()
@@ -95,7 +95,7 @@ def replay(
     if speed is None:
         offline = OfflineClock(begin)
         pipeline = assemble(rig, offline, kind=kind)
-        pipeline.tell(say)
+        pipeline.report_to(say)
         try:
             commands = Commands(pipeline, say, rig)
             if rig.record is not None:
@@ -125,7 +125,7 @@ def replay(
     check_no_loop()
     clock = ScaledClock(speed)
     clock.begin(begin)
-    with beside(say) as say:
+    with threaded_say(say) as say:
         source = ReplaySource(_until_unreadable(items, say), clock, seconds=seconds)
         return _run(rig, source, assemble(rig, clock, kind=kind), None, say, speed == 1.0, meters)
 

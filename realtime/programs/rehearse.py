@@ -18,7 +18,7 @@ from pyanticip.memory import save_memory
 from pyanticip.memory.files import is_memory
 from pyanticip.motion.atomic import check_folder
 from pyanticip.vocabulary import RATE
-from realtime.protocols import ALONE_NS
+from realtime.protocols import FIRST_SENDER_TIMEOUT_NS
 from realtime.sources.replay import Command, Item, NobodyCameError, open_show, recorded_sender
 
 __all__ = ["rehearse"]
@@ -160,7 +160,7 @@ def _takes(kind: str, items: Iterable[Item], sender: str | None) -> Iterator[Pos
             if item.name == "source":
                 sender = chosen
             if item.name == "player":
-                player_until_ns = item.t_ns + ALONE_NS
+                player_until_ns = item.t_ns + FIRST_SENDER_TIMEOUT_NS
             if item.name in ("source", "player"):
                 front.listen_to(chosen)
             continue

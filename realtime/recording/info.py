@@ -19,7 +19,7 @@ from pyanticip.errors import DeviceError, OptionError, reason
 from pyanticip.motion.atomic import write_file
 from pyanticip.motion.recording import Control, Frame, Note, Output, Raw, Record, Recording, read_recording
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS, RATE, SCALARS
-from realtime.protocols import ALONE_NS, lost_of
+from realtime.protocols import FIRST_SENDER_TIMEOUT_NS, lost_frames
 from realtime.sources.base import NATIVE
 
 __all__ = ["export_recording", "recording_info"]
@@ -103,7 +103,7 @@ class _Survey:
                 front.listen_to(self._first_sender or self._selected_sender)
             frame = front.feed(raw.data, raw.t_ns, sender)
             if self._first_sender is not None and (
-                frame is not None or raw.t_ns - (self.start_ns or 0) > ALONE_NS
+                frame is not None or raw.t_ns - (self.start_ns or 0) > FIRST_SENDER_TIMEOUT_NS
             ):
                 self._first_sender = None
                 front.listen_to(self._selected_sender)
@@ -118,7 +118,7 @@ class _Survey:
         return receptions
 
     def _lost(self) -> int | None:
-        lost = [lost_of(front.counters()) for front in self._fronts.values()]
+        lost = [lost_frames(front.counters()) for front in self._fronts.values()]
         counts = [count for count in lost if count is not None]
         return sum(counts) if counts or not lost else None
 

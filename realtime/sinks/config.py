@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pyanticip.controls import CANCEL, Range
 from pyanticip.options import Options, host_port
 from pyanticip.vocabulary import EVENTS, PARAMETERS
-from realtime.config import Port, known_keys, unknown
+from realtime.config import Port, known_keys, unknown_hint
 from realtime.sinks.tcp import Framing
 from realtime.sockets import host_and_port
 
@@ -44,7 +44,7 @@ RENAMED = ("frame", "scalars", "params", "tempo", "status", *PARAMETERS, *EVENTS
 
 def _check_sendable(name: str) -> str:
     if name not in _SENDABLE:
-        raise ValueError(f"{name}: unknown name{unknown(name, _SENDABLE)}")
+        raise ValueError(f"{name}: unknown name{unknown_hint(name, _SENDABLE)}")
     return name
 
 

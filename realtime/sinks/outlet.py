@@ -106,7 +106,7 @@ class Outlet:
                 started_ns = time.perf_counter_ns()
             else:
                 if self.say is not None:
-                    started_ns = self._slow.took(id(sink), started_ns, sink.name, self.say)
+                    started_ns = self._slow.record(id(sink), started_ns, sink.name, self.say)
 
     def announce(self, extras: Sequence[Extra]) -> None:
         """Announce the taught outputs to every sink."""

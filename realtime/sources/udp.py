@@ -197,7 +197,7 @@ class UdpSource:
                     self._say(f"{self.kind} cannot decode: {type(error).__name__}: {one_line(error)}")
                 # The front end counts an empty datagram as alien.
                 native.append(b"")
-            self._slow.took(None, started_ns, f"decoding {self.kind}", self._say)
+            self._slow.record(None, started_ns, f"decoding {self.kind}", self._say)
             for decoded in native:
                 receive(decoded, arrival, sender)
 

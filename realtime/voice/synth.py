@@ -33,7 +33,7 @@ from pyanticip.errors import MotionError, OptionError, printable
 from pyanticip.motion.atomic import check_out
 from pyanticip.system import begin_anew, readable, signals
 from realtime.child import tell_parent
-from realtime.lines import beside
+from realtime.lines import threaded_say
 from realtime.sockets import bind_udp
 from realtime.voice.audio import SAMPLE_RATE, own_stderr, rate_of
 from realtime.voice.base import PANIC_S, RETURN_S, Limbed, Rhythmic, Switchable, Voice, way_ms
@@ -287,7 +287,7 @@ def synth(
     # Lets the parent tell a device that hangs from samples that take long to read.
     if child:
         tell_parent(json.dumps({"reads": True}))
-    with beside(say) as report_line:
+    with threaded_say(say) as report_line:
         voice = open_voice(preset, options or {}, rate, report_line)
     if child:
         tell_parent(json.dumps({"reads": False}))
@@ -298,7 +298,7 @@ def synth(
     }
     try:
         with own_stderr():
-            with beside(say) as report_line:
+            with threaded_say(say) as report_line:
                 running = Synth(
                     port, host=host, device=device, gain=gain, wav=wav, voice=voice, say=report_line
                 )

@@ -13,7 +13,7 @@ import pytest
 from support.stranger import Suit
 from support.wire import arrived, port_of, udp, wait_for
 
-from realtime.lines import beside
+from realtime.lines import threaded_say
 from realtime.sockets import free_port
 
 
@@ -25,7 +25,7 @@ def test_lines_are_said_in_their_order_and_all_by_the_end() -> None:
         if line == "1":
             raise OSError("the terminal has gone")
 
-    with beside(say) as told:
+    with threaded_say(say) as told:
         for n in range(500):
             told(str(n))
     assert lines == [str(n) for n in range(500)]
@@ -41,7 +41,7 @@ def test_who_speaks_does_not_wait_for_a_reader_and_what_was_too_much_is_counted(
             reads.set()
         lines.append(line)
 
-    with beside(say) as told:
+    with threaded_say(say) as told:
         told("first")
         assert stuck.wait(30.0)
         for n in range(1500):
@@ -90,7 +90,7 @@ UNREAD = """
 import sys
 from realtime import lines
 lines._CLOSE_TIMEOUT_S = 0.0
-with lines.beside(lambda line: print(line, file=sys.stderr, flush=True)) as say:
+with lines.threaded_say(lambda line: print(line, file=sys.stderr, flush=True)) as say:
     for line in "abc":
         say(line)
 """

@@ -103,7 +103,7 @@ def test_calls_that_stall_are_told_of_once(took_ms, told, monkeypatch):
     calls, lines = SlowCalls(), list[str]()
     monkeypatch.setattr(time, "perf_counter_ns", lambda: 0)
     for ms in took_ms:
-        calls.took("sink", -1_000_000 * ms, "sink", lines.append)
+        calls.record("sink", -1_000_000 * ms, "sink", lines.append)
     assert len(lines) == told
 
 

@@ -12,7 +12,7 @@ from pyanticip.controls import Range
 from pyanticip.errors import OptionError
 from pyanticip.options import Options, option
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
-from realtime.config import unknown
+from realtime.config import unknown_hint
 
 __all__ = ["KEYS", "SCALES", "MidiConfig", "MidiControl", "MidiNote", "Scale"]
 
@@ -78,7 +78,7 @@ def _one_of(*names: str, prefix: str = "") -> AfterValidator:
     def check(name: str) -> str:
         if name not in names and not (prefix and name.startswith(prefix)):
             listed = (*names, f"{prefix}<name>") if prefix else names
-            raise ValueError(f"{name}: unknown name{unknown(name, listed)}")
+            raise ValueError(f"{name}: unknown name{unknown_hint(name, listed)}")
         return name
 
     return AfterValidator(check)
@@ -110,7 +110,7 @@ class MidiNote(Options):
     @model_validator(mode="after")
     def _validate_note(self) -> MidiNote:
         if isinstance(self.scale, str) and self.scale not in SCALES:
-            raise ValueError(f"scale.{self.scale}: unknown name{unknown(self.scale, tuple(SCALES))}")
+            raise ValueError(f"scale.{self.scale}: unknown name{unknown_hint(self.scale, tuple(SCALES))}")
         self.build()
         if not all(1 <= end <= 127 for end in (self.velocity.low, self.velocity.high)):
             raise ValueError("velocity: expected low and high from 1 to 127")
