@@ -29,7 +29,7 @@ from realtime.show import Show, close_shows, close_unplayed
 from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.ensemble import EnsembleOut
 from realtime.sinks.guard import Guard
-from realtime.sockets import free_port, host_and_port, known_as
+from realtime.sockets import free_port, host_and_port, reachable_host
 from realtime.sources.shared import PerformerSource, SharedSource, Turns
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, stage
@@ -218,7 +218,8 @@ def _performer_sources(
         if address not in sockets:
             names = ", ".join(other for other, its_rig in rigs.items() if its_rig.source.listen == address)
             prefixed_say = _prefixed(say, names)
-            source = UdpSource(own_rig.source.kind, *address, say=prefixed_say, **own_rig.source.opened())
+            source_rig = own_rig.source
+            source = UdpSource(source_rig.kind, *address, say=prefixed_say, **source_rig.udp_options())
             undo.callback(source.close)
             sockets[address] = SharedSource(source, turns)
         sources[name] = sockets[address].add_performer(own_rig.source.sender)
@@ -247,7 +248,8 @@ def _announce(
     for name, performer_source in performer_sources.items():
         host, port = performer_source.address
         sender = f" from {performer_source.sender}" if performer_source.sender else ""
-        say(f"{name}: listening for {performer_source.kind}{sender} at {host_and_port(known_as(host), port)}")
+        where = host_and_port(reachable_host(host), port)
+        say(f"{name}: listening for {performer_source.kind}{sender} at {where}")
         if rigs[name].synth.enabled:
             say(f"{name}: playing the built-in voice")
     for target in rig.osc:

@@ -20,7 +20,7 @@ from realtime.monitor.keys import Keys
 from realtime.oscquery.offer import Offer
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
-from realtime.rig.load import recorded_as
+from realtime.rig.load import recording_path
 from realtime.rig.tree import ControlRig
 from realtime.sinks.base import SlowClosingSink
 from realtime.sources.base import DatagramStream
@@ -440,7 +440,7 @@ class Show:
 
     def _record_start(self, name: object = "") -> Awaitable[str]:
         plain = plain_name("record/start", name, "take", ".anticip")
-        path = self._folder / (recorded_as(Path(plain), self.performer) if self.performer else plain)
+        path = self._folder / (recording_path(Path(plain), self.performer) if self.performer else plain)
         if self._recorder is None or self._recorder.is_opening:
             raise OptionError("record/start: the file before is not made yet")
         return self._recorded(self._open_recording(path), path)

@@ -18,15 +18,15 @@ __all__ = [
     "bind_udp",
     "connect_udp",
     "free_port",
-    "hear_group",
     "host_and_port",
     "host_of",
     "is_address",
     "is_from",
     "is_loopback",
-    "known_as",
+    "join_group",
+    "reachable_host",
     "resolve",
-    "served_at",
+    "tcp_server_host",
 ]
 
 # IP_MULTICAST_ALL, for which Python has no name.
@@ -68,7 +68,7 @@ def bind_udp(host: str, port: int, what: str) -> socket.socket:
     return sock
 
 
-def hear_group(
+def join_group(
     sock: socket.socket, group: str, say: Callable[[str], None]
 ) -> tuple[list[socket.socket], Callable[[], None]]:
     """Join a multicast group at the interface of ``sock``, or at every one if it is bound to all addresses.
@@ -200,12 +200,12 @@ def address_of_this_machine() -> str:
     return address
 
 
-def served_at(host: str) -> str | None:
+def tcp_server_host(host: str) -> str | None:
     """The host argument for an asyncio TCP server that accepts both families at ``::``, as a UDP socket
     does."""
     return None if host == "::" else host
 
 
-def known_as(host: str) -> str:
+def reachable_host(host: str) -> str:
     """The host at which others reach what is bound to ``host``."""
     return address_of_this_machine() if host in ("0.0.0.0", "::") else host

@@ -187,7 +187,7 @@ def stage(
         memory_folder = rig.folder if rig.memory.file is None else Path(rig.memory.file).parent
         remotes: list[Remote] = [
             loader,
-            MemoryRemote(lambda: pipeline.memory, memory_folder, rig.one, say),
+            MemoryRemote(lambda: pipeline.memory, memory_folder, rig.performer_name, say),
             RigRemote(pipeline, commands, rig.folder, memory_folder),
         ]
         project = None

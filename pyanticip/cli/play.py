@@ -450,9 +450,10 @@ def rig_check(args: options.RigCheckOptions) -> Answer:
         plays += [f"gesture/{gesture.name}" for gesture in mapping.gestures]
         lines.append(f"  plays mapping {mapping.name}: {', '.join(plays)}")
         if not (found.teach or any(one.mapping or one.teach for one in found.performers)):
-            lines += [f"  {line}" for line in found.untaught(mapping.names)]
+            lines += [f"  {line}" for line in found.untaught_output_lines(mapping.names)]
     lines += [f"  {line}" for line in rig_warnings(found)]
     for one in [rig_for_performer(found, name) for name in sources if name] or [found]:
         if one.cue and one.memory.enabled:
-            lines.append(f"  {one.one and f'{one.one}: '}says cues {', '.join(cue.name for cue in one.cue)}")
+            prefix = f"{one.performer_name}: " if one.performer_name else ""
+            lines.append(f"  {prefix}says cues {', '.join(cue.name for cue in one.cue)}")
     return found.model_dump(mode="json"), lines

@@ -235,7 +235,7 @@ def fixed_of(rig: Rig) -> list[dict[str, object]]:
     """Keys of each receiver that cannot change during a show: its address and, with several performers,
     whether it receives the ensemble."""
     tables = [{name: getattr(table, name) for name in _ADDRESS_KEYS} for table in rig.osc]
-    if rig.one:
+    if rig.performer_name:
         for fixed, table in zip(tables, rig.osc, strict=True):
             fixed["send.ensemble"] = ENSEMBLE in table.send
     return tables

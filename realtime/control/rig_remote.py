@@ -83,7 +83,7 @@ class RigRemote:
     async def _save_rig(self, name: object) -> str:
         file = self._commands.live_rig.file
         if not str(name) and file is None:
-            one = self._commands.live_rig.rig.one
+            one = self._commands.live_rig.rig.performer_name
             why = f"what {one} alone saves is another rig" if one else "the show was begun without a rig"
             raise OptionError(f"rig/save: {why}: expected a name for its file")
         path = new_file(self._folder, name, "", ".toml", "rig/save") if str(name) else file
@@ -175,7 +175,7 @@ class RigRemote:
         if mapping_plays and (is_new_model or mapping is None):
             results.append(self._obey("unload"))
         results += [play() for play in changes]
-        if not now.one:
+        if not now.performer_name:
             self._kept_tables = tree_of(rig)
             # Later saves write what differs from the state now, not from the loaded file.
             self._file_tree = self._current_tree()
@@ -278,15 +278,15 @@ def _unchangeable(rig: Rig, current: Rig) -> list[str]:
 def _for_performer(rig: Rig, now: Rig) -> Rig:
     """A loaded rig for the performer of ``now``: their part of it, or, if it has no performer of this name,
     all of it with their OSC addresses. Unchanged if there is a single performer."""
-    if not now.one:
+    if not now.performer_name:
         return rig
-    if any(performer.name == now.one for performer in rig.performers):
-        rig = rig_for_performer(rig, now.one)
+    if any(performer.name == now.performer_name for performer in rig.performers):
+        rig = rig_for_performer(rig, now.performer_name)
     else:
         pairs = zip(rig.osc, now.osc, strict=False)
         kept = [(told, {"prefix": one.prefix, "addresses": one.addresses}) for told, one in pairs]
         rig = rig.model_copy(update={"osc": tuple(told.model_copy(update=names) for told, names in kept)})
-        rig._one = now.one
+        rig._performer_name = now.performer_name
     if rig.model.backend == "auto":
         # The backend was chosen once for all performers.
         rig = rig.model_copy(update={"model": rig.model.model_copy(update={"backend": now.model.backend})})

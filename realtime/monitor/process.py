@@ -16,7 +16,7 @@ from realtime.control.live_rig import LiveRig
 from realtime.control.rig_keys import CONTROLS
 from realtime.monitor.health import settable
 from realtime.rig.monitor import MonitorRig
-from realtime.sockets import free_port, host_and_port, known_as
+from realtime.sockets import free_port, host_and_port, reachable_host
 
 __all__ = ["NEEDS", "MonitorProcess", "qr_code"]
 
@@ -57,7 +57,7 @@ class MonitorProcess(Child):
         options |= {"folder": str(folder.absolute()), "kind": kind, "everybody": dict(everybody or {})}
         # Types of the commands with string arguments, so that the page sends "2026" as a string there.
         options["takes"] = {name: control.types for name, control in CONTROLS.items() if "s" in control.types}
-        address = host_and_port(known_as(rig.host), rig.port)
+        address = host_and_port(reachable_host(rig.host), rig.port)
         #: URL of the page.
         self.url = f"http://{address}/{f'?token={token}' if token else ''}"
         self._health = health

@@ -33,7 +33,7 @@ from realtime.control.folder import listing
 from realtime.loop import Datagrams, child_main, input_lines
 from realtime.monitor.ghost import STRIDE, Ghost
 from realtime.monitor.suit import Suit
-from realtime.sockets import bind_udp, host_of, is_loopback, served_at
+from realtime.sockets import bind_udp, host_of, is_loopback, tcp_server_host
 
 __all__ = ["serve"]
 
@@ -299,7 +299,7 @@ async def serve() -> None:
     try:
         websocket_server = await serve_websockets(
             server.serve_page,
-            served_at(options["host"]),
+            tcp_server_host(options["host"]),
             options["port"],
             process_request=server.page.answer,
             max_size=_MAX_MESSAGE,

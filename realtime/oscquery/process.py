@@ -8,7 +8,7 @@ from collections.abc import Callable
 from realtime.child import Child, check_installed
 from realtime.oscquery.offer import Offer, Offers
 from realtime.rig.tree import OscQueryRig
-from realtime.sockets import free_port, host_and_port, known_as
+from realtime.sockets import free_port, host_and_port, reachable_host
 
 __all__ = ["NEEDS", "OscQueryProcess"]
 
@@ -39,7 +39,7 @@ class OscQueryProcess(Child):
         self._sent_version: object = None
         super().__init__("OSCQuery", "realtime.oscquery.server", [json.dumps(options)], say)
         self.wait_until_ready()
-        address = host_and_port(known_as(rig.host), rig.port)
+        address = host_and_port(reachable_host(rig.host), rig.port)
         say(f"describing everything to OSCQuery clients at http://{address}")
 
     def poll(self) -> list[str]:

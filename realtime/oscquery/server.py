@@ -21,7 +21,7 @@ from pyanticip.errors import DeviceError, reason
 from realtime.child import tell_parent
 from realtime.loop import Datagrams, child_main, input_lines
 from realtime.oscquery.space import Space
-from realtime.sockets import bind_udp, host_of, is_loopback, resolve, served_at
+from realtime.sockets import bind_udp, host_of, is_loopback, resolve, tcp_server_host
 
 __all__ = ["serve"]
 
@@ -168,7 +168,7 @@ async def serve(options: dict[str, Any]) -> None:
         # Only clients without an Origin header: web pages, which browsers mark with one, are refused.
         websocket_server = await serve_websockets(
             server.listen,
-            served_at(options["host"]),
+            tcp_server_host(options["host"]),
             options["port"],
             process_request=server.process,
             origins=[None],

@@ -69,7 +69,7 @@ def calibrate_live(rig: Rig, still: float, move: float, say: Callable[[str], Non
     """
     rig = rig.resolved()
     clock = MonotonicClock()
-    source = UdpSource(rig.source.kind, *rig.source.listen, say=say, **rig.source.opened())
+    source = UdpSource(rig.source.kind, *rig.source.listen, say=say, **rig.source.udp_options())
     try:
         pipeline = _pipeline(rig, clock, rig.source.wire)
         try:

@@ -98,7 +98,7 @@ def _check_project(folder: Path) -> None:
 def _check_source(source: SourceRig) -> None:
     """Check that a source's host is this machine's, and that its joint map and skeleton options are valid."""
     bind_udp(source.host, 0, f"source {source.kind}").close()
-    options = {name: value for name, value in source.opened().items() if name != "server"}
+    options = {name: value for name, value in source.udp_options().items() if name != "server"}
     opener("msgpack" if source.kind == "auto" else source.kind, options)
 
 

@@ -21,7 +21,7 @@ from realtime.multi_show import MultiShow, open_multi_show
 from realtime.pipeline import Pipeline
 from realtime.rig import Rig
 from realtime.rig.checks import rig_warnings
-from realtime.rig.load import recorded_as
+from realtime.rig.load import recording_path
 from realtime.show import Show, close_unplayed
 from realtime.sockets import bind_udp
 from realtime.sources.arrivals import first_sender
@@ -63,7 +63,7 @@ def live(rig: Rig, *, seconds: float | None = None, say: Say, meters: bool = Fal
             kind, port = first_sender(suit.host, say, seconds, suit.port, suit.mapped)
             suit = suit.model_copy(update={"kind": kind, "port": port})
         rig = rig.model_copy(update={"source": suit})
-        source = UdpSource(suit.kind, *suit.listen, say=say, **suit.opened())
+        source = UdpSource(suit.kind, *suit.listen, say=say, **suit.udp_options())
         try:
             return _run(rig, source, assemble(rig, MonotonicClock()), seconds, say, True, meters)
         finally:
@@ -182,7 +182,7 @@ def _run(
 def _live_multi_show(rig: Rig, seconds: float | None, say: Say, meters: bool) -> dict[str, Any]:
     if rig.record is not None:
         for performer in rig.performers:
-            check_new(recorded_as(Path(rig.record), performer.name))
+            check_new(recording_path(Path(rig.record), performer.name))
     with contextlib.ExitStack() as stack:
         terminal, say = _terminal(stack, say, meters, rig.performers[0].name)
         return _play(open_multi_show(rig, MonotonicClock(), say, terminal), seconds, rig.realtime_priority)

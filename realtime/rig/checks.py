@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyanticip.controls import Shape
 from pyanticip.errors import OptionError
-from realtime.sockets import host_and_port, known_as
+from realtime.sockets import host_and_port, reachable_host
 
 if TYPE_CHECKING:
     from realtime.rig.performers import PerformerTable
@@ -53,7 +53,7 @@ def rig_warnings(rig: Rig) -> list[str]:
         names = dict.fromkeys(note.event.partition("/")[2] for note in rig.midi.note)
         lines += [f"midi.note: there is no cue {name!r}" for name in names if name not in cues]
     if not any(one.mapping or one.teach for one in tables):
-        lines += rig.untaught(())
+        lines += rig.untaught_output_lines(())
     for name, shape in rig.shape.items():
         if shape.hysteresis != Shape().hysteresis and shape.threshold is None and not shape.toggle:
             lines.append(f"shape.{name}.hysteresis: without threshold or toggle it does nothing")
@@ -77,7 +77,8 @@ def _sent_to_itself(rig: Rig) -> Iterator[str]:
     for target in rig.osc:
         host = _without_alias(target.host)
         for key, _, own_host, port in own_inputs:
-            is_same_host = host in (own_host, known_as(own_host)) or (host in _LOOPBACK and own_host in _ANY)
+            is_same_host = host in (own_host, reachable_host(own_host))
+            is_same_host = is_same_host or (host in _LOOPBACK and own_host in _ANY)
             if target.transport == "udp" and target.port == port and is_same_host:
                 address = host_and_port(target.host, port)
                 yield f"osc: {address} is where {key} listens: no other program hears it"

@@ -28,7 +28,7 @@ __all__ = [
     "load_rig",
     "monitors",
     "parse_rig",
-    "recorded_as",
+    "recording_path",
     "rig_for_performer",
     "template",
 ]
@@ -253,7 +253,7 @@ def rig_for_performer(rig: Rig, name: str) -> Rig:
         "source": performer.source_for(rig.source),
         "mapping": performer.mapping or rig.mapping,
         "osc": tuple(_target_for(target, name) for target in rig.osc if target.performer in (None, name)),
-        "record": None if rig.record is None else str(recorded_as(Path(rig.record), name)),
+        "record": None if rig.record is None else str(recording_path(Path(rig.record), name)),
         "synth": rig.synth.model_copy(
             update={
                 "enabled": bool(performer.preset) if has_own_voices else rig.synth.enabled and is_first,
@@ -278,7 +278,7 @@ def rig_for_performer(rig: Rig, name: str) -> Rig:
     if performer.cue is not None:
         update["cue"] = performer.cue
     performer_rig = rig.model_copy(update=update)
-    performer_rig._one = name
+    performer_rig._performer_name = name
     return performer_rig
 
 
@@ -287,7 +287,7 @@ def monitors(rig: Rig) -> dict[str, int]:
     return {one.name: rig.monitor.port + n for n, one in enumerate(rig.performers)}
 
 
-def recorded_as(path: Path, name: str) -> Path:
+def recording_path(path: Path, name: str) -> Path:
     """The path of one performer's recording."""
     return path.with_name(f"{path.stem}-{name}{path.suffix}")
 

@@ -110,7 +110,7 @@ class SourceRig(ReadingOptions):
             raise OptionError("source auto: the kind is found only while `live` listens; name a kind here")
         return self.kind
 
-    def opened(self) -> dict[str, Any]:
+    def udp_options(self) -> dict[str, Any]:
         """Keyword arguments of :class:`realtime.sources.udp.UdpSource` other than the address."""
         if self.kind not in PRESETS:
             server = {} if self.sender is None else {"server": host_of(self.sender)}

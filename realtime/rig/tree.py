@@ -165,7 +165,7 @@ class Rig(Options):
     spin: bool = option("Poll instead of sleeping before each datagram: less latency, more CPU.", False)
     _file: Path | None = PrivateAttr(default=None)
     _as_loaded: tuple[Rig | None, Rig] | None = PrivateAttr(default=None)
-    _one: str = PrivateAttr(default="")
+    _performer_name: str = PrivateAttr(default="")
     _only_records: bool = PrivateAttr(default=False)
 
     @model_validator(mode="before")
@@ -225,7 +225,7 @@ class Rig(Options):
         midi = () if self.midi.port is None else (self.midi.latency_ms,)
         return max((*(table.latency_ms for table in self.osc), *midi), default=0.0)
 
-    def untaught(self, taught: Collection[str]) -> list[str]:
+    def untaught_output_lines(self, taught: Collection[str]) -> list[str]:
         """Lines on keys that name outputs of a mapping other than ``taught``."""
         names = [*self.shape]
         if self.midi.port is not None:
@@ -237,7 +237,7 @@ class Rig(Options):
     @property
     def file(self) -> Path | None:
         """The file it was read from; None for the rig of one of several performers, who share the file."""
-        return None if self._one else self._file
+        return None if self._performer_name else self._file
 
     @property
     def as_loaded(self) -> tuple[Rig | None, Rig]:
@@ -273,6 +273,6 @@ class Rig(Options):
         return rig
 
     @property
-    def one(self) -> str:
+    def performer_name(self) -> str:
         """The performer whose rig this is, if there are several; empty for the rig of all."""
-        return self._one
+        return self._performer_name

@@ -15,7 +15,7 @@ from pyanticip import _core
 from pyanticip._core import LiveFront
 from pyanticip.errors import DeviceError, OptionError, one_line, printable
 from realtime.seams import SOURCES
-from realtime.sockets import bind_udp, hear_group, host_and_port
+from realtime.sockets import bind_udp, host_and_port, join_group
 from realtime.sources.base import Source
 from realtime.sources.osc import Address, OscSource
 
@@ -200,7 +200,7 @@ class Arrivals:
             self._sockets[sock] = port
             for candidate in (kind,) if kind in SOURCES else suits():
                 if group := SOURCES.load(candidate)().group:
-                    group_socks, rejoin = hear_group(sock, group, say)
+                    group_socks, rejoin = join_group(sock, group, say)
                     self._sockets |= dict.fromkeys(group_socks, port)
                     self._rejoin.append(rejoin)
         if not self._sockets:

@@ -15,7 +15,7 @@ from typing import Any
 
 from pyanticip.errors import MotionError, WireError, one_line
 from realtime.seams import SOURCES, SlowCalls
-from realtime.sockets import bind_udp, hear_group, host_and_port
+from realtime.sockets import bind_udp, host_and_port, join_group
 from realtime.sources.base import Receive, Source
 from realtime.sources.helped import HelpedSource
 from realtime.sources.osc import OscSource
@@ -100,7 +100,7 @@ class UdpSource:
         self._socks = [self._sock]
         self._rejoin: Callable[[], None] | None = None
         if group := source.group:
-            group_socks, self._rejoin = hear_group(self._sock, group, say)
+            group_socks, self._rejoin = join_group(self._sock, group, say)
             self._socks += group_socks
         self._ask = source.ask
         self._ask_at_ns = 0

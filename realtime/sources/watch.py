@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pyanticip._core import LiveFront
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import forward_kinematics
-from realtime.sockets import host_and_port, host_of, is_from, known_as
+from realtime.sockets import host_and_port, host_of, is_from, reachable_host
 from realtime.sources.arrivals import osc_address, recognise, wrong_kind
 from realtime.sources.osc import PRESETS
 
@@ -247,7 +247,7 @@ def _is_low(pose: npt.NDArray[np.float32]) -> bool:
 
 def listening(kind: str, address: tuple[str, int]) -> str:
     """The message that a socket listens at an address, with what to enter in the suit's app."""
-    host, port = known_as(address[0]), address[1]
+    host, port = reachable_host(address[0]), address[1]
     if kind in _SETUP_HINTS:
         return f"listening for {kind} at {host_and_port(host, port)}: {_SETUP_HINTS[kind]}"
     if host == address[0]:
@@ -267,7 +267,7 @@ def why_silent(
 
     ``counters`` are those of a ``LiveFront``, ``newest`` is the last datagram that came.
     """
-    target = host_and_port(known_as(address[0]), address[1])
+    target = host_and_port(reachable_host(address[0]), address[1])
     packets = counters.get("packets", 0)
     undecodable = sum(counters.get(name, 0) for name in _UNDECODABLE)
     no_frame = f"{packets or 'some'} datagrams of {kind} came to {target}, no frame: "

@@ -96,7 +96,7 @@ async def _record(
     # Invalid arguments are refused now rather than after the countdown.
     take_recorder.start(name, seconds)
     take_recorder.cancel()
-    udp = UdpSource(source.kind, *source.listen, say=say, **source.opened())
+    udp = UdpSource(source.kind, *source.listen, say=say, **source.udp_options())
     try:
         udp.start(loop, receive)
         say(f"listening for {source.kind} at {host_and_port(*udp.address)}")

@@ -292,7 +292,7 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     done = python(TRACED, port)
     assert done.returncode == 0, done.stderr
     # Checks and sums look at all of the tree.
-    names = ("_", "untaught", "ignored_options", "offers_control", "latency_ms")
+    names = ("_", "untaught_output_lines", "ignored_options", "offers_control", "latency_ms")
     sums = ("checks.", *(f"tree.Rig.{name}" for name in names))
     seen = [name for name in done.stdout.splitlines()[-1].split() if not name.startswith(sums)]
     use = seen.index("mixer.Mixer.__init__")

@@ -166,7 +166,7 @@ def test_a_stand_in_sends_sixty_frames_a_second_of_any_file(kind: str) -> None:
 def test_rigs_say_where() -> None:
     told = {"kind": "osc", "addresses": {"left_hand": "/phone/quat"}}
     source = load_rig(None, {"source": told}).source
-    assert source.opened()["addresses"] == {"left_hand": Address("/phone/quat")}
+    assert source.udp_options()["addresses"] == {"left_hand": Address("/phone/quat")}
 
 
 def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) -> None:

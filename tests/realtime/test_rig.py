@@ -130,7 +130,7 @@ def test_midi_that_follows_what_is_not_there_is_said() -> None:
     rig = Rig.model_validate({"midi": table, "cue": [{"name": "lift", "take": "a", "at": 1.0}]})
     assert rig_warnings(rig) == ["midi.note: there is no cue 'drop'", "taught/x: no mapping teaches it"]
     assert rig_warnings(rig.model_copy(update={"mapping": "a.safetensors"})) == rig_warnings(rig)[:1]
-    assert rig.untaught({"x"}) == []
+    assert rig.untaught_output_lines({"x"}) == []
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_the_sender_s_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("told", ["fd00:1::5", "[fd00:1::5]", "[fd00:1::5]:1511"])
 def test_a_server_of_ipv6_is_greeted_by_its_address(told: str) -> None:
     rig = Rig.model_validate({"source": {"kind": "natnet", "host": "::", "from": told}})
-    assert rig.resolved().source.opened() == {"server": "fd00:1::5"}
+    assert rig.resolved().source.udp_options() == {"server": "fd00:1::5"}
 
 
 @pytest.mark.parametrize(
@@ -352,13 +352,13 @@ def test_precedence_command_line_then_file_then_built_in(tmp_path: Path) -> None
 def test_a_source_that_is_typed_has_the_addresses_of_the_file(tmp_path: Path, typed: str) -> None:
     mapped = "[source]\nkind = 'osc'\nport = 7000\nup = 'y'\naddresses.right_hand = '/rotationvector'\n"
     source = load_rig(write(tmp_path, mapped), {"source": typed}).source
-    assert source.opened() == {"addresses": {"right_hand": Address("/rotationvector")}, "up": "y"}
+    assert source.udp_options() == {"addresses": {"right_hand": Address("/rotationvector")}, "up": "y"}
     # It also applies to a performer's osc source without addresses, not to one of another kind.
     others = "[[performer]]\nname = 'c'\nsource = 'vmc'\n[[performer]]\nname = 'b'\n"
     others += "source = {kind = 'osc', port = 1, addresses = {head = '/head'}}\n"
     rig = load_rig(write(tmp_path, f"{mapped}[[performer]]\nname = 'a'\nsource = '{typed}'\n{others}"))
-    a, c, b = (one.source_for(rig.source).opened() for one in rig.performers)
-    assert (a == source.opened()) is ("osc" in typed)
+    a, c, b = (one.source_for(rig.source).udp_options() for one in rig.performers)
+    assert (a == source.udp_options()) is ("osc" in typed)
     assert (c, b["addresses"]) == ({}, {"head": Address("/head")})
     assert rig_warnings(rig) == []
 
