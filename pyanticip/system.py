@@ -30,22 +30,22 @@ else:
     import tty
 
 __all__ = [
-    "ALONE",
     "LOCKS_FOLDERS",
+    "OWN_PROCESS_GROUP",
     "REPLACES_OPEN_FILES",
-    "begin_anew",
+    "available_signals",
     "clock_is_fine",
     "cooked_keys",
     "cores_and_load",
     "ignore_terminal",
+    "is_foreground_group",
     "lower_priority",
     "pressed_keys",
-    "quoted",
     "raw_keys",
-    "readable",
-    "signals",
-    "terminal_is_ours",
+    "restart_program",
+    "shell_quote",
     "try_lock",
+    "wait_readable",
     "widen_pipe",
 ]
 
@@ -53,11 +53,11 @@ __all__ = [
 _POLL_S = 0.005
 
 #: Popen arguments of a child process that must not receive Ctrl-C from the terminal; its parent does.
-ALONE: dict[str, Any]
+OWN_PROCESS_GROUP: dict[str, Any]
 if sys.platform == "win32":
-    ALONE = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    OWN_PROCESS_GROUP = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 else:
-    ALONE = {"start_new_session": True}
+    OWN_PROCESS_GROUP = {"start_new_session": True}
 
 #: Whether an open file may be renamed, and another take its name.
 REPLACES_OPEN_FILES = sys.platform != "win32"
@@ -123,7 +123,7 @@ def cores_and_load() -> tuple[int, float] | None:
         return cores(), os.getloadavg()[0]
 
 
-def begin_anew(*more: str) -> NoReturn:
+def restart_program(*more: str) -> NoReturn:
     """Restart this program in place, ``more`` arguments appended; on Windows, which cannot, as a child."""
     command = [sys.executable, *sys.orig_argv[1:], *more]
     if sys.platform == "win32":
@@ -139,7 +139,7 @@ def widen_pipe(descriptor: int, size: int) -> None:
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, size)
 
 
-def quoted(text: str) -> str:
+def shell_quote(text: str) -> str:
     """A text as a shell argument, quoted where needed."""
     return subprocess.list2cmdline([text]) if sys.platform == "win32" else shlex.quote(text)
 
@@ -147,18 +147,18 @@ def quoted(text: str) -> str:
 # -- the terminal and standard input -------------------------------------------------------------------
 
 
-def signals(*names: str) -> list[signal.Signals]:
+def available_signals(*names: str) -> list[signal.Signals]:
     """Those of the named signals that this platform has."""
     return [signal.Signals[name] for name in names if name in signal.Signals.__members__]
 
 
 def ignore_terminal() -> None:
     """Ignore the terminal's signals (Ctrl-C, hang-up); the parent handles them, and closes our input."""
-    for number in signals("SIGINT", "SIGHUP", "SIGQUIT", "SIGBREAK"):
+    for number in available_signals("SIGINT", "SIGHUP", "SIGQUIT", "SIGBREAK"):
         signal.signal(number, signal.SIG_IGN)
 
 
-def terminal_is_ours(descriptor: int) -> bool:
+def is_foreground_group(descriptor: int) -> bool:
     """Whether we are the terminal's foreground process group; a background one must not touch it."""
     if sys.platform == "win32":
         return True
@@ -199,7 +199,7 @@ def pressed_keys() -> str:
     return keys
 
 
-def readable(seconds: float, *sockets: socket.socket) -> Sequence[socket.socket | int]:
+def wait_readable(seconds: float, *sockets: socket.socket) -> Sequence[socket.socket | int]:
     """Those of ``sockets`` and standard input (as 0) that are readable or closed; waits up to ``seconds``."""
     if sys.platform == "win32":
         deadline = time.monotonic() + seconds

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import IO
 
 from pyanticip.errors import DeviceError
-from pyanticip.system import ALONE
+from pyanticip.system import OWN_PROCESS_GROUP
 
 __all__ = ["Child", "check_installed", "tell_parent"]
 
@@ -83,7 +83,7 @@ class Child:
             stdout=pipe,
             stderr=self._errors,
             bufsize=0,
-            **ALONE,
+            **OWN_PROCESS_GROUP,
         )
         for end in (process.stdin, process.stdout):
             if end is not None:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from pyanticip.errors import OptionError
-from pyanticip.system import ignore_terminal, lower_priority, signals
+from pyanticip.system import available_signals, ignore_terminal, lower_priority
 from realtime.child import tell_parent
 
 __all__ = ["Datagrams", "check_no_loop", "child_main", "input_lines", "obey_signals", "run_loop"]
@@ -49,8 +49,8 @@ def obey_signals(interrupt: Callable[[], object], end: Callable[[], object]) -> 
     ``end``, which may be repeated, not ``interrupt``, which ends at once the second time.
     """
     loop, previous = asyncio.get_running_loop(), {}
-    handlers = dict.fromkeys(signals("SIGINT", "SIGTERM"), interrupt)
-    handlers |= dict.fromkeys(signals("SIGHUP", "SIGQUIT", "SIGBREAK"), end)
+    handlers = dict.fromkeys(available_signals("SIGINT", "SIGTERM"), interrupt)
+    handlers |= dict.fromkeys(available_signals("SIGHUP", "SIGQUIT", "SIGBREAK"), end)
 
     def on_signal(number: int, _: object) -> None:
         loop.call_soon_threadsafe(handlers[signal.Signals(number)])

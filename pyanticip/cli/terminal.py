@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from pyanticip.errors import MotionError, OptionError, printable, reason, suggestion
-from pyanticip.system import quoted
+from pyanticip.system import shell_quote
 
 #: Human-readable output of a command: a text, its lines, or a function that renders the result with rich.
 Text = str | Iterable[str] | Callable[[dict[str, Any]], Any]
@@ -75,7 +75,7 @@ def drawn(as_json: bool) -> bool:
 
 def typed(path: object) -> str:
     """A path as a shell argument, quoted where needed."""
-    return quoted(str(path))
+    return shell_quote(str(path))
 
 
 def run(group: click.Command) -> int:

@@ -23,7 +23,7 @@ import numpy as np
 
 from pyanticip.bench.machine import Values, machine, percentiles
 from pyanticip.errors import DeviceError
-from pyanticip.system import ALONE
+from pyanticip.system import OWN_PROCESS_GROUP
 from pyanticip.vocabulary import RATE
 from realtime import tuning
 from realtime.loop import run_loop
@@ -196,7 +196,7 @@ def start_peer(*role: str) -> subprocess.Popen[bytes]:
         [sys.executable, "-P", "-m", "realtime.bench.peer", *role],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        **ALONE,
+        **OWN_PROCESS_GROUP,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TextIO
 
 from pyanticip.errors import MotionError
-from pyanticip.system import cooked_keys, pressed_keys, raw_keys, terminal_is_ours
+from pyanticip.system import cooked_keys, is_foreground_group, pressed_keys, raw_keys
 from realtime.pipeline import Pipeline
 
 __all__ = ["Keys", "in_front"]
@@ -28,7 +28,7 @@ _SEQUENCE = re.compile(r"\x1b+[\[O]\[?[0-9;]*[A-Za-z~^$@]")
 def in_front(stream: TextIO) -> bool:
     """Whether a stream is a terminal with this process in its foreground; others must not touch it."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        return stream.isatty() and terminal_is_ours(stream.fileno())
+        return stream.isatty() and is_foreground_group(stream.fileno())
     return False
 
 

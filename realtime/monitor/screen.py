@@ -23,7 +23,7 @@ from rich.text import Text
 
 from pyanticip.controls import CANCEL
 from pyanticip.errors import printable
-from pyanticip.system import ignore_terminal, lower_priority, readable
+from pyanticip.system import ignore_terminal, lower_priority, wait_readable
 from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime.protocols import BEAT_TRUST
 from realtime.sockets import bind_udp
@@ -189,7 +189,7 @@ def main(arguments: list[str]) -> int:
     with Live(meters, console=console, auto_refresh=False, transient=True) as live:
         draw_at = time.monotonic()
         while True:
-            ready = readable(draw_at - time.monotonic(), feed)
+            ready = wait_readable(draw_at - time.monotonic(), feed)
             if feed in ready:
                 _on_datagram(meters, feed.recv(_READ_SIZE))
             if 0 in ready:

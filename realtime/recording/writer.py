@@ -23,7 +23,7 @@ import msgpack
 from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError
 from pyanticip.motion.recording_file import CONTROL, create
-from pyanticip.system import ignore_terminal, readable
+from pyanticip.system import ignore_terminal, wait_readable
 from pyanticip.untrusted import open_file
 
 __all__ = ["CLOSE", "OPEN", "count_missing", "main"]
@@ -226,7 +226,7 @@ def main() -> int:
     ignore_terminal()
     writer, buffer = Writer(), b""
     while True:
-        if readable(writer.sync_if_due()):
+        if wait_readable(writer.sync_if_due()):
             data = os.read(0, _MAX_READ_BYTES)
             if not data:
                 return 0 if writer.close() else 1

@@ -28,7 +28,7 @@ import tomlkit
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.models.checkpoint.manifest import SHIPPED
 from pyanticip.motion.atomic import write_file
-from pyanticip.system import ALONE
+from pyanticip.system import OWN_PROCESS_GROUP
 from realtime.control.server import CONTROL
 from realtime.sinks.osc import message
 from realtime.soak.suit import Suit
@@ -133,7 +133,7 @@ class Server:
         """Start the process, or start it again."""
         null, environment = subprocess.DEVNULL, {**os.environ, **self.environment}
         self._process = subprocess.Popen(
-            self._command, env=environment, stdin=null, stdout=null, stderr=null, **ALONE
+            self._command, env=environment, stdin=null, stdout=null, stderr=null, **OWN_PROCESS_GROUP
         )
 
     @property
@@ -306,7 +306,8 @@ class Show:
         with (self.folder / "show.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "pyanticip", *words],
-                cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **ALONE
+                cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                **OWN_PROCESS_GROUP,
             )  # fmt: skip
         if self.until(lambda: self.receiver.status_ns > started_ns, _START_TIMEOUT_S):
             status_time = time.monotonic()

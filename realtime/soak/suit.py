@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
-from pyanticip.system import ALONE
+from pyanticip.system import OWN_PROCESS_GROUP
 from realtime import tuning
 from realtime.sockets import free_port
 
@@ -66,7 +66,9 @@ class Suit:
         self.sender = f"127.0.0.1:{own_port}"
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         command = [sys.executable, "-P", "-m", "realtime.soak.suit", str(own_port), str(port), str(seed)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=self._log, **ALONE)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=self._log, **OWN_PROCESS_GROUP
+        )
 
     def set_mode(self, mode: str) -> None:
         """Set a network, ``clean``, ``malformed`` or ``restart``."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyanticip.system import ALONE, lower_priority
+from pyanticip.system import OWN_PROCESS_GROUP, lower_priority
 
 __all__ = ["fit_beside", "fit_in_child"]
 
@@ -92,7 +92,9 @@ async def fit_beside(
 ) -> dict[str, Any]:
     """As :func:`fit_in_child`, at a lower priority and without blocking the event loop."""
     pipe = subprocess.PIPE
-    child = subprocess.Popen(_COMMAND, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, **ALONE)
+    child = subprocess.Popen(
+        _COMMAND, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, **OWN_PROCESS_GROUP
+    )
     communicate = asyncio.to_thread(child.communicate, _request(folder, options, checkpoint, model, _NICE))
     try:
         out, _ = await communicate

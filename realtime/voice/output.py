@@ -238,7 +238,7 @@ class Sound:
         self._underruns = 0
         #: Whether only a new process can play: PortAudio lists devices once, and the libraries under it may
         #: hang or crash when their server is gone.
-        self.begin_anew = False
+        self.needs_restart = False
         #: Whether a device is gone that could not be stopped; PortAudio cannot terminate then.
         self.lost = False
         self._output: Output | None = None
@@ -312,7 +312,7 @@ class Sound:
                 self._close(is_gone=True)
                 self._output = _FileOnly(self._render, self._tap)
             else:
-                self.begin_anew = True
+                self.needs_restart = True
         elif now - self._checked_at >= _CHECK_INTERVAL_S:
             new = self._output.underruns - self._checked_underruns
             self._checked_at, self._checked_underruns = now, self._output.underruns
@@ -325,7 +325,7 @@ class Sound:
                 self._open(latency)
 
     def _probe_device(self) -> None:
-        self.begin_anew = probe(self._name).usable
+        self.needs_restart = probe(self._name).usable
         self._probe_at = time.monotonic() + self._probe_delay
         self._probe_delay = min(2 * self._probe_delay, _MAX_PROBE_DELAY_S)
 

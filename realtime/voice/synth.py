@@ -31,7 +31,7 @@ import numpy.typing as npt
 from pyanticip import _core
 from pyanticip.errors import MotionError, OptionError, printable
 from pyanticip.motion.atomic import check_out
-from pyanticip.system import begin_anew, readable, signals
+from pyanticip.system import available_signals, restart_program, wait_readable
 from realtime.child import tell_parent
 from realtime.lines import threaded_say
 from realtime.sockets import bind_udp
@@ -220,9 +220,9 @@ class Synth:
             self._say(printable(error)[:300])
 
     @property
-    def begin_anew(self) -> bool:
+    def needs_restart(self) -> bool:
         """Whether there is a device that only a new process can use."""
-        return self._sound.begin_anew
+        return self._sound.needs_restart
 
     @property
     def lost(self) -> bool:
@@ -294,7 +294,7 @@ def synth(
     stop = threading.Event()
     previous_handlers = {
         number: signal.signal(number, lambda *_: stop.set())
-        for number in signals("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
+        for number in available_signals("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
     }
     try:
         with own_stderr():
@@ -321,7 +321,7 @@ def synth(
                 # The parent restarts it.
                 os._exit(_RESTART_CODE)
         # After `own_stderr`, because the new process inherits standard error.
-        begin_anew(*restart_arguments)
+        restart_program(*restart_arguments)
     finally:
         for number, handler in previous_handlers.items():
             signal.signal(number, handler)
@@ -342,7 +342,7 @@ def _run(running: Synth, stop: threading.Event, seconds: float | None, child: bo
     last_report = -_REPORT_INTERVAL_S
     while True:
         running.poll()
-        if running.begin_anew:
+        if running.needs_restart:
             if seconds is None:
                 return ()
             return "--seconds", f"{max(started + seconds - time.monotonic(), 0.001):.3f}"
@@ -372,7 +372,7 @@ def _is_pipe() -> bool:
 def _input_ended() -> bool:
     """Whether the other end of standard input is closed."""
     try:
-        return bool(readable(0.0)) and not os.read(0, 4096)
+        return bool(wait_readable(0.0)) and not os.read(0, 4096)
     except (OSError, ValueError):
         return True
 

@@ -16,12 +16,12 @@ from support.wire import arrived, command, messages, port_of, start, tcp_port, u
 import pyanticip
 from pyanticip.errors import DeviceError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED
-from pyanticip.system import quoted, try_lock
+from pyanticip.system import shell_quote, try_lock
 from realtime.bench.performer import mocopi_datagrams
 from realtime.loop import obey_signals
 from realtime.sinks.midi import port as port_module
 from realtime.sockets import free_port
-from realtime.voice.audio import SAMPLE_RATE, _ask, chosen, rate_of
+from realtime.voice.audio import SAMPLE_RATE, _query, chosen, rate_of
 
 BARE = Path(__file__).resolve().parents[1] / "support/elsewhere"
 ROOT = str(Path(pyanticip.__file__).resolve().parents[1])
@@ -147,14 +147,14 @@ def test_signals_are_obeyed_by_a_show_and_are_their_owner_s_behind_it():
 def test_standard_input_is_waited_for_beside_sockets_and_read_in_lines():
     program = (
         "import socket\n"
-        "from pyanticip.system import readable\n"
+        "from pyanticip.system import wait_readable\n"
         "from realtime.loop import input_lines, run_loop\n"
         "sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); sock.bind(('127.0.0.1', 0))\n"
-        "print(readable(0.0, sock), flush=True)\n"
+        "print(wait_readable(0.0, sock), flush=True)\n"
         "sock.sendto(b'x', sock.getsockname())\n"
-        "print(readable(9.0, sock) == [sock], flush=True)\n"
+        "print(wait_readable(9.0, sock) == [sock], flush=True)\n"
         "sock.recv(9)\n"
-        "print(readable(9.0, sock), flush=True)\n"
+        "print(wait_readable(9.0, sock), flush=True)\n"
         "async def main():\n"
         "    async for line in input_lines(): print(line, flush=True)\n"
         "run_loop(main())\n"
@@ -174,8 +174,8 @@ def test_standard_input_is_waited_for_beside_sockets_and_read_in_lines():
 
 
 def test_a_path_is_typed_as_the_shell_takes_it():
-    assert quoted("a b") == "'a b'"
-    assert quoted("ab") == "ab"
+    assert shell_quote("a b") == "'a b'"
+    assert shell_quote("ab") == "ab"
 
 
 class Wasapi:
@@ -246,8 +246,8 @@ class Server(Wasapi):
 def test_a_device_that_takes_another_rate_alone_is_played_at_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sounddevice", Server())
     assert (rate_of(None), rate_of("system"), rate_of("none")) == (44_100, 44_100, SAMPLE_RATE)
-    assert (_ask(None).default, _ask("system").default) == ("system", "system")
-    assert not _ask("none").usable, "a device of that name is not there, whatever else is"
+    assert (_query(None).default, _query("system").default) == ("system", "system")
+    assert not _query("none").usable, "a device of that name is not there, whatever else is"
 
 
 def test_where_no_port_can_be_made_it_is_said_what_to_do(monkeypatch):

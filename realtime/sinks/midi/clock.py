@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from pyanticip.options import Options
-from pyanticip.system import ignore_terminal, readable
+from pyanticip.system import ignore_terminal, wait_readable
 from realtime.child import Child, check_installed, tell_parent
 from realtime.sinks.base import ControlFrame, Extra, LeadingSink, SlowClosingSink
 from realtime.sinks.midi.port import VIRTUAL, open_port
@@ -163,7 +163,7 @@ def main(arguments: list[str]) -> int:
         return 1
     tell_parent(f"ready {name}")
     next_check = 0.0
-    while not (readable(_REPORT_INTERVAL_S) and not os.read(0, 1)):
+    while not (wait_readable(_REPORT_INTERVAL_S) and not os.read(0, 1)):
         if (beat := ticks.beat(now_ns := time.monotonic_ns())) is not None:
             tell_parent(f"{now_ns} {beat[0]!r} {beat[1]!r}")
         if (now := time.monotonic()) >= next_check:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyanticip.errors import DeviceError, MotionError
-from pyanticip.system import ignore_terminal, readable
+from pyanticip.system import ignore_terminal, wait_readable
 from realtime.child import tell_parent
 from realtime.sinks.midi.schedule import Schedule, unpack
 
@@ -169,7 +169,7 @@ def serve(port: Port) -> None:
     try:
         while True:
             wake_at = check_at if schedule.due_ns is None else min(check_at, schedule.due_ns)
-            if readable((wake_at - time.monotonic_ns()) / 1e9):
+            if wait_readable((wake_at - time.monotonic_ns()) / 1e9):
                 data = os.read(0, 1 << 16)
                 if not data:
                     return

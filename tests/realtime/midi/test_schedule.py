@@ -143,14 +143,14 @@ def served(cable: Cable, monkeypatch: pytest.MonkeyPatch, *asked: tuple[float, I
     """Messages that arrive if each item is written at its second and the show ends at second 10."""
     waiting = [(at, pack([item])) for at, item in asked] + [(10.0, b"")]
 
-    def readable(timeout: float) -> bool:
+    def wait_readable(timeout: float) -> bool:
         until = cable.seconds + max(timeout, 0.0) + 1e-6
         cable.seconds = min(until, waiting[0][0])
         return waiting[0][0] <= until
 
     clock = SimpleNamespace(monotonic_ns=lambda: round(cable.seconds * 1e9), sleep=lambda seconds: None)
     monkeypatch.setattr(midi_port, "time", clock)
-    monkeypatch.setattr(midi_port, "readable", readable)
+    monkeypatch.setattr(midi_port, "wait_readable", wait_readable)
     monkeypatch.setattr(midi_port, "os", SimpleNamespace(read=lambda *_: waiting.pop(0)[1]))
     midi_port.serve(cable)  # type: ignore[arg-type]
     return cable.heard[1:]

@@ -81,7 +81,7 @@ def test_events_wait_for_their_time_less_the_latency() -> None:
 
 
 def test_begun_anew_it_plays_for_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    voice = SimpleNamespace(poll=lambda: None, begin_anew=True)
+    voice = SimpleNamespace(poll=lambda: None, needs_restart=True)
     clock = iter([0.0, 3.5])
     monkeypatch.setattr(synth_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     left = synth_module._run(voice, threading.Event(), 10.0, False)
@@ -93,7 +93,7 @@ def test_begun_anew_it_still_speaks_to_the_terminal() -> None:
 import os, sys
 from realtime.voice import synth
 synth._run = lambda *_: ("--more",)
-synth.begin_anew = lambda *more: os.execv(sys.executable, [sys.executable, "-c",
+synth.restart_program = lambda *more: os.execv(sys.executable, [sys.executable, "-c",
     f"import sys; print({more!r}, file=sys.stderr)"])
 synth.synth(0)
 """
