@@ -179,7 +179,7 @@ def open_multi_show(
             target = OscConfig(send=rig.oscquery.send)
             offered = control if rig.offers_control else None
             offers = [
-                show.offer.of(name, None if offered is None else (show.actions(), show.families()))
+                show.offer.for_performer(name, None if offered is None else (show.actions(), show.families()))
                 for name, show in shows.items()
                 if show.offer is not None
             ]
@@ -190,8 +190,8 @@ def open_multi_show(
             undo.callback(oscquery.close)
             next(iter(shows.values())).children.append(oscquery)
             for offer in offers:
-                offer.tell(oscquery.port)
-            ensemble.tell(target.model_copy(update={"port": oscquery.port}))
+                offer.add_receiver(oscquery.port)
+            ensemble.add_target(target.model_copy(update={"port": oscquery.port}))
         multi_show = MultiShow(shows, control, say)
         if terminal is not None:
             keys = Keys(pipelines[names[0]], actions, multi_show.interrupt, say, terminal.tell)

@@ -240,7 +240,7 @@ def stage(
             )
             undo.callback(oscquery.close)
             show.children.append(oscquery)
-            show.offer.tell(oscquery.port)
+            show.offer.add_receiver(oscquery.port)
         get_health = partial(health, pipeline, commands, show.control, rig.synth.preset)
         if terminal is not None:
             pipeline.add(terminal.attend(pipeline.clock, get_health))

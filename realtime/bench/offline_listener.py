@@ -10,7 +10,7 @@ from realtime.clock import OfflineClock
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
 from realtime.voice.base import Voice
-from realtime.voice.strokes import Strokes
+from realtime.voice.strokes import EventQueue
 
 __all__ = ["RATE", "SILENCE", "OfflineListener", "integrated"]
 
@@ -69,7 +69,7 @@ class OfflineListener(CaptureSink):
     def __init__(self, clock: OfflineClock, voice: Voice, *, bare: bool = False) -> None:
         super().__init__(clock)
         self._bare = bare
-        self._voice, self._strokes = voice, Strokes(voice)
+        self._voice, self._events = voice, EventQueue(voice)
         self._blocks: list[npt.NDArray[np.float32]] = []
 
     def send(self, frame: ControlFrame) -> None:
@@ -80,14 +80,14 @@ class OfflineListener(CaptureSink):
         voice = self._voice
         missing = round(self.times[-1] * voice.sample_rate) - voice.position
         if missing > 0:
-            self._strokes.give(missing)
+            self._events.release(missing)
             self._blocks.append(voice.render(missing))
         params = np.array(frame.params, np.float32)
         if self._bare:
             params[_CLOCKED] = 0.0
         voice.params(params)
         if not self._bare:
-            self._strokes.announce(frame.events)
+            self._events.announce(frame.events)
 
     @property
     def sound(self) -> npt.NDArray[np.float32]:

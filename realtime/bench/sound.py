@@ -34,7 +34,7 @@ from realtime.rig import Rig
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
 from realtime.step.base import StepBackend
-from realtime.voice.base import way_ms
+from realtime.voice.base import voice_latency_ms
 from realtime.voice.open import open_voice
 
 __all__ = ["lag_ms", "markdown", "run"]
@@ -118,7 +118,7 @@ def _row(
     bare = OfflineListener(clock, open_voice(preset, {}, SAMPLE_RATE), bare=True)
     backend.reset()
     pipeline = assemble(rig, clock, kind="msgpack", sinks=[full, bare], backend=backend)
-    pipeline.mixer.sound_ms = way_ms(voice)
+    pipeline.mixer.sound_ms = voice_latency_ms(voice)
     play_offline((Datagram(*pair) for pair in datagrams(clip, "msgpack")), clock, pipeline.feed)
     pipeline.run_until(clock.now_ns())
     hops = np.arange(round(100 * _BEGIN_S), round(100 * min(full.times[-1], (len(movement) - 1) / RATE)))

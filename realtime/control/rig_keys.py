@@ -13,7 +13,7 @@ from pyanticip.errors import OptionError
 from pyanticip.vocabulary import EVENTS, HORIZONS_MS, PARAMETERS
 from realtime.rig import Rig
 from realtime.sinks.config import PARTS, RENAMED, OscConfig
-from realtime.sinks.outputs import SENT, Limits
+from realtime.sinks.outputs import MESSAGES, Limits
 
 __all__ = ["CONTROLS", "Control", "RigKey", "check_names", "path_of", "rig_keys", "with_part"]
 
@@ -156,7 +156,7 @@ def _receiver(prefix: str, table: OscConfig) -> Iterator[RigKey]:
         on = bool({name, group} & set(table.send))
         yield RigKey(f"{prefix}/send/{name}", Control("T", f"send it to {table.url}"), (on,))
     for name in RENAMED:
-        default = next((tail for tail in SENT if tail.partition("/")[2] == name), name)
+        default = next((tail for tail in MESSAGES if tail.partition("/")[2] == name), name)
         address = table.addresses.get(name, (f"{table.prefix.rstrip('/')}/{default}",))
         yield RigKey(
             f"{prefix}/addresses/{name}", Control("s", "address, and arguments before the value"), address

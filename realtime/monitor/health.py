@@ -13,7 +13,7 @@ from realtime.control.live_rig import LiveRig
 from realtime.control.server import ControlServer
 from realtime.pipeline import Pipeline
 from realtime.protocols import lost_frames
-from realtime.sinks.outputs import SENT
+from realtime.sinks.outputs import MESSAGES
 from realtime.status import is_writing, sink_counts, sink_troubles
 
 __all__ = ["health", "settable"]
@@ -63,11 +63,11 @@ def health(
 def settable(live_rig: LiveRig) -> Mapping[str, Any]:
     """The keys of the rig that can be set while the show plays, with their values, as JSON values."""
     rig = live_rig.rig
-    parts = Counter(message.part for message in SENT.values())
+    parts = Counter(message.part for message in MESSAGES.values())
     return {
         "file": None if live_rig.file is None else live_rig.file.name,
         "outputs": live_rig.outputs(),
         "receivers": [table.url for table in rig.osc],
-        "parts": {message.part: message.text for message in SENT.values() if parts[message.part] == 1},
+        "parts": {message.part: message.text for message in MESSAGES.values() if parts[message.part] == 1},
         "keys": [(key, control.types, control.limits, value) for key, control, value in live_rig.settable()],
     }

@@ -128,12 +128,12 @@ class Offer:
         self._taught = taught
         self._performer = performer
 
-    def of(self, performer: str, commands: Commands | None) -> Offer:
+    def for_performer(self, performer: str, commands: Commands | None) -> Offer:
         """The same offer for one of several performers, with these commands."""
         target = self._target.model_copy(update={"prefix": f"{self._target.prefix}/{performer}"})
         return Offer(target, self._pipeline, commands, self._rig, self._taught, performer)
 
-    def tell(self, port: int) -> None:
+    def add_receiver(self, port: int) -> None:
         """Also send the target's messages to ``port`` of this machine, where the OSCQuery server listens."""
         sink = OscSink(self._target.model_copy(update={"port": port}))
         sink.name = "oscquery"

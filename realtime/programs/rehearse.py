@@ -19,7 +19,7 @@ from pyanticip.memory.files import is_memory
 from pyanticip.motion.atomic import check_folder
 from pyanticip.vocabulary import RATE
 from realtime.protocols import FIRST_SENDER_TIMEOUT_NS
-from realtime.sources.replay import Command, Item, NobodyCameError, open_show, recorded_sender
+from realtime.sources.replay import Command, Item, NoDatagramsError, open_show, recorded_sender
 
 __all__ = ["rehearse"]
 
@@ -65,7 +65,7 @@ def rehearse(
     for file, title in zip(files, titles, strict=True):
         try:
             kind, items = open_show(file, say=say, joined=True, **reading)
-        except NobodyCameError as error:
+        except NoDatagramsError as error:
             say(f"{error}; it is left out")
             continue
         pieces = list(_takes(kind, items, recorded_sender(file)))

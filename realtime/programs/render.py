@@ -41,11 +41,11 @@ from realtime.voice.base import (
     Rhythmic,
     Switchable,
     Voice,
-    way_ms,
+    voice_latency_ms,
 )
-from realtime.voice.guard import block_of, guarded
+from realtime.voice.guard import guarded, render_checked
 from realtime.voice.open import open_voice
-from realtime.voice.strokes import Strokes
+from realtime.voice.strokes import EventQueue
 from realtime.voice.wav import WavWriter
 
 __all__ = ["SUFFIXES", "OfflinePlayer", "render"]
@@ -67,7 +67,7 @@ class OfflinePlayer:
     def __init__(self, wav: WavWriter, voice: Voice | None = None) -> None:
         self._wav = wav
         self._voice = voice or open_voice("default", {}, SAMPLE_RATE)
-        self._strokes = Strokes(self._voice)
+        self._events = EventQueue(self._voice)
         self._is_panic = False
         self._jobs: queue.Queue[Callable[[], None] | None] = queue.Queue(_QUEUE_FRAMES)
         self._unwritten: list[npt.NDArray[np.float32]] = []
@@ -76,9 +76,9 @@ class OfflinePlayer:
         self._thread.start()
 
     @property
-    def way_ms(self) -> float:
+    def latency_ms(self) -> float:
         """The voice's latency, milliseconds."""
-        return way_ms(self._voice)
+        return voice_latency_ms(self._voice)
 
     def play(self, seconds: float, frame: ControlFrame) -> None:
         """Render up to ``seconds``, then pass a frame's parameters, events, tempo and limbs to the voice."""
@@ -97,7 +97,7 @@ class OfflinePlayer:
             if limbs and isinstance(self._voice, Limbed):
                 for limb in range(4):
                     self._voice.limb(limb, *limbs[3 * limb : 3 * limb + 3])
-            self._strokes.announce(events)
+            self._events.announce(events)
 
         self._jobs.put(job)
 
@@ -142,8 +142,8 @@ class OfflinePlayer:
     def _render_to(self, seconds: float) -> None:
         missing = round(seconds * SAMPLE_RATE) - self._voice.position
         if missing > 0:
-            self._strokes.give(missing)
-            self._unwritten.append(block_of(self._voice, missing))
+            self._events.release(missing)
+            self._unwritten.append(render_checked(self._voice, missing))
             self._write(SAMPLE_RATE)
 
     def _write(self, least: int) -> None:
@@ -210,7 +210,7 @@ def render(
         undo.callback(pipeline.close)
         if player is not None:
             # Only the voice's own latency counts: there is no audio device.
-            pipeline.mixer.sound_ms = max(pipeline.mixer.sound_ms, player.way_ms)
+            pipeline.mixer.sound_ms = max(pipeline.mixer.sound_ms, player.latency_ms)
         obey = Commands(pipeline, say or (lambda line: None), rig, player).replay_command
         play_offline(_with_progress(items, progress), clock, pipeline.feed, obey, seconds)
         pipeline.run_until(clock.now_ns())

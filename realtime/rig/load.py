@@ -21,7 +21,7 @@ from realtime.rig.paths import is_there, resolve_paths
 from realtime.rig.source import source_table
 from realtime.rig.tree import OscQueryRig, Rig
 from realtime.sinks.config import OscConfig
-from realtime.sources.named_files import file_of, places_of, sum_of
+from realtime.sources.named_files import candidate_paths, file_sha256, find_file
 
 __all__ = [
     "check_rig_overwrite",
@@ -74,7 +74,7 @@ def _rig_of_recording(path: Path, overrides: Mapping[str, Any]) -> dict[str, Any
     tree = {key: rig[key] for key in _SOUND_TABLES if rig.get(key) is not None}
     if isinstance(mapping, dict) and isinstance(tree.get("mapping"), str):
         file, sha256 = tree["mapping"], str(mapping.get("sha256"))
-        tree["mapping"] = found = file_of(file, sha256, path, run_folder)
+        tree["mapping"] = found = find_file(file, sha256, path, run_folder)
         if not overrides.get("mapping") and not is_there(found):
             raise _missing_file(path, "mapping", file, sha256, run_folder)
     if isinstance(memory := tree.get("memory"), dict):
@@ -94,7 +94,7 @@ def _rig_of_recording(path: Path, overrides: Mapping[str, Any]) -> dict[str, Any
     if isinstance(synth, dict):
         tree["synth"] = {key: synth[key] for key in ("preset", "samples", "options") if synth.get(key)}
         if isinstance(samples := synth.get("samples"), str) and samples:
-            folders = filter(os.path.isdir, places_of(samples, path, run_folder))
+            folders = filter(os.path.isdir, candidate_paths(samples, path, run_folder))
             tree["synth"]["samples"] = str(next(folders, samples))
     if isinstance(source, dict):
         source_keys = ("buffer_ms", "delay_ms", "from")
@@ -109,9 +109,9 @@ def _memory_of_recording(
     if not isinstance(file := table.get("file"), str):
         return dict(table)
     sha256 = str(table.get("sha256"))
-    found = file_of(file, sha256, path, run_folder)
+    found = find_file(file, sha256, path, run_folder)
     is_checked = is_used and table.get("sha256") is not None and table.get("enabled") is not False
-    if is_checked and sum_of(Path(found)) != sha256:
+    if is_checked and file_sha256(Path(found)) != sha256:
         raise _missing_file(path, "memory", file, sha256, run_folder)
     return {**table, "file": found}
 
@@ -124,7 +124,7 @@ def _model_of_recording(
         table["checkpoint"],
         str(sha256_by_file.get(WEIGHTS) if isinstance(sha256_by_file, dict) else None),
     )
-    found = file_of(file, weights, path, run_folder)
+    found = find_file(file, weights, path, run_folder)
     is_needed = {**table, **asked}.get("enabled") is not False and "checkpoint" not in asked
     if is_needed and not is_there(found):
         raise _missing_file(path, "checkpoint", file, weights, run_folder)
@@ -133,7 +133,7 @@ def _model_of_recording(
 
 def _missing_file(path: Path, what: str, file: str, sha256: str, run_folder: object) -> FormatError:
     """The error for a missing file of a recording; ``what`` is the option that names another one."""
-    places = ", ".join(map(str, places_of(file, path, run_folder)))
+    places = ", ".join(map(str, candidate_paths(file, path, run_folder)))
     renamed = "" if what == "checkpoint" else ", nor under another name beside the recording"
     return FormatError(
         f"{path}: the {what} that it was played with ({file}, sha256 {sha256[:12]}) is in none of"

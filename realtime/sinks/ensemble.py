@@ -35,12 +35,12 @@ class EnsembleOut:
         self._slot = -1
         self._receivers: list[tuple[bytes, UdpWire | TcpWire, Pace]] = []
         for target in targets:
-            self.tell(target)
+            self.add_target(target)
         #: One sink for each performer's pipeline.
         self.sinks = [EnsembleSink(self, performer) for performer in range(performers)]
         self._open_sinks = performers
 
-    def tell(self, target: OscConfig) -> None:
+    def add_target(self, target: OscConfig) -> None:
         """Add a receiver, if ``ensemble`` is among its parts and it is not limited to one performer."""
         if ENSEMBLE in target.send and target.performer is None:
             zeros = [0 if kind == "i" else 0.0 for kind in ENSEMBLE_MESSAGE.types]

@@ -17,7 +17,7 @@ from pyanticip.controls import CANCEL, Event, Range
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.sinks.base import ControlFrame, Extra, Prewarmed
 from realtime.sinks.config import Address, Argument, OscConfig
-from realtime.sinks.outputs import SENT, extra_address
+from realtime.sinks.outputs import MESSAGES, extra_address
 from realtime.sinks.pace import Pace
 from realtime.sinks.tcp import TcpWire
 from realtime.sinks.udp import UdpWire
@@ -147,20 +147,20 @@ class OscSink(Prewarmed):
 
         seq_offset = None
         if "frame" in self._send:
-            seq_offset = append(self._address("frame", "frame"), SENT["frame"].types, _SECONDS)
+            seq_offset = append(self._address("frame", "frame"), MESSAGES["frame"].types, _SECONDS)
         if "scalars" in self._send:
-            append(self._address("scalars", "scalars"), SENT["scalars"].types, _SCALARS)
+            append(self._address("scalars", "scalars"), MESSAGES["scalars"].types, _SCALARS)
         for i, name in enumerate(PARAMETERS):
             if {"param", name} & self._send:
-                append(self._address(name, f"param/{name}"), SENT[f"param/{name}"].types, _PARAMS, i)
+                append(self._address(name, f"param/{name}"), MESSAGES[f"param/{name}"].types, _PARAMS, i)
         for i, extra in enumerate(self._extras):
             part, extra_addr = extra_address(self._prefix, extra)
             if part in self._send:
                 append((extra_addr,), "f", _EXTRAS, i)
         if "params" in self._send:
-            append(self._address("params", "params"), SENT["params"].types, _PARAMS)
+            append(self._address("params", "params"), MESSAGES["params"].types, _PARAMS)
         if "tempo" in self._send:
-            append(self._address("tempo", "tempo"), SENT["tempo"].types, _TEMPO)
+            append(self._address("tempo", "tempo"), MESSAGES["tempo"].types, _TEMPO)
         for source, (name, count) in enumerate(zip(_OPTIONAL_PARTS, counts, strict=True), _FIRST_OPTIONAL):
             if count and name in self._send:
                 append(self._address(name, name), "f" * count, source)
@@ -329,7 +329,7 @@ class OscSink(Prewarmed):
         """Encode an element whose types repeat over ``values``; its head is cached for each length."""
         cached = self._heads.get((name, len(values)))
         if cached is None:
-            types = SENT[name].types if name in SENT else "f"
+            types = MESSAGES[name].types if name in MESSAGES else "f"
             types *= len(values) // len(types)
             address, *constants = self._address(name, name)
             dgram = message(str(address), [*constants, *_zeros(types)])

@@ -10,7 +10,7 @@ from pyanticip.controls import CANCEL
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 from realtime.sinks.base import Extra
 
-__all__ = ["ENSEMBLE_MESSAGE", "SENT", "Limits", "Message", "extra_address", "target_messages"]
+__all__ = ["ENSEMBLE_MESSAGE", "MESSAGES", "Limits", "Message", "extra_address", "target_messages"]
 
 Limits = tuple[float, float] | tuple[str, ...] | None
 """Minimum and maximum of a number, or the possible strings; None: unlimited."""
@@ -43,7 +43,7 @@ _UNIT = (0.0, 1.0)
 _S = "time.second"
 
 #: Messages by the address after the prefix.
-SENT: dict[str, Message] = {
+MESSAGES: dict[str, Message] = {
     "frame": Message("frame", "if", "frame number, seconds", ((0, 2**31 - 1), None), (None, _S)),
     "scalars": Message(
         "scalars",
@@ -121,7 +121,7 @@ def target_messages(
 
     ``extras`` are the taught outputs of a mapping; ``cues`` and ``gestures`` are names.
     """
-    for tail, message in SENT.items():
+    for tail, message in MESSAGES.items():
         # Selected as a part, or as a single parameter or event.
         if {message.part, *tail.split("/")[1:2]} & set(send):
             yield f"{prefix}/{tail}", message

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.untrusted import open_file
 
-__all__ = ["file_of", "files_of", "places_of", "sum_of"]
+__all__ = ["candidate_paths", "file_sha256", "find_file", "resolve_arguments"]
 
 # Commands whose arguments are a file and its SHA-256.
 _FILE_COMMANDS = ("mapping", "memory", "model")
@@ -18,36 +18,36 @@ _FILE_COMMANDS = ("mapping", "memory", "model")
 _RENAMABLE_SUFFIXES = (".memory", ".safetensors")
 
 
-def files_of(
+def resolve_arguments(
     name: str, arguments: tuple[object, ...], recording: Path, ran: object = None
 ) -> tuple[object, ...]:
     """The arguments of a recorded command, with the current path of its file."""
     if name not in _FILE_COMMANDS or len(arguments) != 2 or not arguments[0]:
         return arguments
     file, sha256 = map(str, arguments)
-    return file_of(file, sha256, recording, ran), sha256
+    return find_file(file, sha256, recording, ran), sha256
 
 
-def file_of(file: str, sha256: str, recording: Path, ran: object = None) -> str:
+def find_file(file: str, sha256: str, recording: Path, ran: object = None) -> str:
     """The current path of a file that a recording names, found by its SHA-256 (a checkpoint's: its weights').
 
-    It is looked for at the paths of :func:`places_of`; in the folder ``mappings`` next to each, where a
+    It is looked for at the paths of :func:`candidate_paths`; in the folder ``mappings`` next to each, where a
     project keeps every fit; and under any name next to the recording. If it is in none of these: the first
     path that exists, or else ``file``.
     """
     existing: list[Path] = []
-    for path in places_of(file, recording, ran):
+    for path in candidate_paths(file, recording, ran):
         for candidate in (path, *_kept_fits(path)):
-            candidate_sha256 = sum_of(candidate)
+            candidate_sha256 = file_sha256(candidate)
             if candidate_sha256 == sha256:
                 return str(candidate)
             if candidate_sha256 and candidate == path:
                 existing.append(path)
-    renamed = (path for path in _same_suffix(file, recording) if sum_of(path) == sha256)
+    renamed = (path for path in _same_suffix(file, recording) if file_sha256(path) == sha256)
     return str(next(renamed, existing[0] if existing else file))
 
 
-def places_of(file: str, recording: Path, ran: object = None) -> list[Path]:
+def candidate_paths(file: str, recording: Path, ran: object = None) -> list[Path]:
     """Paths where a file that a recording names may be: the recorded path, relative to the working directory,
     to the directory ``ran`` that the show ran in (None: not recorded, in older recordings) and to the
     recording's folder; and its name next to the recording."""
@@ -72,7 +72,7 @@ def _kept_fits(mapping: Path) -> list[Path]:
     return []
 
 
-def sum_of(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """SHA-256 in hexadecimal; empty if the file cannot be read."""
     with (
         contextlib.suppress(OSError, ValueError),

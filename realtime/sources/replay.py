@@ -18,13 +18,13 @@ from pyanticip.motion.recording import LONGEST_PAUSE_NS, Control, Raw, is_record
 from pyanticip.untrusted import open_file
 from realtime.clock import OfflineClock, ScaledClock
 from realtime.sources.base import NATIVE, Receive
-from realtime.sources.named_files import files_of
+from realtime.sources.named_files import resolve_arguments
 
 __all__ = [
     "Command",
     "Datagram",
     "Item",
-    "NobodyCameError",
+    "NoDatagramsError",
     "Obey",
     "ReplaySource",
     "open_show",
@@ -35,7 +35,7 @@ __all__ = [
 _BURST = 64
 
 
-class NobodyCameError(FormatError):
+class NoDatagramsError(FormatError):
     """A recording is intact but has no datagrams."""
 
 
@@ -183,7 +183,7 @@ def open_show(
     warnings, and after the last item of a recording what could not be read or is not played.
 
     Raises:
-        FormatError: The file cannot be read, or its source is unknown; NobodyCameError: it has no datagrams.
+        FormatError: The file cannot be read, or its source is unknown; NoDatagramsError: it has no datagrams.
         SkeletonError: The skeleton of a motion file cannot be used.
         OSError: The file cannot be opened.
     """
@@ -201,7 +201,7 @@ def open_show(
     kind = next((source.partition("@")[0] for _, source, _ in recording.datagrams()), None)
     if kind is None:
         # A damaged recording may have had some.
-        raise (FormatError if recording.warnings else NobodyCameError)(
+        raise (FormatError if recording.warnings else NoDatagramsError)(
             f"{path}: holds no datagrams to replay"
         )
     if kind not in NATIVE:
@@ -223,7 +223,9 @@ def open_show(
                     yield Datagram(record.t_ns, record.data, sender)
             elif isinstance(record, Control) and not end_reason:
                 folder = recording.header.get("folder")
-                yield Command(record.t_ns, record.name, files_of(record.name, record.arguments, path, folder))
+                yield Command(
+                    record.t_ns, record.name, resolve_arguments(record.name, record.arguments, path, folder)
+                )
                 end_reason = "the end" if record.name == "end" and not joined else ""
         if say is None:
             return

@@ -15,7 +15,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["SAMPLE_RATE", "Audio", "chosen", "own_stderr", "playable", "probe", "quiet_stderr", "rate_of"]
+__all__ = [
+    "SAMPLE_RATE",
+    "Audio",
+    "device_arguments",
+    "device_rate",
+    "own_stderr",
+    "probe",
+    "quiet_stderr",
+    "supported_rate",
+]
 
 #: Sample rate (Hz) of the voice, unless the device does not support it.
 SAMPLE_RATE = 48_000
@@ -98,7 +107,7 @@ def own_stderr() -> Iterator[None]:
             sys.stderr = previous
 
 
-def chosen(sounddevice: Any, device: str | int | None) -> dict[str, Any]:
+def device_arguments(sounddevice: Any, device: str | int | None) -> dict[str, Any]:
     """The arguments of ``sounddevice`` streams that select ``device``.
 
     Windows lists each device once per API; PortAudio's default is MME, which buffers a tenth of a second, so
@@ -118,12 +127,12 @@ def chosen(sounddevice: Any, device: str | int | None) -> dict[str, Any]:
     return {"device": device}
 
 
-def playable(sounddevice: Any, device: str | int | None) -> int:
+def supported_rate(sounddevice: Any, device: str | int | None) -> int:
     """The sample rate to play at: 48 kHz, or the device's own if it supports no other (a JACK server).
 
     Raises ValueError or PortAudioError if the device cannot be used.
     """
-    selection = chosen(sounddevice, device)
+    selection = device_arguments(sounddevice, device)
     settings = {"channels": 2, "dtype": "float32", **selection}
     try:
         sounddevice.check_output_settings(samplerate=SAMPLE_RATE, **settings)
@@ -134,13 +143,13 @@ def playable(sounddevice: Any, device: str | int | None) -> int:
     return SAMPLE_RATE
 
 
-def rate_of(device: str | int | None) -> int:
-    """The rate of :func:`playable`; 48 kHz if there is no usable device."""
+def device_rate(device: str | int | None) -> int:
+    """The rate of :func:`supported_rate`; 48 kHz if there is no usable device."""
     try:
         with quiet_stderr():
             import sounddevice
 
-            return playable(sounddevice, device)
+            return supported_rate(sounddevice, device)
     except Exception:
         # The error is reported when the device is opened.
         return SAMPLE_RATE
@@ -155,8 +164,8 @@ def _query(device: str | int | None) -> Audio:
     outputs = [d["name"] for d in sounddevice.query_devices() if d["max_output_channels"] >= 2]
     default, error_ = None, None
     try:
-        default = sounddevice.query_devices(chosen(sounddevice, device)["device"], "output")["name"]
-        playable(sounddevice, device)
+        default = sounddevice.query_devices(device_arguments(sounddevice, device)["device"], "output")["name"]
+        supported_rate(sounddevice, device)
     except (sounddevice.PortAudioError, ValueError) as problem:
         default, error_ = None, str(problem).splitlines()[0]
     return Audio(sounddevice.get_portaudio_version()[1], tuple(outputs), default, error_)

@@ -18,7 +18,7 @@ __all__ = [
     "Rhythmic",
     "Switchable",
     "Voice",
-    "way_ms",
+    "voice_latency_ms",
 ]
 
 
@@ -122,6 +122,6 @@ class Preset(Protocol):
 _GLIDE_MS = 12.0
 
 
-def way_ms(voice: Voice) -> float:
+def voice_latency_ms(voice: Voice) -> float:
     """Latency from a parameter to its sound, in milliseconds, without the device's output latency."""
     return 1000.0 * voice.latency / voice.sample_rate + _GLIDE_MS

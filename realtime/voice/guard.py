@@ -11,7 +11,7 @@ from pyanticip import _core
 from pyanticip.errors import OptionError, foreign_errors
 from realtime.voice.base import Voice
 
-__all__ = ["block_of", "guarded"]
+__all__ = ["guarded", "render_checked"]
 
 
 def guarded(voice: Voice) -> contextlib.AbstractContextManager[None]:
@@ -28,7 +28,7 @@ def _name_of(voice: Voice) -> str:
     return f"voice {type(voice).__module__}:{type(voice).__qualname__}"
 
 
-def block_of(voice: Voice, samples: int) -> npt.NDArray[np.float32]:
+def render_checked(voice: Voice, samples: int) -> npt.NDArray[np.float32]:
     """Render the next samples of a voice, shape (samples, 2), within -1..1.
 
     Raises:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.errors import DeviceError, OptionError, one_line
-from realtime.voice.audio import chosen, probe, quiet_stderr
+from realtime.voice.audio import device_arguments, probe, quiet_stderr
 from realtime.voice.wav import WavWriter, next_part
 
 __all__ = ["BLOCK", "Sound"]
@@ -79,7 +79,7 @@ class _Device:
             samplerate=tap.rate,
             channels=2,
             dtype="float32",
-            **chosen(sounddevice, device),
+            **device_arguments(sounddevice, device),
             latency=latency,
             callback=self._callback,
         )

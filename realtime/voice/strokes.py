@@ -10,7 +10,7 @@ from pyanticip.errors import OptionError
 from pyanticip.vocabulary import EVENTS
 from realtime.voice.base import Voice
 
-__all__ = ["Strokes"]
+__all__ = ["EventQueue"]
 
 # A cancellation matches an event due within this time of the moment it names.
 _CANCEL_TOLERANCE_S = 0.03
@@ -18,7 +18,7 @@ _CANCEL_TOLERANCE_S = 0.03
 _MAX_PENDING = 64
 
 
-class Strokes:
+class EventQueue:
     """The events that wait for a voice, with due times in samples of its position."""
 
     def __init__(self, voice: Voice) -> None:
@@ -52,7 +52,7 @@ class Strokes:
             self._pending.remove(min(matches, key=lambda e: abs(e[0] - due)))
         return bool(matches)
 
-    def give(self, samples: int) -> None:
+    def release(self, samples: int) -> None:
         """Pass the events of the next ``samples`` to the voice; call it before each ``render``."""
         voice, end = self._voice, self._voice.position + samples
         events = [e for e in self._pending if e[0] < end]

@@ -35,13 +35,13 @@ from pyanticip.system import available_signals, restart_program, wait_readable
 from realtime.child import tell_parent
 from realtime.lines import threaded_say
 from realtime.sockets import bind_udp
-from realtime.voice.audio import SAMPLE_RATE, own_stderr, rate_of
-from realtime.voice.base import PANIC_S, RETURN_S, Limbed, Rhythmic, Switchable, Voice, way_ms
-from realtime.voice.guard import block_of, guarded
+from realtime.voice.audio import SAMPLE_RATE, device_rate, own_stderr
+from realtime.voice.base import PANIC_S, RETURN_S, Limbed, Rhythmic, Switchable, Voice, voice_latency_ms
+from realtime.voice.guard import guarded, render_checked
 from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.output import BLOCK, Sound
-from realtime.voice.strokes import Strokes
+from realtime.voice.strokes import EventQueue
 
 __all__ = ["SAMPLE_RATE", "Synth", "VoicePlayer", "main", "synth"]
 
@@ -69,7 +69,7 @@ class VoicePlayer:
         if not 0.0 <= gain <= 1.0:
             raise OptionError(f"gain: expected 0 to 1, got {gain:g}")
         self.voice = voice or open_voice("default", {}, SAMPLE_RATE)
-        self._strokes = Strokes(self.voice)
+        self._events = EventQueue(self.voice)
         self.samples = 0
         self._gain = gain
         self._inbox: deque[tuple[float, list[Command]]] = deque(maxlen=1024)
@@ -78,7 +78,7 @@ class VoicePlayer:
         self._is_ending = self._is_panic = False
         with guarded(self.voice):
             self.voice.fade(0.0, 0.0)
-        block_of(self.voice, 2 * BLOCK)
+        render_checked(self.voice, 2 * BLOCK)
         self.late_events = 0
         #: Presets that could not be switched to, with the error.
         self.refused: dict[str, str] = {}
@@ -108,8 +108,8 @@ class VoicePlayer:
                     self._execute(command, arrival, now, latency)
             self.samples += samples
             self._update_fade(now)
-            self._strokes.give(samples)
-        return block_of(self.voice, samples)
+            self._events.release(samples)
+        return render_checked(self.voice, samples)
 
     def _execute(self, command: Command, arrival: float, now: float, latency: float) -> None:
         lag = self.voice.latency / self.voice.sample_rate
@@ -122,11 +122,11 @@ class VoicePlayer:
                     elapsed = now + latency + lag - arrival
                     self.voice.tempo(bpm, (phase + elapsed * bpm / 60.0) % 1.0)
             case "cancel", index, _, ahead:
-                self._strokes.cancel(index, arrival + ahead - now - latency - lag)
+                self._events.cancel(index, arrival + ahead - now - latency - lag)
             case "event", index, strength, ahead:
                 wait = arrival + ahead - now - latency - lag
                 self.late_events += wait < 0.0
-                self._strokes.strike(index, strength, max(wait, 0.0))
+                self._events.strike(index, strength, max(wait, 0.0))
             case "limbs", values if not isinstance(values, str):
                 if isinstance(self.voice, Limbed):
                     for limb in range(len(values) // 3):
@@ -238,7 +238,7 @@ class Synth:
     def latency_ms(self) -> float:
         """Milliseconds from a message to its sound: the device's latency, as PortAudio reports it, and the
         voice's."""
-        return 1000.0 * self._sound.latency + way_ms(self.player.voice)
+        return 1000.0 * self._sound.latency + voice_latency_ms(self.player.voice)
 
     def close(self) -> dict[str, Any]:
         """Fade out, stop and complete the file; returns counters and totals."""
@@ -283,7 +283,7 @@ def synth(
     """
     if wav is not None:
         check_out(wav, (".wav",))
-    rate = rate_of(device)
+    rate = device_rate(device)
     # Lets the parent tell a device that hangs from samples that take long to read.
     if child:
         tell_parent(json.dumps({"reads": True}))

@@ -21,7 +21,7 @@ from realtime.bench.performer import mocopi_datagrams
 from realtime.loop import obey_signals
 from realtime.sinks.midi import port as port_module
 from realtime.sockets import free_port
-from realtime.voice.audio import SAMPLE_RATE, _query, chosen, rate_of
+from realtime.voice.audio import SAMPLE_RATE, _query, device_arguments, device_rate
 
 BARE = Path(__file__).resolve().parents[1] / "support/elsewhere"
 ROOT = str(Path(pyanticip.__file__).resolve().parents[1])
@@ -215,7 +215,7 @@ class Wasapi:
     ],
 )
 def test_the_voice_takes_the_quick_one_of_a_device_s_drivers(asked, device, settings):
-    found = chosen(Wasapi(), asked)
+    found = device_arguments(Wasapi(), asked)
     assert found.pop("extra_settings", None) == settings
     assert found == {"device": device}
 
@@ -245,7 +245,7 @@ class Server(Wasapi):
 
 def test_a_device_that_takes_another_rate_alone_is_played_at_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sounddevice", Server())
-    assert (rate_of(None), rate_of("system"), rate_of("none")) == (44_100, 44_100, SAMPLE_RATE)
+    assert (device_rate(None), device_rate("system"), device_rate("none")) == (44_100, 44_100, SAMPLE_RATE)
     assert (_query(None).default, _query("system").default) == ("system", "system")
     assert not _query("none").usable, "a device of that name is not there, whatever else is"
 

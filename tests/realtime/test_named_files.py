@@ -10,7 +10,7 @@ from pyanticip.motion.recording import RecordingWriter
 from realtime.clock import OfflineClock
 from realtime.rig import Rig, load_rig
 from realtime.rig.source import ModelRig
-from realtime.sources.named_files import file_of, files_of
+from realtime.sources.named_files import find_file, resolve_arguments
 from realtime.sources.replay import Command, open_show
 from realtime.stage import assemble, recording_header
 
@@ -26,25 +26,25 @@ def write(path: Path, data: bytes = b"true") -> Path:
 def test_the_very_file_is_found_where_it_was_among_the_fits_and_beside_the_recording(tmp_path: Path) -> None:
     recording = tmp_path / "away" / "show.anticip"
     name = "mine/mapping.safetensors"
-    assert file_of(name, TRUE, recording) == name, "not found: the recorded path"
+    assert find_file(name, TRUE, recording) == name, "not found: the recorded path"
     beside = write(tmp_path / "away" / "mapping.safetensors", b"another")
-    assert file_of(name, TRUE, recording) == str(beside), "the reader reports a changed file"
+    assert find_file(name, TRUE, recording) == str(beside), "the reader reports a changed file"
     write(beside)
-    assert file_of(name, TRUE, recording) == str(beside)
+    assert find_file(name, TRUE, recording) == str(beside)
     fit = write(tmp_path / "away" / "mine" / "mappings" / "r000003-001.safetensors")
     write(tmp_path / "away" / "mine" / "mapping.safetensors", b"a later fit")
-    assert file_of(name, TRUE, recording) == str(fit)
+    assert find_file(name, TRUE, recording) == str(fit)
     there = tmp_path / name
     write(there, b"a later fit")
     old = write(tmp_path / "mine" / "mappings" / "r000001-001.safetensors")
-    assert file_of(str(there), TRUE, recording) == str(old)
+    assert find_file(str(there), TRUE, recording) == str(old)
     write(there)
-    assert file_of(str(there), TRUE, recording) == str(there)
+    assert find_file(str(there), TRUE, recording) == str(there)
     # Of a checkpoint, the weights are hashed.
     model = write(tmp_path / "away" / "other" / "model.safetensors").parent
-    assert files_of("model", ("other", TRUE), recording) == (str(model), TRUE)
-    assert files_of("model", ("", TRUE), recording) == ("", TRUE), "the packaged one"
-    assert files_of("gain", ("other", 1.0), recording) == ("other", 1.0)
+    assert resolve_arguments("model", ("other", TRUE), recording) == (str(model), TRUE)
+    assert resolve_arguments("model", ("", TRUE), recording) == ("", TRUE), "the packaged one"
+    assert resolve_arguments("gain", ("other", 1.0), recording) == ("other", 1.0)
 
 
 def test_it_is_found_from_where_the_show_ran_and_under_another_name(tmp_path, monkeypatch):
@@ -91,7 +91,7 @@ def test_it_is_found_from_where_the_show_ran_and_under_another_name(tmp_path, mo
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "/dev/zero", "mappings/..", "/"])
 def test_odd_names_are_left_as_they_are(tmp_path: Path, name: str) -> None:
-    assert file_of(name, TRUE, tmp_path / "show.anticip") in (name, str(tmp_path / name))
+    assert find_file(name, TRUE, tmp_path / "show.anticip") in (name, str(tmp_path / name))
 
 
 def test_a_show_that_began_with_a_mapping_is_played_with_that_fit(tmp_path: Path) -> None:

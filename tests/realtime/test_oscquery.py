@@ -42,7 +42,7 @@ from realtime.show import close_shows
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import PARTS, OscConfig
 from realtime.sinks.osc import OscSink
-from realtime.sinks.outputs import SENT
+from realtime.sinks.outputs import MESSAGES
 from realtime.sockets import free_port
 from realtime.sources.replay import ReplaySource
 from realtime.stage import assemble, stage
@@ -94,7 +94,7 @@ def everything_sent() -> list[bytes]:
 def test_what_is_described_is_what_is_sent() -> None:
     bundles = everything_sent()
     types = types_of(bundles[0]) | types_of(bundles[1])
-    assert {message.part for message in SENT.values()} | {"class", "gesture"} == set(PARTS)
+    assert {message.part for message in MESSAGES.values()} | {"class", "gesture"} == set(PARTS)
     described = outputs("/anticip", PARTS, EXTRAS, ["chorus"])
     assert types.keys() == described.keys()
     heard = space()

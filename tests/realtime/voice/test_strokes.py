@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.wire import message
 
 from realtime.voice.osc_input import VoiceInput
-from realtime.voice.strokes import Strokes
+from realtime.voice.strokes import EventQueue
 from realtime.voice.synth import VoicePlayer
 
 
@@ -43,26 +43,26 @@ class RecordingVoice:
 )
 def test_every_stroke_falls_on_its_sample_however_the_blocks_are_cut(events, blocks):
     voice = RecordingVoice()
-    strokes = Strokes(voice)
+    strokes = EventQueue(voice)
     for index, seconds in events:
         strokes.strike(index, 1.0, seconds)
     for samples in [*blocks, 48_001]:
-        strokes.give(samples)
+        strokes.release(samples)
         voice.render(samples)
     assert sorted(voice.hits) == sorted((index, round(seconds * 48_000)) for index, seconds in events)
 
 
 def test_only_the_stroke_that_is_meant_is_called_off() -> None:
     voice = RecordingVoice()
-    strokes = Strokes(voice)
+    strokes = EventQueue(voice)
     for index, seconds in ((0, 0.10), (0, 0.15), (1, 0.15)):
         strokes.strike(index, 1.0, seconds)
-    strokes.give(960)
+    strokes.release(960)
     voice.render(960)
     assert strokes.cancel(0, 0.125)
     assert not strokes.cancel(0, 0.125)
     assert not strokes.cancel(1, 0.06)
-    strokes.give(48_000)
+    strokes.release(48_000)
     assert voice.hits == [(0, 4800), (1, 7200)]
 
 
