@@ -194,7 +194,7 @@ def open_multi_show(
             ensemble.add_target(target.model_copy(update={"port": oscquery.port}))
         multi_show = MultiShow(shows, control, say)
         if terminal is not None:
-            keys = Keys(pipelines[names[0]], actions, multi_show.interrupt, say, terminal.tell)
+            keys = Keys(pipelines[names[0]], actions, multi_show.interrupt, say, terminal.send_health)
             shows[names[0]].keys = keys
         _announce(rig, rigs, performer_sources, multi_show, say)
         undo.pop_all()

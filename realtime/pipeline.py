@@ -119,7 +119,7 @@ class Pipeline:
 
     def report_to(self, say: Callable[[str], None]) -> None:
         """Report failing sinks to ``say`` from now on and continue with the others; before, they raise."""
-        self._outlet.say = say
+        self._outlet.report = say
 
     @property
     def backend(self) -> StepBackend | None:

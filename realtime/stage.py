@@ -243,9 +243,9 @@ def stage(
             show.offer.add_receiver(oscquery.port)
         get_health = partial(health, pipeline, commands, show.control, rig.synth.preset)
         if terminal is not None:
-            pipeline.add(terminal.attend(pipeline.clock, get_health))
+            pipeline.add(terminal.display(pipeline.clock, get_health))
             show.children.append(terminal)
-            show.keys = Keys(pipeline, show.actions(), show.interrupt, say, terminal.tell)
+            show.keys = Keys(pipeline, show.actions(), show.interrupt, say, terminal.send_health)
         if rig.monitor.enabled:
             monitor = MonitorProcess(
                 rig.monitor,

@@ -31,7 +31,7 @@ from realtime.rig import Rig
 from realtime.rig.mapping import MemoryRig
 from realtime.sockets import is_address, is_from
 from realtime.sources.replay import Command
-from realtime.sources.shared import MOST_WAIT
+from realtime.sources.shared import MAX_QUEUED
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
 from realtime.voice.base import Switchable
@@ -275,8 +275,8 @@ class Commands:
         sound_ms = mixer.sound_ms
         try:
             if name == "hold":
-                if not 0 < (count := int(str(*arguments))) < MOST_WAIT:
-                    raise OptionError(f"expected 1 to {MOST_WAIT - 1} datagrams, got {count}")
+                if not 0 < (count := int(str(*arguments))) < MAX_QUEUED:
+                    raise OptionError(f"expected 1 to {MAX_QUEUED - 1} datagrams, got {count}")
                 # The pipeline records it by itself.
                 return self._pipeline.hold(count, t_ns, replayed=True)
             if name == "rest":

@@ -53,7 +53,7 @@ class Ghost:
         # Frame number and joint positions (22, 3) of the past poses.
         self._observed: deque[tuple[int, F32]] = deque(maxlen=past + 1)
 
-    def hear(
+    def forecast(
         self, seq: int, pose: npt.ArrayLike, root: npt.ArrayLike, which: Sequence[int] = range(10)
     ) -> F32:
         """Add the pose of frame ``seq``, as local rotations (22, 4) and hip position (3,), and forecast.

@@ -14,7 +14,7 @@ from pyanticip.errors import MotionError
 from pyanticip.system import cooked_keys, is_foreground_group, pressed_keys, raw_keys
 from realtime.pipeline import Pipeline
 
-__all__ = ["Keys", "in_front"]
+__all__ = ["Keys", "is_foreground"]
 
 _ESCAPE = "\x1b"
 # Interval of polling a terminal that cannot be watched.
@@ -25,7 +25,7 @@ _BACKGROUND_INTERVAL_S = 0.5
 _SEQUENCE = re.compile(r"\x1b+[\[O]\[?[0-9;]*[A-Za-z~^$@]")
 
 
-def in_front(stream: TextIO) -> bool:
+def is_foreground(stream: TextIO) -> bool:
     """Whether a stream is a terminal with this process in its foreground; others must not touch it."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         return stream.isatty() and is_foreground_group(stream.fileno())
@@ -61,7 +61,7 @@ class Keys:
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start reading keys as they are pressed."""
-        if not in_front(sys.stdin):
+        if not is_foreground(sys.stdin):
             return
         self._settings = raw_keys(sys.stdin.fileno())
         self._loop = loop
@@ -82,7 +82,7 @@ class Keys:
             self._loop.remove_reader(sys.stdin.fileno())
         self._loop = None
         # In the background this would stop the process, and the shell has restored its own settings.
-        if in_front(sys.stdin):
+        if is_foreground(sys.stdin):
             cooked_keys(sys.stdin.fileno(), self._settings)
 
     def _poll(self) -> None:
@@ -93,7 +93,7 @@ class Keys:
             self._loop.call_later(_POLL_INTERVAL_S, self._poll)
 
     def _on_readable(self) -> None:
-        if not in_front(sys.stdin):
+        if not is_foreground(sys.stdin):
             # The keys are the foreground process's, which may leave them unread for long.
             if self._loop is not None:
                 self._loop.remove_reader(sys.stdin.fileno())

@@ -28,12 +28,12 @@ class MonitorProcess(Child):
     """Runs :mod:`realtime.monitor.server`, which receives frames at ``port`` of loopback.
 
     Args:
-        obeys: Address that the remote control listens at; None: it is off.
+        control_address: Address that the remote control listens at; None: it is off.
         health: See :func:`realtime.monitor.health.health`; called once a second.
         live_rig: The rig whose keys can be set from the page.
         folder: The folder whose files the page lists.
         kind: Wire format of the suits.
-        everybody: Ports of all performers' monitors by name, if there are several.
+        monitor_ports: Ports of all performers' monitors by name, if there are several.
 
     Raises:
         DeviceError: The server cannot start.
@@ -42,19 +42,25 @@ class MonitorProcess(Child):
     def __init__(
         self,
         rig: MonitorRig,
-        obeys: tuple[str, int] | None,
+        control_address: tuple[str, int] | None,
         health: Callable[[], Mapping[str, Any]],
         say: Callable[[str], None],
         live_rig: LiveRig | None = None,
         folder: Path = Path(),
         kind: str = "mocopi",
-        everybody: Mapping[str, int] | None = None,
+        monitor_ports: Mapping[str, int] | None = None,
     ) -> None:
         check_installed(*NEEDS)
         self.port = free_port()
         token = rig.token or ("" if rig.is_local else secrets.token_urlsafe(9))
-        options = {"host": rig.host, "port": rig.port, "token": token, "feed": self.port, "obeys": obeys}
-        options |= {"folder": str(folder.absolute()), "kind": kind, "everybody": dict(everybody or {})}
+        options = {
+            "host": rig.host,
+            "port": rig.port,
+            "token": token,
+            "feed": self.port,
+            "obeys": control_address,
+        }
+        options |= {"folder": str(folder.absolute()), "kind": kind, "everybody": dict(monitor_ports or {})}
         # Types of the commands with string arguments, so that the page sends "2026" as a string there.
         options["takes"] = {name: control.types for name, control in CONTROLS.items() if "s" in control.types}
         address = host_and_port(reachable_host(rig.host), rig.port)

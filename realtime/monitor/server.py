@@ -245,7 +245,7 @@ class Server:
         pose, root = frame.pop("pose"), frame.pop("root")
         frame["places"] = None
         if pose is not None and root is not None:
-            ghosts = self._ghost.hear(frame["seq"], pose, root, _GHOSTS)
+            ghosts = self._ghost.forecast(frame["seq"], pose, root, _GHOSTS)
             frame["places"] = self._ghost.joint_positions.astype(float).round(3).tolist()
             frame["ghosts"] = ghosts.astype(float).round(3).tolist()
         body = self._suit.body if frame["places"] else None

@@ -11,7 +11,7 @@ from typing import Any
 from realtime.child import Child
 from realtime.clock import Clock
 from realtime.monitor.feed import MonitorFeed
-from realtime.monitor.keys import in_front
+from realtime.monitor.keys import is_foreground
 from realtime.sockets import free_port
 
 __all__ = ["Terminal", "can_draw"]
@@ -27,7 +27,7 @@ def can_draw() -> bool:
         sys.stdout.isatty()
         and sys.stderr.isatty()
         and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
-        and in_front(sys.stderr)
+        and is_foreground(sys.stderr)
     )
 
 
@@ -38,10 +38,10 @@ class Terminal(Child):
         self._port = free_port()
         self._say_plainly = say
         self._health: Callable[[], Mapping[str, Any]] | None = None
-        keys = "keys" if in_front(sys.stdin) else "none"
+        keys = "keys" if is_foreground(sys.stdin) else "none"
         super().__init__("the meters", "realtime.monitor.screen", [str(self._port), title, keys], say)
 
-    def attend(self, clock: Clock, health: Callable[[], Mapping[str, Any]]) -> MonitorFeed:
+    def display(self, clock: Clock, health: Callable[[], Mapping[str, Any]]) -> MonitorFeed:
         """Display ``health()`` once a second, and the frames of the returned sink."""
         self._health = health
         return MonitorFeed(self._port, clock, "meters", _FRAME_INTERVAL)
@@ -53,7 +53,7 @@ class Terminal(Child):
         else:
             self.write(json.dumps({"say": line}).encode() + b"\n")
 
-    def tell(self) -> None:
+    def send_health(self) -> None:
         """Send the current health to the process."""
         if self._health is not None:
             self.write(json.dumps(self._health()).encode() + b"\n")
@@ -61,5 +61,5 @@ class Terminal(Child):
     def poll(self) -> list[str]:
         """See :meth:`Child.poll`; also sends the current health. Call it once a second."""
         lines = super().poll()
-        self.tell()
+        self.send_health()
         return lines

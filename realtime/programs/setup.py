@@ -23,7 +23,7 @@ from realtime.seams import SOURCES
 from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.sink import check_port
 from realtime.sockets import address_of_this_machine, connect_udp
-from realtime.sources.arrivals import Arrivals, DetectedSender, suits, usual_ports, wrong_kind
+from realtime.sources.arrivals import Arrivals, DetectedSender, playable_kinds, usual_ports, wrong_kind
 from realtime.voice.audio import probe
 
 __all__ = ["Ask", "setup"]
@@ -127,11 +127,11 @@ def _check_out(options: SetupOptions, ask: Ask) -> None:
 def _expected_source(suit: str | None, ask: Ask, say: Say) -> dict[str, Any]:
     """The ``source`` table of the expected suit; empty: any."""
     if suit is None:
-        say("Which suit? " + ", ".join(suits()) + f"; {_UNKNOWN}: listen for all of them")
-        suit = ask("Suit", _UNKNOWN, (*suits(), _UNKNOWN))
+        say("Which suit? " + ", ".join(playable_kinds()) + f"; {_UNKNOWN}: listen for all of them")
+        suit = ask("Suit", _UNKNOWN, (*playable_kinds(), _UNKNOWN))
     if suit == _UNKNOWN:
         return {}
-    kind, known = suit.partition("://")[0], (*suits(), _UNKNOWN)
+    kind, known = suit.partition("://")[0], (*playable_kinds(), _UNKNOWN)
     if kind not in SOURCES:
         raise OptionError(f"--suit: expected {', '.join(known)}, got {kind!r}{suggestion(kind, known)}")
     try:
@@ -149,9 +149,9 @@ def _wait_for_suit(expected: Mapping[str, Any], wait: float, say: Say) -> Detect
         ports.setdefault(port, str(kind))
     arrivals = Arrivals(ports, say)
     try:
-        for taken in arrivals.taken:
-            say(f"port {taken} ({ports[taken]}) belongs to another program: what comes there is not heard")
-        if port in arrivals.taken:
+        for used in arrivals.ports_in_use:
+            say(f"port {used} ({ports[used]}) belongs to another program: what comes there is not heard")
+        if port in arrivals.ports_in_use:
             raise DeviceError(
                 f"port {port} is in use by another program: end it, or let the suit send to another port"
                 f" and say so: --suit {kind}://0.0.0.0:PORT"
@@ -200,7 +200,7 @@ def _first_playable(
                 reported.add((suit.port, suit.sender, line))
                 say(line)
         for suit in arrivals.senders.values():
-            if suit.plays:
+            if suit.is_playable:
                 say(f"{suit.sender} plays: {suit.kind}, {suit.rate or 0.0:.1f} frames a second")
                 return suit
         if hints and waited > hints[0] and not arrivals.senders:

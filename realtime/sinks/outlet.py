@@ -35,7 +35,7 @@ class Outlet:
         self._datagram_sinks: list[DatagramSink] = []
         self._extras: Sequence[Extra] = ()
         self.is_leaving = False
-        self.say: Callable[[str], None] | None = None
+        self.report: Callable[[str], None] | None = None
         self._failed: set[int] = set()
         self._slow = SlowCalls()
         self._clock = clock
@@ -105,8 +105,8 @@ class Outlet:
                 self._report_failure(sink, error)
                 started_ns = time.perf_counter_ns()
             else:
-                if self.say is not None:
-                    started_ns = self._slow.record(id(sink), started_ns, sink.name, self.say)
+                if self.report is not None:
+                    started_ns = self._slow.record(id(sink), started_ns, sink.name, self.report)
 
     def announce(self, extras: Sequence[Extra]) -> None:
         """Announce the taught outputs to every sink."""
@@ -131,12 +131,12 @@ class Outlet:
 
     def _report_failure(self, sink: Sink | DeferredSink, error: Exception) -> None:
         # Sinks of other packages may raise anything.
-        if self.say is None:
+        if self.report is None:
             raise error
         self._counts["errors"] += 1
         if id(sink) not in self._failed:
             self._failed.add(id(sink))
-            self.say(f"{sink.name} failed, going on: {type(error).__name__}: {one_line(error)}")
+            self.report(f"{sink.name} failed, going on: {type(error).__name__}: {one_line(error)}")
 
     def last_sent_values(self, t_ns: int) -> list[float]:
         """The parameters and taught outputs sent last, if frames since were skipped for longer than 100 ms

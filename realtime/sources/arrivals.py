@@ -24,8 +24,8 @@ __all__ = [
     "DetectedSender",
     "first_sender",
     "osc_address",
+    "playable_kinds",
     "recognise",
-    "suits",
     "usual_ports",
     "wrong_kind",
 ]
@@ -41,7 +41,7 @@ _UNPLAYABLE = {
 _OSC_OUT_PORT = 9000
 
 
-def suits() -> tuple[str, ...]:
+def playable_kinds() -> tuple[str, ...]:
     """The kinds that can be played without a mapping: all but ``osc``, which needs addresses in the rig."""
     return tuple(kind for kind in SOURCES.names() if kind != "osc")
 
@@ -50,7 +50,7 @@ def usual_ports() -> dict[int, str]:
     """Kinds of motion capture by their default ports, without VRChat's 9000, where sound control is sent to.
     A kind of another package that cannot be opened is left out."""
     ports: dict[int, str] = {}
-    for kind in suits():
+    for kind in playable_kinds():
         with contextlib.suppress(OptionError):
             ports.setdefault(SOURCES.load(kind)().port, kind)
     ports.pop(_OSC_OUT_PORT, None)
@@ -99,7 +99,7 @@ def wrong_kind(expected: str, datagram: bytes, port: int) -> str:
             # Another package's decoder may raise anything for bytes from the network.
             return f"this is {kind}, but: {one_line(error)}"
         return ""
-    if kind in suits():
+    if kind in playable_kinds():
         default_port = SOURCES.load(kind)().port
         return f"this is {kind}: use --source {kind}://0.0.0.0{'' if port == default_port else f':{port}'}"
     return f"this is {_UNPLAYABLE[kind]}"
@@ -121,13 +121,13 @@ class DetectedSender:
         self._datagrams: Counter[str] = Counter()
         self._fronts: dict[str, tuple[Source, LiveFront]] = {}
 
-    def take(self, datagram: bytes, t_ns: int) -> None:
+    def decode(self, datagram: bytes, t_ns: int) -> None:
         """Decode one datagram of this sender."""
         self.sample = datagram
         # An unknown datagram may be the continuation of the one before.
         kind = recognise(datagram) or self.kind
         self._datagrams[kind] += 1
-        if kind not in suits():
+        if kind not in playable_kinds():
             return
         if kind not in self._fronts:
             source = SOURCES.load(kind)()
@@ -147,7 +147,7 @@ class DetectedSender:
         return max(self._fronts, key=lambda kind: self._datagrams[kind], default="")
 
     @property
-    def plays(self) -> bool:
+    def is_playable(self) -> bool:
         """Whether enough frames have come, of a body that can be played."""
         return self.frames >= _MIN_FRAMES and not self.refusal
 
@@ -182,30 +182,30 @@ class DetectedSender:
 class Arrivals:
     """Listens at ``ports`` (kinds by port number) of ``host``, by default on every interface.
 
-    ``taken`` holds the ports that other programs use, with the error. ``say`` is told which multicast cannot
-    be received. Raises a :class:`DeviceError` if no port is free.
+    ``ports_in_use`` holds the ports that other programs use, with the error. ``say`` gets lines on multicast
+    groups that cannot be joined. Raises a :class:`DeviceError` if no port is free.
     """
 
     def __init__(self, ports: Mapping[int, str], say: Callable[[str], None], host: str = "0.0.0.0") -> None:
         self.senders: dict[tuple[int, str], DetectedSender] = {}
-        self.taken: dict[int, str] = {}
+        self.ports_in_use: dict[int, str] = {}
         self._sockets: dict[socket.socket, int] = {}
         self._rejoin: list[Callable[[], None]] = []
         for port, kind in ports.items():
             try:
                 sock = bind_udp(host, port, f"source {kind}")
             except DeviceError as error:
-                self.taken[port] = str(error)
+                self.ports_in_use[port] = str(error)
                 continue
             self._sockets[sock] = port
-            for candidate in (kind,) if kind in SOURCES else suits():
+            for candidate in (kind,) if kind in SOURCES else playable_kinds():
                 if group := SOURCES.load(candidate)().group:
                     group_socks, rejoin = join_group(sock, group, say)
                     self._sockets |= dict.fromkeys(group_socks, port)
                     self._rejoin.append(rejoin)
         if not self._sockets:
             if len(ports) == 1:
-                raise DeviceError(*self.taken.values())
+                raise DeviceError(*self.ports_in_use.values())
             listed = ", ".join(map(str, ports))
             raise DeviceError(f"every port that a suit sends to is in use by another program: {listed}")
 
@@ -230,7 +230,7 @@ class Arrivals:
                     self.senders[key] = DetectedSender(*key)
             if key in self.senders:
                 suit = self.senders[key]
-                suit.take(datagram, time.monotonic_ns())
+                suit.decode(datagram, time.monotonic_ns())
                 ask = SOURCES.load(suit.kind)().ask if suit.kind else None
                 if ask is not None and not suit.frames:
                     # The port's first socket receives the answer; those bound to a group come after it.
@@ -268,9 +268,9 @@ def first_sender(
     ports = usual if port is None else {port: usual.get(port, "auto")}
     arrivals = Arrivals(ports, say, host)
     try:
-        for error in arrivals.taken.values():
+        for error in arrivals.ports_in_use.values():
             say(error)
-        listed = ", ".join(str(port) for port in ports if port not in arrivals.taken)
+        listed = ", ".join(str(port) for port in ports if port not in arrivals.ports_in_use)
         where = f"{host}, port{'s' if len(ports) > 1 else ''} {listed}"
         say(f"waiting for whoever sends to {where}")
         deadline = None if seconds is None else time.monotonic() + seconds

@@ -15,11 +15,11 @@ from realtime.sockets import is_from
 from realtime.sources.base import Receive
 from realtime.sources.udp import UdpSource
 
-__all__ = ["MOST_WAIT", "PerformerSource", "SharedSource", "Turns"]
+__all__ = ["MAX_QUEUED", "PerformerSource", "SharedSource", "Turns"]
 
 _MAX_SENDERS = 256
 #: Most datagrams queued for a performer; beyond that the oldest are dropped.
-MOST_WAIT = 512
+MAX_QUEUED = 512
 # Most bursts read from the socket before a performer's turn.
 _MAX_BURSTS = 16
 
@@ -43,11 +43,11 @@ class Turns:
         """Remove a performer from the queue."""
         self._waiting.pop(performer_source, None)
 
-    def take(self) -> bool:
+    def run_next(self) -> bool:
         """Run one turn; returns False if no performer waits."""
         if not self._waiting:
             return False
-        next(iter(self._waiting)).hand_on()
+        next(iter(self._waiting)).deliver_queued()
         return True
 
     def go(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -58,7 +58,7 @@ class Turns:
     def _run_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         self._next_turn = None
         try:
-            self.take()
+            self.run_next()
         finally:
             self.go_later(loop)
 
@@ -83,7 +83,7 @@ class PerformerSource:
         #: (ns) of the first.
         self.hold: Callable[[int, int], object] = lambda count, t_ns: None
         self.newest = b""
-        self._queue: deque[tuple[bytes, int, str]] = deque(maxlen=MOST_WAIT)
+        self._queue: deque[tuple[bytes, int, str]] = deque(maxlen=MAX_QUEUED)
         self._dropped = 0
 
     @property
@@ -119,12 +119,12 @@ class PerformerSource:
         """Queue a datagram until this performer's turn."""
         if self.receive is None:
             return
-        self._dropped += len(self._queue) == MOST_WAIT
+        self._dropped += len(self._queue) == MAX_QUEUED
         self._queue.append((datagram, arrival, sender))
         self.newest = self._shared.source.newest
         self._shared.turns.wait(self)
 
-    def hand_on(self) -> None:
+    def deliver_queued(self) -> None:
         """Take this performer's turn: deliver the queued datagrams, after announcing the older ones."""
         self._shared.turns.leave(self)
         if (count := len(self._queue) - 1) > 0:
@@ -135,7 +135,7 @@ class PerformerSource:
     def poll(self) -> None:
         """Read the socket and deliver this performer's datagrams; those of others wait for their turn."""
         self._shared.poll()
-        self.hand_on()
+        self.deliver_queued()
 
     def wait(self, seconds: float) -> bool:
         """Block until a datagram of anyone can be read, for at most ``seconds``; returns whether one can."""

@@ -240,6 +240,6 @@ def test_ghost(benchmark):
 
     def step() -> None:
         seq = next(numbers)
-        ghost.hear(seq, poses[seq % 1000], (0.0, 1.0, 0.0))
+        ghost.forecast(seq, poses[seq % 1000], (0.0, 1.0, 0.0))
 
     benchmark.pedantic(step, rounds=2000, warmup_rounds=50)

@@ -91,7 +91,7 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
 
     def route(*datagram: Any) -> None:
         shared.route(*datagram)
-        while turns.take():
+        while turns.run_next():
             pass
 
     play_offline(items, clock, route)

@@ -48,7 +48,7 @@ def test_who_has_waited_longest_is_next_and_hears_all_that_waits() -> None:
     at_another.route(b"1", 1, "whoever:1")
     for n, sender in enumerate(["b:1", "a:1", "b:1", "b:1"]):
         at_one.route(str(n).encode(), n, sender)
-    while turns.take():
+    while turns.run_next():
         calls.append("next")
     assert calls == [
         *[("c", b"1", 1), "next"],
@@ -57,8 +57,8 @@ def test_who_has_waited_longest_is_next_and_hears_all_that_waits() -> None:
     ]
     at_one.route(b"", 9, "stranger:1")
     places[0].close()
-    assert turns.take(), "b receives unknown senders, too"
-    assert not turns.take(), "a closed source receives nothing more"
+    assert turns.run_next(), "b receives unknown senders, too"
+    assert not turns.run_next(), "a closed source receives nothing more"
     for n in range(1000):
         at_one.route(b"", n, "b:1")
     assert places[1].dropped == 488
@@ -98,7 +98,7 @@ def test_everybody_is_played_fresh_and_as_often_where_the_core_can_do_a_third() 
             clock.advance_to(coming[0][0])
             t, n = coming.pop(0)
             here.route(b"", t, f"h{n}:1")
-        turns.take()
+        turns.run_next()
     assert max(late) < NS + 5_000_000, "no datagram is older than the suit's last turn"
     assert max(played.values()) - min(played.values()) <= 3
     assert 100 < min(played.values()) < 160

@@ -91,7 +91,7 @@ def test_the_captures_of_strangers_are_told_apart(data_dir: Path) -> None:
     for capture in captures:
         heard = DetectedSender(1, "10.0.0.1:1")
         for t_ns, datagram in itertools.islice(packets(capture), 200):
-            heard.take(datagram, t_ns)
+            heard.decode(datagram, t_ns)
         assert heard.kind == capture.suffix[1:].removesuffix("packets"), capture.name
         assert bool(heard.refusal) == (capture.stem == "extended-form"), capture.name
 
@@ -119,8 +119,8 @@ def test_another_protocol_at_the_port_is_named_with_the_right_command(ports, sen
 def test_what_nobody_here_speaks_is_described(datagram: bytes, words: str) -> None:
     heard = DetectedSender(1, "10.0.0.1:1")
     for n in range(5):
-        heard.take(datagram, n * 20_000_000)
-    assert not heard.plays
+        heard.decode(datagram, n * 20_000_000)
+    assert not heard.is_playable
     if not heard.kind:  # a kind that an installed package adds may speak it
         assert words in heard.describe()
         assert heard.describe().isprintable()
@@ -132,9 +132,9 @@ def test_what_nobody_here_speaks_is_described(datagram: bytes, words: str) -> No
 def test_a_sender_in_the_wrong_mode_is_its_kind_and_told_what_to_choose(kind: str, datagram: bytes) -> None:
     heard = DetectedSender(1, "10.0.0.1:1")
     for n in range(40):
-        heard.take(datagram, n * 20_000_000)
+        heard.decode(datagram, n * 20_000_000)
     assert heard.kind == kind
-    assert not heard.plays
+    assert not heard.is_playable
     assert heard.describe().startswith(f"this is {kind}, but: ")
 
 
@@ -143,8 +143,8 @@ def test_a_frame_that_comes_as_two_datagrams_plays() -> None:
     for n in range(40):
         whole = axis_frame(n, n / 50, 0.01 * n)
         for part in (whole[:1024], whole[1024:]):
-            heard.take(part, n * 20_000_000)
-    assert (heard.kind, heard.frames, heard.plays) == ("axis", 40, True)
+            heard.decode(part, n * 20_000_000)
+    assert (heard.kind, heard.frames, heard.is_playable) == ("axis", 40, True)
 
 
 def test_nothing_that_plays_is_one_clear_line_and_no_file(ports, send, tmp_path):

@@ -20,7 +20,7 @@ from support.wire import port_of, run_here, udp
 
 from pyanticip.motion.recording import Control, Output, Raw, read_recording
 from realtime.monitor import keys
-from realtime.monitor.keys import Keys, in_front
+from realtime.monitor.keys import Keys, is_foreground
 from realtime.monitor.screen import Meters, bar, bar_from_middle
 from realtime.monitor.terminal import can_draw
 from realtime.sockets import free_port
@@ -196,7 +196,7 @@ def test_esc_alone_is_a_panic_and_no_key_that_begins_as_it_does(stage, monkeypat
     read, write = os.pipe()
     said: list[str] = []
     actions = {name: lambda name=name: said.append(name) for name in ("panic", "start")}
-    monkeypatch.setattr(keys, "in_front", lambda stream: True)
+    monkeypatch.setattr(keys, "is_foreground", lambda stream: True)
     with os.fdopen(read, "rb", buffering=0) as there:
         monkeypatch.setattr(keys.sys, "stdin", there)
         os.write(write, pressed)
@@ -233,7 +233,7 @@ def test_keys_that_another_program_leaves_unread_cost_nothing(stage, monkeypatch
     said: list[str] = []
     with os.fdopen(read) as pipe, os.fdopen(write, "w"):
         monkeypatch.setattr(sys, "stdin", pipe)
-        monkeypatch.setattr(keys, "in_front", front)
+        monkeypatch.setattr(keys, "is_foreground", front)
         monkeypatch.setattr(keys, "raw_keys", lambda descriptor: [])
         actions = {"panic": lambda: said.append("panic")}
         made = Keys(stage().pipeline, actions, pytest.fail, pytest.fail, lambda: None)  # type: ignore[arg-type]
@@ -243,7 +243,7 @@ def test_keys_that_another_program_leaves_unread_cost_nothing(stage, monkeypatch
 
 def test_where_there_is_no_terminal_nothing_is_read_or_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/null").open() as nothing:
-        assert not in_front(nothing)
+        assert not is_foreground(nothing)
         monkeypatch.setattr(keys.sys, "stdin", nothing)
         Keys(None, {}, print, print, print).start(None)  # type: ignore[arg-type]
     assert not can_draw()

@@ -32,7 +32,7 @@ def clips(data_dir):
 def played(piece, frames=120):
     """Forecasts of the ghost after every second frame (T / 2, 10, 22, 3)."""
     ghost = Ghost()
-    return np.stack([ghost.hear(n, piece.quats[n], piece.root[n]) for n in range(0, frames, STRIDE)])
+    return np.stack([ghost.forecast(n, piece.quats[n], piece.root[n]) for n in range(0, frames, STRIDE)])
 
 
 def test_what_is_trained_is_what_is_drawn(clips) -> None:
@@ -49,8 +49,8 @@ def test_the_frames_of_a_suit_at_60_hz_are_enough(clips) -> None:
     places = world_positions(piece)[0].numpy()
     off = []
     for n in range(0, 120):
-        told = ghost.hear(n, piece.quats[n], piece.root[n]) if n % 5 in (0, 2) else None
-        complete = other.hear(n, piece.quats[n], piece.root[n])
+        told = ghost.forecast(n, piece.quats[n], piece.root[n]) if n % 5 in (0, 2) else None
+        complete = other.forecast(n, piece.quats[n], piece.root[n])
         if told is not None and n >= 30:
             there = places[n + 2 * STRIDE * np.arange(1, 6)]
             off.append([np.linalg.norm(said[1::2] - there, axis=-1).mean() for said in (told, complete)])
@@ -98,9 +98,9 @@ def test_who_walks_in_place_or_slides_is_foreseen_as_well(clips) -> None:
 def test_after_a_gap_it_begins_anew(clips) -> None:
     piece, ghost, other = clips[0], Ghost(), Ghost()
     for n in range(0, 60, STRIDE):
-        ghost.hear(n, piece.quats[n], piece.root[n])
-    said = ghost.hear(80, piece.quats[80], piece.root[80])
-    assert (said == other.hear(80, piece.quats[80], piece.root[80])).all()
+        ghost.forecast(n, piece.quats[n], piece.root[n])
+    said = ghost.forecast(80, piece.quats[80], piece.root[80])
+    assert (said == other.forecast(80, piece.quats[80], piece.root[80])).all()
     # After a single observed pose, the forecast is to stand still.
     assert np.abs(said[4] - world_positions(piece)[0][80].numpy()).max() < 0.25
 
@@ -156,7 +156,7 @@ def test_it_learns_and_rivals_are_judged_beside_it(clips, tmp_path, monkeypatch)
     save_forecaster(tmp_path / "ghost", model)
     ridge = judge.Ridge(Windows(clips, people, 0).batch(8000), 1e-3)
     assert (judge.errors(shown, ridge) < judge.errors(shown, judge.constant_velocity)).all()
-    assert np.isfinite(Ghost(tmp_path / "ghost").hear(0, clips[0].quats[0], clips[0].root[0])).all()
+    assert np.isfinite(Ghost(tmp_path / "ghost").forecast(0, clips[0].quats[0], clips[0].root[0])).all()
 
 
 def test_the_command_says_all_of_it_by_kind_of_movement(data_dir, tmp_path, monkeypatch) -> None:
