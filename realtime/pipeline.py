@@ -206,7 +206,7 @@ class Pipeline:
             self.counts["overtaken"] += 1
             self._finish_frame(now_ns)
         if self.take_recorder is not None:
-            self.take_recorder.frame(out)
+            self.take_recorder.add_frame(out)
         self._outlet.on_datagram(sender, datagram)
         self._outlet.run_deferred()
         return True

@@ -25,7 +25,7 @@ def lost_frames(counts: Mapping[str, int]) -> int | None:
 class TakeRecorder(Protocol):
     """Records a performer's frames for teaching; see :mod:`realtime.teaching.take_recorder`."""
 
-    def frame(self, out: FrontOutput) -> None:
+    def add_frame(self, out: FrontOutput) -> None:
         """Called with each frame after it was played."""
         ...
 

@@ -83,7 +83,7 @@ async def _record(
     def receive(datagram: bytes, arrival: int, sender: str) -> None:
         out = front.feed(datagram, arrival, sender)
         if out is not None:
-            take_recorder.frame(out)
+            take_recorder.add_frame(out)
             begun.set()
         elif front.refusal and begun.is_set():
             # The body was refused after its first second.

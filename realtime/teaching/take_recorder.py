@@ -216,8 +216,8 @@ class TakeRecorder:
             self._max_frames = min(self._max_frames, round(seconds * RATE))
         return name
 
-    def frame(self, out: _core.FrontOutput) -> None:
-        """Take a frame of the performer."""
+    def add_frame(self, out: _core.FrontOutput) -> None:
+        """Add a frame of the performer."""
         if out.reset:
             self._recent.clear()
             if self._take:

@@ -220,7 +220,7 @@ def test_a_take_that_cannot_be_stored_is_kept_until_it_can(tmp_path: Path) -> No
         act["teach/start"](name)
         for n in range(len(clip)):
             frame = SimpleNamespace(seq=n, reset=False, poses=clip.quats[n : n + 1], root=clip.root[n])
-            teacher.take_recorder.frame(frame)
+            teacher.take_recorder.add_frame(frame)
 
     act["teach/values"]("brightness", 0.5)
     takes = project.folder / "takes"
@@ -289,7 +289,7 @@ def test_a_take_that_another_body_ends_is_of_the_one_that_it_began_with(tmp_path
     for n in range(40):
         if n == 30:
             body.mask, body.has_skeleton = np.ones(22, bool), True
-        recorder.frame(paper_frame(n, n in (0, 30)))
+        recorder.add_frame(paper_frame(n, n in (0, 30)))
     played = recorder.stop()
     assert (len(played.clip), played.cut, played.has_skeleton) == (30, True, False)
     assert played.clip.mask.sum() == 20

@@ -288,7 +288,7 @@ def shown(take_recorder: TakeRecorder, project: Project, name: str | None = None
     """A take of a second, kept; its name."""
     said, clip = take_recorder.start(name), swing(1)
     for i in range(50):
-        take_recorder.frame(
+        take_recorder.add_frame(
             SimpleNamespace(seq=i, reset=False, poses=clip.quats[i : i + 1], root=clip.root[i])
         )
     take_recorder.stop().store(project)
@@ -350,7 +350,7 @@ def test_a_take_of_the_longest_length_is_stored_with_its_lead_in(
         if n == 100:
             take_recorder.start("long", seconds)
         i = n % len(clip)
-        take_recorder.frame(SimpleNamespace(reset=False, poses=clip.quats[i : i + 1], root=clip.root[i]))
+        take_recorder.add_frame(SimpleNamespace(reset=False, poses=clip.quats[i : i + 1], root=clip.root[i]))
     assert ended == [399], "100 frames of lead-in and 300 of the take"
     take_recorder.stop().store(made)
     assert (made.state.take("long").begin, made.state.take("long").total) == (100, 400)

@@ -60,7 +60,7 @@ def test_each_stroke_is_sent_once_at_any_rate(rate: float) -> None:
     clock, ear = OfflineClock(), Ear()
     quiet = {"osc": [], "control": {"enabled": False}, "model": {"enabled": False}}
     pipeline = assemble(load_rig(None, quiet), clock, kind="msgpack", sinks=[ear])
-    pipeline.take_recorder = SimpleNamespace(frame=lambda out: made.append(out.limbs), state="")
+    pipeline.take_recorder = SimpleNamespace(add_frame=lambda out: made.append(out.limbs), state="")
     clip = load_motion(PERFORMANCE)[:900].resample(rate)
     play_offline([Datagram(t + 1, data) for t, data in datagrams(clip, "msgpack")], clock, pipeline.feed)
     pipeline.run_until(clock.now_ns() + 1_000_000_000)
