@@ -10,7 +10,7 @@ from realtime.clock import OfflineClock
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
 from realtime.voice.base import Voice
-from realtime.voice.strokes import EventQueue
+from realtime.voice.event_queue import EventQueue
 
 __all__ = ["RATE", "SILENCE", "OfflineListener", "integrated"]
 

@@ -43,9 +43,9 @@ from realtime.voice.base import (
     Voice,
     voice_latency_ms,
 )
+from realtime.voice.event_queue import EventQueue
 from realtime.voice.guard import guarded, render_checked
 from realtime.voice.open import open_voice
-from realtime.voice.strokes import EventQueue
 from realtime.voice.wav import WavWriter
 
 __all__ = ["SUFFIXES", "OfflinePlayer", "render"]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.wire import message
 
+from realtime.voice.event_queue import EventQueue
 from realtime.voice.osc_input import VoiceInput
-from realtime.voice.strokes import EventQueue
 from realtime.voice.synth import VoicePlayer
 
 
