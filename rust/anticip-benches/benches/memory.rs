@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use anticip_memory::{MOMENTS_AN_HOUR, Memory, ModelRows, Rotations};
+use anticip_memory::{MOMENTS_PER_HOUR, Memory, ModelRows, Rotations};
 use criterion::{Criterion, criterion_group, criterion_main};
 
 /// A pose whose joints swing, each at its own pace, so that no moment repeats.
@@ -19,8 +19,8 @@ fn pose(frame: usize) -> Rotations {
 
 /// A rehearsed hour of these poses.
 fn rehearsed_hour() -> Memory {
-    let take: Vec<Rotations> = (0..2 * MOMENTS_AN_HOUR + 44).map(pose).collect();
-    let mut memory = Memory::new(MOMENTS_AN_HOUR).expect("an hour is a capacity");
+    let take: Vec<Rotations> = (0..2 * MOMENTS_PER_HOUR + 44).map(pose).collect();
+    let mut memory = Memory::new(MOMENTS_PER_HOUR).expect("an hour is a capacity");
     memory.rehearse("hour", &take).expect("there is room");
     memory
 }
@@ -44,9 +44,9 @@ fn frames(c: &mut Criterion) {
     frozen.set_learning(false);
     run("an hour, frozen", &mut frozen);
     // Learned while playing, and full: every new moment replaces an old one.
-    let mut growing = Memory::new(MOMENTS_AN_HOUR).expect("an hour is a capacity");
+    let mut growing = Memory::new(MOMENTS_PER_HOUR).expect("an hour is a capacity");
     let mut frame = 0;
-    while growing.store().len() < MOMENTS_AN_HOUR {
+    while growing.store().len() < MOMENTS_PER_HOUR {
         growing.push(&pose(frame), None, None);
         frame += 1;
     }

@@ -66,9 +66,9 @@ pub struct Gated<'a, T> {
     /// The gradient of the output.
     pub grad: Heads<'a, T>,
     /// The gradient of the values.
-    pub of_values: Heads<'a, T>,
+    pub value_gradient: Heads<'a, T>,
     /// (B, L, H, 1) log-sum-exp of each query's scores.
-    pub mass: Heads<'a, T>,
+    pub log_sum_exp: Heads<'a, T>,
     /// (B, L) log gates, which are added to the scores of a key.
     pub gates: &'a [T],
 }
@@ -89,8 +89,8 @@ impl<T: Lanes> Gated<'_, T> {
             ("values", &self.values, self.width),
             ("mixed", &self.mixed, self.width),
             ("gradient", &self.grad, self.width),
-            ("gradient of values", &self.of_values, self.width),
-            ("mass", &self.mass, 1),
+            ("gradient of values", &self.value_gradient, self.width),
+            ("mass", &self.log_sum_exp, 1),
         ] {
             check(name, heads.data, span(heads, width))?;
         }
@@ -98,7 +98,7 @@ impl<T: Lanes> Gated<'_, T> {
     }
 
     /// Writes the gradient of the gates into `into` (B, L); the result is the same, bit for bit, in parallel or not.
-    pub fn of_gates(&self, parallel: bool, into: &mut [T]) -> Result<(), KernelError> {
+    pub fn gate_gradient(&self, parallel: bool, into: &mut [T]) -> Result<(), KernelError> {
         check("gradient of gates", into, self.rows * self.steps)?;
         if self.width == 0 {
             return Err(KernelError::Width);
@@ -165,7 +165,7 @@ impl<'b, T: Lanes> WithSimd for OneHead<'_, 'b, T> {
         let (steps, width) = (gated.steps, gated.width);
         let part = |heads: &Heads<'b, T>, step| heads.at(row, step, head, width);
         for (j, into) in into.iter_mut().enumerate() {
-            *into = dot(s, part(&gated.values, j), part(&gated.of_values, j));
+            *into = dot(s, part(&gated.values, j), part(&gated.value_gradient, j));
         }
         let gates = &gated.gates[row * steps..(row + 1) * steps];
         let mut numbers = [T::ZERO; BLOCK + KEYS];
@@ -184,7 +184,7 @@ impl<'b, T: Lanes> WithSimd for OneHead<'_, 'b, T> {
             {
                 let i = first + i;
                 *share = dot(s, part(&gated.grad, i), part(&gated.mixed, i));
-                *neg_log_sum = T::ZERO - gated.mass.at(row, i, head, 1)[0];
+                *neg_log_sum = T::ZERO - gated.log_sum_exp.at(row, i, head, 1)[0];
             }
             let block = Block {
                 first,

@@ -35,13 +35,13 @@ pub struct Gru<'a, T> {
 }
 
 /// Buffers for the gradients of a recurrence. The gradient of the weights is `d k^T h`, where `d k` equals the
-/// gradient of the projected input except for the last third, which is in `kept`.
+/// gradient of the projected input except for the last third, which is in `recurrent_new`.
 #[derive(Debug)]
 pub struct GruGradients<'a, T> {
     /// (B, L, 3 H) of the projected input.
-    pub given: &'a mut [T],
+    pub projected: &'a mut [T],
     /// (B, L, H) of `k_n`.
-    pub kept: &'a mut [T],
+    pub recurrent_new: &'a mut [T],
     /// (B, H) of the hidden states before the first step.
     pub start: &'a mut [T],
 }
@@ -55,11 +55,16 @@ impl<T: Lanes> Gru<'_, T> {
     }
 
     /// Writes the hidden states after every step into `out` (B, L, H), and if requested what [`Gru::backward`]
-    /// needs into `gates` (B, L, 4 H); `given` (B, L, 3 H) is the projected input.
-    pub fn forward(&self, given: &[T], out: &mut [T], gates: Option<&mut [T]>) -> Result<(), KernelError> {
+    /// needs into `gates` (B, L, 4 H); `projected` (B, L, 3 H) is the projected input.
+    pub fn forward(
+        &self,
+        projected: &[T],
+        out: &mut [T],
+        gates: Option<&mut [T]>,
+    ) -> Result<(), KernelError> {
         self.check()?;
         let sequence_len = self.steps * self.hidden;
-        check("given", given, self.batch * sequence_len * 3)?;
+        check("given", projected, self.batch * sequence_len * 3)?;
         check("out", out, self.batch * sequence_len)?;
         if let Some(gates) = &gates {
             check("gates", gates, self.batch * sequence_len * GATES)?;
@@ -82,7 +87,7 @@ impl<T: Lanes> Gru<'_, T> {
                     gru: self,
                     matrix: &matrix,
                     first: group * GROUP,
-                    given,
+                    projected,
                     out,
                     gates,
                 });
@@ -103,8 +108,8 @@ impl<T: Lanes> Gru<'_, T> {
         check("out", out, self.batch * sequence_len)?;
         check("gates", gates, self.batch * sequence_len * GATES)?;
         check("grad", grad, self.batch * sequence_len)?;
-        check("given's gradient", into.given, self.batch * sequence_len * 3)?;
-        check("kept's gradient", into.kept, self.batch * sequence_len)?;
+        check("given's gradient", into.projected, self.batch * sequence_len * 3)?;
+        check("kept's gradient", into.recurrent_new, self.batch * sequence_len)?;
         check("start's gradient", into.start, self.start.len())?;
         if sequence_len == 0 {
             into.start.fill(T::ZERO);
@@ -113,12 +118,12 @@ impl<T: Lanes> Gru<'_, T> {
         let arch = Arch::new();
         let h = self.hidden;
         let matrix = Matrix::new(3 * h, h, arch, |row, column| self.weights[row * h + column]);
-        into.given
+        into.projected
             .par_chunks_mut(GROUP * sequence_len * 3)
-            .zip(into.kept.par_chunks_mut(GROUP * sequence_len))
+            .zip(into.recurrent_new.par_chunks_mut(GROUP * sequence_len))
             .zip(into.start.par_chunks_mut(GROUP * self.hidden))
             .enumerate()
-            .for_each(|(group, ((given, kept), start))| {
+            .for_each(|(group, ((projected, recurrent_new), start))| {
                 arch.dispatch(Backward {
                     gru: self,
                     matrix: &matrix,
@@ -126,7 +131,11 @@ impl<T: Lanes> Gru<'_, T> {
                     out,
                     gates,
                     grad,
-                    into: GruGradients { given, kept, start },
+                    into: GruGradients {
+                        projected,
+                        recurrent_new,
+                        start,
+                    },
                 });
             });
         Ok(())
@@ -138,7 +147,7 @@ struct Forward<'a, T> {
     gru: &'a Gru<'a, T>,
     matrix: &'a Matrix<T>,
     first: usize,
-    given: &'a [T],
+    projected: &'a [T],
     out: &'a mut [T],
     gates: Option<&'a mut [T]>,
 }
@@ -155,30 +164,30 @@ impl<T: Lanes> WithSimd for Forward<'_, T> {
         let mut bias = vec![T::ZERO; self.matrix.columns];
         bias[..3 * h].copy_from_slice(self.gru.bias);
         let bias = bias.repeat(GROUP);
-        let mut kept = bias.clone();
+        let mut recurrent = bias.clone();
         for t in 0..steps {
-            kept.copy_from_slice(&bias);
-            self.matrix.multiply(s, &state, 0, &mut kept);
+            recurrent.copy_from_slice(&bias);
+            self.matrix.multiply(s, &state, 0, &mut recurrent);
             for r in 0..rows {
                 let at = r * steps + t;
-                let given = &self.given[(self.first * steps + at) * 3 * h..][..3 * h];
-                let kept = &kept[r * self.matrix.columns..][..self.matrix.columns];
+                let projected = &self.projected[(self.first * steps + at) * 3 * h..][..3 * h];
+                let recurrent = &recurrent[r * self.matrix.columns..][..self.matrix.columns];
                 let state = &mut state[r * h..][..h];
                 let out = &mut self.out[at * h..][..h];
                 for c in (0..h).step_by(T::lanes::<S>()) {
-                    let given = |gate: usize| T::load(s, &given[gate * h..][c..h]);
-                    let kept = |gate: usize| T::load(s, &kept[gate * h..][c..]);
+                    let projected = |gate: usize| T::load(s, &projected[gate * h..][c..h]);
+                    let recurrent = |gate: usize| T::load(s, &recurrent[gate * h..][c..]);
                     let before = T::load(s, &state[c..]);
-                    let reset = T::sigmoid(s, T::plus(s, given(0), kept(0)));
-                    let update = T::sigmoid(s, T::plus(s, given(1), kept(1)));
-                    let recurrent = kept(2);
-                    let new = T::tanh(s, T::fma(s, reset, recurrent, given(2)));
+                    let reset = T::sigmoid(s, T::plus(s, projected(0), recurrent(0)));
+                    let update = T::sigmoid(s, T::plus(s, projected(1), recurrent(1)));
+                    let recurrent_new = recurrent(2);
+                    let new = T::tanh(s, T::fma(s, reset, recurrent_new, projected(2)));
                     let after = T::fma(s, update, T::minus(s, before, new), new);
                     T::store(s, &mut state[c..], after);
                     T::store(s, &mut out[c..], after);
                     if let Some(gates) = self.gates.as_deref_mut() {
                         let gates = &mut gates[at * GATES * h..][..GATES * h];
-                        for (gate, values) in [reset, update, new, recurrent].into_iter().enumerate() {
+                        for (gate, values) in [reset, update, new, recurrent_new].into_iter().enumerate() {
                             T::store(s, &mut gates[gate * h..][c..h], values);
                         }
                     }
@@ -205,11 +214,11 @@ impl<T: Lanes> WithSimd for Backward<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) {
         let (h, steps, columns) = (self.gru.hidden, self.gru.steps, self.matrix.columns);
-        let rows = self.into.kept.len() / (steps * h);
+        let rows = self.into.recurrent_new.len() / (steps * h);
         let one = T::splat(s, T::ONE);
         // Gradients of the hidden states, and of `k`.
         let mut flow = vec![T::ZERO; GROUP * columns];
-        let mut kept = vec![T::ZERO; GROUP * 3 * h];
+        let mut recurrent_grad = vec![T::ZERO; GROUP * 3 * h];
         for t in (0..steps).rev() {
             for r in 0..rows {
                 let (at, row) = (r * steps + t, self.first + r);
@@ -222,9 +231,9 @@ impl<T: Lanes> WithSimd for Backward<'_, T> {
                 let gates = &self.gates[step * GATES * h..][..GATES * h];
                 let grad = &self.grad[step * h..][..h];
                 let flow = &mut flow[r * columns..][..columns];
-                let kept = &mut kept[r * 3 * h..][..3 * h];
-                let given = &mut self.into.given[at * 3 * h..][..3 * h];
-                let new_kept = &mut self.into.kept[at * h..][..h];
+                let recurrent_grad = &mut recurrent_grad[r * 3 * h..][..3 * h];
+                let projected_grad = &mut self.into.projected[at * 3 * h..][..3 * h];
+                let recurrent_new_grad = &mut self.into.recurrent_new[at * h..][..h];
                 for c in (0..h).step_by(T::lanes::<S>()) {
                     let gate = |g: usize| T::load(s, &gates[g * h..][c..h]);
                     let (reset, update, new, recurrent) = (gate(0), gate(1), gate(2), gate(3));
@@ -238,15 +247,15 @@ impl<T: Lanes> WithSimd for Backward<'_, T> {
                     let d_reset = T::times(s, T::times(s, d_recurrent, recurrent), T::minus(s, one, reset));
                     T::store(s, &mut flow[c..], T::times(s, d, update));
                     for (g, values) in [d_reset, d_update, d_new].into_iter().enumerate() {
-                        T::store(s, &mut given[g * h..][c..h], values);
+                        T::store(s, &mut projected_grad[g * h..][c..h], values);
                     }
                     for (g, values) in [d_reset, d_update, d_recurrent].into_iter().enumerate() {
-                        T::store(s, &mut kept[g * h..][c..h], values);
+                        T::store(s, &mut recurrent_grad[g * h..][c..h], values);
                     }
-                    T::store(s, &mut new_kept[c..], d_recurrent);
+                    T::store(s, &mut recurrent_new_grad[c..], d_recurrent);
                 }
             }
-            self.matrix.multiply(s, &kept, 0, &mut flow);
+            self.matrix.multiply(s, &recurrent_grad, 0, &mut flow);
         }
         for (start, flow) in self
             .into

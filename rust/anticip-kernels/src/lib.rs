@@ -51,7 +51,7 @@ pub use gate::{Gated, Heads};
 pub use gru::{GATES, Gru, GruGradients};
 pub use lanes::Lanes;
 pub use places::{PlaceGradients, Places, SEGMENT};
-pub use plan::{PlanComes, PlanDraw};
+pub use plan::{OccurringCodes, PlanDraw};
 pub use plan_ahead::PlanAhead;
 pub use plan_rows::PlanRows;
 pub use real::Real;

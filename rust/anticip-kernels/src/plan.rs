@@ -26,7 +26,7 @@ pub struct PlanDraw<'a> {
 
 /// The codes that occur after each step of a sequence, and their score distributions.
 #[derive(Clone, Copy, Debug)]
-pub struct PlanComes<'a> {
+pub struct OccurringCodes<'a> {
     /// (steps, K); of repeated codes the first counts.
     pub codes: &'a [i64],
     /// (steps, K) index of the distribution of a code's score; 0 for codes that do not count.
@@ -72,13 +72,13 @@ impl PlanDraw<'_> {
     ///
     /// # Arguments
     ///
-    /// * `comes`: the codes that occur, (steps, K).
+    /// * `occurring`: the codes that occur, (steps, K).
     /// * `codes`, `found`: (steps, slots) buffers for the codes and their contrasts.
     pub fn draw(
         &self,
         seed: u64,
         slots: usize,
-        comes: PlanComes<'_>,
+        occurring: OccurringCodes<'_>,
         (codes, found): (&mut [i64], &mut [f64]),
     ) -> Result<(), KernelError> {
         let most = self.log_frequency.len();
@@ -91,17 +91,17 @@ impl PlanDraw<'_> {
         let steps = codes.len() / slots;
         check("codes", codes, steps * slots)?;
         check("found", found, steps * slots)?;
-        let ahead = comes.codes.len().checked_div(steps).unwrap_or(0);
-        check("comes", comes.codes, steps * ahead)?;
-        check("place", comes.place, comes.codes.len())?;
-        check("shapes", comes.shapes, comes.shapes.len() / 2 * 2)?;
-        let shapes: Vec<Beta> = comes
+        let ahead = occurring.codes.len().checked_div(steps).unwrap_or(0);
+        check("comes", occurring.codes, steps * ahead)?;
+        check("place", occurring.place, occurring.codes.len())?;
+        check("shapes", occurring.shapes, occurring.shapes.len() / 2 * 2)?;
+        let shapes: Vec<Beta> = occurring
             .shapes
             .chunks_exact(2)
             .map(|pair| Beta::new(pair[0], pair[1]))
             .collect();
         let within = |&number: &i64, most| usize::try_from(number).is_ok_and(|number| number < most);
-        let mut given = comes.codes.iter().zip(comes.place);
+        let mut given = occurring.codes.iter().zip(occurring.place);
         if !given.all(|(code, place)| *place == 0 || within(code, most) && within(place, shapes.len())) {
             return Err(KernelError::Codes { codes: most });
         }
@@ -115,7 +115,7 @@ impl PlanDraw<'_> {
                 let rows = codes.chunks_exact_mut(slots).zip(found.chunks_exact_mut(slots));
                 for (step, (codes, found)) in (chunk * CHUNK..).zip(rows) {
                     let own = step * ahead..(step + 1) * ahead;
-                    let given = comes.codes[own.clone()].iter().zip(&comes.place[own]);
+                    let given = occurring.codes[own.clone()].iter().zip(&occurring.place[own]);
                     let given = given
                         .filter(|(_, place)| **place > 0)
                         .map(|(&code, &place)| (code as usize, &shapes[place as usize]));
@@ -339,7 +339,7 @@ ordered_by!(Next, bound, band);
 
 #[cfg(test)]
 mod tests {
-    use super::{PlanComes, PlanDraw};
+    use super::{OccurringCodes, PlanDraw};
     use crate::KernelError;
 
     const DRAW: PlanDraw<'_> = PlanDraw {
@@ -349,14 +349,14 @@ mod tests {
     };
 
     /// Of codes that all have the first shape but one, certain to be scored as high as can be.
-    fn draw(slots: usize, comes: &[i64], steps: usize) -> Result<(Vec<i64>, Vec<f64>), KernelError> {
+    fn draw(slots: usize, occurring: &[i64], steps: usize) -> Result<(Vec<i64>, Vec<f64>), KernelError> {
         let (mut codes, mut found) = (vec![0; steps * slots], vec![0.0; steps * slots]);
-        let comes = PlanComes {
-            codes: comes,
-            place: &vec![1; comes.len()],
+        let occurring = OccurringCodes {
+            codes: occurring,
+            place: &vec![1; occurring.len()],
             shapes: &[1.0, 1.0, 1e9, 1e-3],
         };
-        DRAW.draw(7, slots, comes, (&mut codes, &mut found))?;
+        DRAW.draw(7, slots, occurring, (&mut codes, &mut found))?;
         Ok((codes, found))
     }
 
@@ -389,18 +389,18 @@ mod tests {
         ));
         let (mut codes, mut found) = ([0; 2], [0.0; 2]);
         for (place, shapes) in [(1, vec![1.0; 2]), (-1, vec![1.0; 4]), (1, vec![1.0; 5])] {
-            let comes = PlanComes {
+            let occurring = OccurringCodes {
                 codes: &[0],
                 place: &[place],
                 shapes: &shapes,
             };
-            assert!(DRAW.draw(7, 2, comes, (&mut codes, &mut found)).is_err());
+            assert!(DRAW.draw(7, 2, occurring, (&mut codes, &mut found)).is_err());
         }
         let flat = PlanDraw {
             quantiles: &[0.0],
             ..DRAW
         };
-        let none = PlanComes {
+        let none = OccurringCodes {
             codes: &[],
             place: &[],
             shapes: &[],

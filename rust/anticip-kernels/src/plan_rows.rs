@@ -11,7 +11,7 @@ pub struct PlanRows<'a> {
     /// (steps, K) row numbers.
     pub codes: &'a [i64],
     /// Rows per step, K.
-    pub each: usize,
+    pub rows_per_step: usize,
     /// Width of a row.
     pub width: usize,
 }
@@ -58,8 +58,8 @@ impl PlanRows<'_> {
         if self.width == 0 {
             return Err(KernelError::Width);
         }
-        let steps = self.codes.len().checked_div(self.each).unwrap_or(0);
-        check("codes", self.codes, steps * self.each)?;
+        let steps = self.codes.len().checked_div(self.rows_per_step).unwrap_or(0);
+        check("codes", self.codes, steps * self.rows_per_step)?;
         let queries_per_step = wide.len().checked_div(steps * self.width).unwrap_or(0);
         check("vectors", wide, steps * queries_per_step * self.width)?;
         check(name, narrow, self.codes.len() * queries_per_step)?;
@@ -92,14 +92,23 @@ impl<T: Real> NullaryFnOnce for Products<'_, T> {
 
     #[inline(always)]
     fn call(self) {
-        let PlanRows { codes, each, width } = self.rows;
+        let PlanRows {
+            codes,
+            rows_per_step,
+            width,
+        } = self.rows;
         let steps = codes
-            .chunks_exact(each)
+            .chunks_exact(rows_per_step)
             .zip(self.queries.chunks_exact(self.queries_per_step * width));
-        for ((codes, queries), out) in steps.zip(self.out.chunks_exact_mut(self.queries_per_step * each)) {
+        for ((codes, queries), out) in
+            steps.zip(self.out.chunks_exact_mut(self.queries_per_step * rows_per_step))
+        {
             for (place, &code) in codes.iter().enumerate() {
                 let row = &self.table[self.rows.row(code)];
-                for (queries, out) in queries.chunks_exact(width).zip(out.chunks_exact_mut(each)) {
+                for (queries, out) in queries
+                    .chunks_exact(width)
+                    .zip(out.chunks_exact_mut(rows_per_step))
+                {
                     out[place] = dot(queries, row);
                 }
             }
@@ -120,14 +129,20 @@ impl<T: Real> NullaryFnOnce for Spread<'_, T> {
 
     #[inline(always)]
     fn call(self) {
-        let PlanRows { codes, each, width } = self.rows;
+        let PlanRows {
+            codes,
+            rows_per_step,
+            width,
+        } = self.rows;
         let steps = codes
-            .chunks_exact(each)
+            .chunks_exact(rows_per_step)
             .zip(self.grad.chunks_exact(self.queries_per_step * width));
-        for ((codes, grad), shares) in steps.zip(self.shares.chunks_exact(self.queries_per_step * each)) {
+        for ((codes, grad), shares) in
+            steps.zip(self.shares.chunks_exact(self.queries_per_step * rows_per_step))
+        {
             for (place, &code) in codes.iter().enumerate() {
                 let row = &mut self.table[self.rows.row(code)];
-                for (grad, shares) in grad.chunks_exact(width).zip(shares.chunks_exact(each)) {
+                for (grad, shares) in grad.chunks_exact(width).zip(shares.chunks_exact(rows_per_step)) {
                     let share = shares[place];
                     for (row, &grad) in row.iter_mut().zip(grad) {
                         *row = *row + share * grad;
@@ -149,7 +164,7 @@ mod tests {
     fn rows(codes: &[i64]) -> PlanRows<'_> {
         PlanRows {
             codes,
-            each: 2,
+            rows_per_step: 2,
             width: 2,
         }
     }

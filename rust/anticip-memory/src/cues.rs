@@ -120,7 +120,7 @@ impl Cues {
             last: Vec::new(),
         };
         for (number, cue) in cues.iter().enumerate() {
-            all.also(number, cue.take, cue.seconds)?;
+            all.add_alternative(number, cue.take, cue.seconds)?;
         }
         Ok(all)
     }
@@ -130,7 +130,7 @@ impl Cues {
     ///
     /// # Errors
     /// No such cue; a time that is not finite or is negative.
-    pub fn also(&mut self, cue: usize, take: usize, seconds: f64) -> Result<(), MemoryError> {
+    pub fn add_alternative(&mut self, cue: usize, take: usize, seconds: f64) -> Result<(), MemoryError> {
         let cue = self
             .cues
             .get_mut(cue)

@@ -41,7 +41,7 @@ impl FeatureExtractor {
 
     #[inline(never)] // One copy of the code, so that prewarming reaches it.
     pub(crate) fn push(&mut self, pose: &Rotations) -> FrameFeatures {
-        let body = Body::of(pose);
+        let body = Body::from_pose(pose);
         let twins = self.twins.push_body(&body);
         let key = self.keys.push(pose, &body, &twins);
         FrameFeatures { body, twins, key }

@@ -27,7 +27,7 @@ pub use following::{Follower, GESTURE_FRAMES, KeptPose, Place, Spotted, Spotter}
 pub use key::{KEY_SIZE, KEYS_VERSION, Key};
 pub use memory::{MODEL_HORIZONS, Memory, MixedForecast, ModelRows};
 pub use mixing::Table;
-pub use store::{FOLLOWED, Followed, MOMENT_STEP, MOMENTS_AN_HOUR, Origin, Store};
+pub use store::{FOLLOWED, Followed, MOMENT_STEP, MOMENTS_PER_HOUR, Origin, Store};
 pub use teacher::{TEACHER_REACH, TEACHER_START, Teacher};
 
 /// The mixed horizons in frames: 100, 200 and 400 ms.

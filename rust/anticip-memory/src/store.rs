@@ -15,7 +15,7 @@ pub const FOLLOWED: usize = HORIZONS.len() * PARAMETER_COUNT;
 pub type Followed = [u16; FOLLOWED];
 
 /// Number of moments in an hour of memory.
-pub const MOMENTS_AN_HOUR: usize = 90_000;
+pub const MOMENTS_PER_HOUR: usize = 90_000;
 
 /// Step between the moments that have a sketch.
 pub(crate) const COARSE_STEP: usize = 2;
@@ -86,7 +86,7 @@ impl Store {
     /// # Errors
     /// If `capacity` is not within 1 to 900000 (ten hours).
     pub fn new(capacity: usize) -> Result<Self, MemoryError> {
-        if !(1..=10 * MOMENTS_AN_HOUR).contains(&capacity) {
+        if !(1..=10 * MOMENTS_PER_HOUR).contains(&capacity) {
             return Err(MemoryError::Option {
                 option: "capacity",
                 expected: "1 to 900000 moments",

@@ -6,7 +6,7 @@
 
 use anticip_motion::kinematics::ENDS;
 use anticip_motion::twin::Ring;
-use anticip_motion::twin::body::{Body, CALM_SIZE, PLACE_SIZE, PULSE_SIZE, Rotations, Vector};
+use anticip_motion::twin::body::{Body, POSITION_SIZE, PULSE_SIZE, Rotations, SMOOTHED_SIZE, Vector};
 use anticip_motion::twin::measures::{
     FAST, FAST_HZ, LAGS, LONGEST_LAG, MEASURES, MOTION_HZ, SLOW_HZ, lags, periodicity, pulse_row,
     raw_measures, repetition, squash,
@@ -34,10 +34,10 @@ pub struct Teacher {
     motion: Gaussian,
     fast: Gaussian,
     slow: Gaussian,
-    places: Ring<CALM_SIZE>,
+    places: Ring<SMOOTHED_SIZE>,
     lateral: Ring<{ ENDS.len() }>,
-    calm: Ring<CALM_SIZE>,
-    velocity: Ring<CALM_SIZE>,
+    calm: Ring<SMOOTHED_SIZE>,
+    velocity: Ring<SMOOTHED_SIZE>,
     pulse: Ring<{ PULSE_SIZE + 1 }>,
     acceleration: Ring<END_SIZE>,
     measures: Ring<MEASURES>,
@@ -72,11 +72,11 @@ fn ready(at: usize, available: usize, reach: usize, ended: bool) -> bool {
 impl Teacher {
     /// Adds the next frame; calls `emit` once per frame whose output is complete, in order.
     pub fn push(&mut self, pose: &Rotations, emit: impl FnMut([f64; PARAMETER_COUNT])) {
-        self.push_body(&Body::of(pose), emit);
+        self.push_body(&Body::from_pose(pose), emit);
     }
 
     pub(crate) fn push_body(&mut self, body: &Body, emit: impl FnMut([f64; PARAMETER_COUNT])) {
-        self.places.push(&body.places);
+        self.places.push(&body.positions);
         self.lateral.push(&body.lateral);
         self.advance(false, emit);
     }
@@ -110,7 +110,7 @@ impl Teacher {
         while ready(self.velocity.len(), self.calm.len(), 1, ended) {
             let row = derivative(&self.calm, self.velocity.len());
             self.velocity.push(&row);
-            self.pulse.push(&pulse_row(&row[PLACE_SIZE..]));
+            self.pulse.push(&pulse_row(&row[POSITION_SIZE..]));
         }
         while ready(self.acceleration.len(), self.velocity.len(), 1, ended) {
             let all = derivative(&self.velocity, self.acceleration.len());
@@ -125,8 +125,8 @@ impl Teacher {
             let jerk = derivative(&self.acceleration, at);
             let jerk: [Vector; ENDS.len()] =
                 std::array::from_fn(|i| std::array::from_fn(|axis| jerk[3 * i + axis]));
-            let places = self.places.at(at)[..PLACE_SIZE].as_chunks().0;
-            let velocity = self.velocity.at(at)[..PLACE_SIZE].as_chunks().0;
+            let places = self.places.at(at)[..POSITION_SIZE].as_chunks().0;
+            let velocity = self.velocity.at(at)[..POSITION_SIZE].as_chunks().0;
             let row = raw_measures(places, self.lateral.at(at), velocity, &jerk);
             self.measures.push(&row);
         }

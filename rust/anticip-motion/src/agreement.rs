@@ -74,7 +74,7 @@ impl std::fmt::Display for Disagreement {
 impl Agreement {
     /// Compares one frame: `canonical` as [`Retargeter::apply`] just returned it. Allocates nothing.
     pub fn push(&mut self, retargeter: &mut Retargeter, canonical: &[Quat; JOINT_COUNT]) {
-        let source = retargeter.places([0.0; 3]);
+        let source = retargeter.joint_positions([0.0; 3]);
         let world = retargeter.world();
         let mut globals = *canonical;
         for j in 1..JOINT_COUNT {

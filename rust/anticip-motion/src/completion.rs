@@ -197,13 +197,13 @@ impl Completion {
         if measured > MAX_MEASURED {
             return None;
         }
-        Self::placed(mask, 0)
+        Self::with_position_only(mask, 0)
     }
 
     /// Creates a completion for a body in which the rotations of `position_only` (bit j) only encode where other
     /// joints are, as [`crate::Trackers::solve`] returns them. The others are solved however many joints `mask` has.
     #[must_use]
-    pub fn placed(mask: &[bool; JOINT_COUNT], position_only: u32) -> Option<Self> {
+    pub fn with_position_only(mask: &[bool; JOINT_COUNT], position_only: u32) -> Option<Self> {
         let mask: [bool; JOINT_COUNT] = std::array::from_fn(|j| mask[j] && position_only & 1 << j == 0);
         let measured = mask.iter().filter(|present| **present).count();
         if measured == 0 {

@@ -147,7 +147,7 @@ impl Retargeter {
     /// For each canonical joint the first and the last source joint: the one gives its position, the other its
     /// rotation.
     #[must_use]
-    pub fn ends(&self) -> &[Option<[usize; 2]>; JOINT_COUNT] {
+    pub fn source_ends(&self) -> &[Option<[usize; 2]>; JOINT_COUNT] {
         &self.ends
     }
 
@@ -182,7 +182,7 @@ impl Retargeter {
 
     /// Positions, in the source's world, of the source joints in the pose last passed to [`Retargeter::apply`].
     #[must_use]
-    pub fn places(&mut self, root: [f64; 3]) -> Positions {
+    pub fn joint_positions(&mut self, root: [f64; 3]) -> Positions {
         for (slot, step) in self.walk.iter().enumerate() {
             let from_parent = |p: usize| add(self.positions[p], self.globals[p].rotate(step.offset));
             self.positions[slot] = step.parent.map_or(root, from_parent);
@@ -192,7 +192,7 @@ impl Retargeter {
 
     /// World rotations of the source joints, as [`Retargeter::places`] gives their positions.
     #[must_use]
-    pub fn turns(&self) -> [Option<Quat>; JOINT_COUNT] {
+    pub fn joint_rotations(&self) -> [Option<Quat>; JOINT_COUNT] {
         self.links.map(|link| link.map(|l| self.globals[l.slot]))
     }
 

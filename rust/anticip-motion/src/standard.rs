@@ -157,7 +157,7 @@ pub fn rokoko() -> Skeleton {
 /// The 59 bones of Axis Studio, in the order of its broadcast.
 #[must_use]
 pub fn axis() -> Skeleton {
-    let body = axis::standard();
+    let body = axis::default_skeleton();
     let offsets = body.offsets.iter().map(|o| o.map(f64::from));
     build(
         body.names

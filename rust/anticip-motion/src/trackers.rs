@@ -76,7 +76,7 @@ impl Trackers {
 
     /// Solves a frame. Returns the pose of the joints that are measured or encode where others are, and (bit j) which
     /// joints are the latter: with these the body's head, hands and feet are in place, and
-    /// [`crate::Completion::placed`] finds better rotations. `None` if the frame has no rotation.
+    /// [`crate::Completion::with_position_only`] finds better rotations. `None` if the frame has no rotation.
     pub fn solve(&mut self, update: &TrackerUpdate) -> Option<(&PoseUpdate, u32)> {
         self.map_names(update);
         let mut rotations = [None; JOINT_COUNT];
@@ -92,7 +92,7 @@ impl Trackers {
             return None;
         }
         if self.facing.is_none()
-            && let Some(facing) = self.find_facing(&rotations, update.ahead)
+            && let Some(facing) = self.find_facing(&rotations, update.forward_axis)
         {
             // What was learned without the whole body is learned anew.
             *self = Self {
@@ -156,16 +156,21 @@ impl Trackers {
 
     /// Rotation of the room that makes the body face +z: by the direction of its hips or its head, else by its left
     /// and right sides; `None` while neither is known.
-    fn find_facing(&self, rotations: &Rotations, ahead: Option<[f32; 3]>) -> Option<Quat> {
-        let direction =
-            |ahead: [f32; 3]| Some(rotations[HIPS].or(rotations[HEAD])?.rotate(ahead.map(f64::from)));
+    fn find_facing(&self, rotations: &Rotations, forward_axis: Option<[f32; 3]>) -> Option<Quat> {
+        let direction = |forward_axis: [f32; 3]| {
+            Some(
+                rotations[HIPS]
+                    .or(rotations[HEAD])?
+                    .rotate(forward_axis.map(f64::from)),
+            )
+        };
         let sides = [ARMS, LEGS]
             .into_iter()
             .flat_map(|[l, r]| (0..4).map(move |k| (l + k, r + k)));
         let across = sides.filter_map(|(l, r)| Some(minus(self.positions[l]?, self.positions[r]?)));
         // Left crossed with up.
         let sideways = across.reduce(add).map(|[x, _, z]| [-z, 0.0, x]);
-        let [x, _, z] = ahead.and_then(direction).or(sideways)?;
+        let [x, _, z] = forward_axis.and_then(direction).or(sideways)?;
         Some(Quat::from_axis_angle(UP, -x.atan2(z)))
     }
 

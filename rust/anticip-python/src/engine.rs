@@ -70,13 +70,13 @@ impl PyEngine {
         desk: Py<PyDesk>,
         warm: Py<PyDesk>,
         now_ns: i64,
-        buffer: Option<Buffer>,
+        buffer: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let front = match front.cast_into::<PyLiveFront>() {
             Ok(front) => Front::Core(front.unbind()),
             Err(other) => Front::Other(other.into_inner().unbind()),
         };
-        let playout = buffer.map(Buffer::playout).transpose()?;
+        let playout = buffer.map(|buffer| playout(&buffer)).transpose()?;
         Ok(Self {
             front,
             desk,
@@ -149,12 +149,14 @@ impl PyEngine {
             // The newest of the held frames plays.
             (Some((held, count)), None) => (Py::new(py, PyFrontOutput::of(held))?, count - 1),
             (Some((held, count)), Some(newest)) => {
-                let joined = held.joined(newest.get().out.clone());
-                (Py::new(py, PyFrontOutput::of(joined))?, count)
+                let merged = held.merge(newest.get().out.clone());
+                (Py::new(py, PyFrontOutput::of(merged))?, count)
             }
         };
         if let Some(fill) = fill {
-            let turns = self.grid.with(py, |grid| grid.leapt(&out.get().out, now_ns));
+            let turns = self
+                .grid
+                .with(py, |grid| grid.skipped_slots_ns(&out.get().out, now_ns));
             if !turns.is_empty() {
                 fill.call1((turns,))?;
             }
@@ -189,7 +191,7 @@ impl PyEngine {
         let taught = match mapping {
             None => None,
             Some(mapping) => mapping
-                .call1(py, (&out, &step, slot.since, slot.number))?
+                .call1(py, (&out, &step, slot.since_completed_s, slot.number))?
                 .extract::<Option<Vec<f64>>>(py)?,
         };
         let played = self.play(py, &row.out, step.as_ref(), taught.as_deref(), slot)?;
@@ -219,11 +221,11 @@ impl PyEngine {
             return Ok(());
         };
         let out = out.get().out.clone();
-        self.grid.with(py, |grid| grid.hold(&out, now_ns));
+        self.grid.with(py, |grid| grid.postpone(&out, now_ns));
         self.held.with(py, |held| {
             *held = Some(match held.take() {
                 None => (out, 1),
-                Some((before, count)) => (before.joined(out), count + 1),
+                Some((before, count)) => (before.merge(out), count + 1),
             });
         });
         Ok(())
@@ -280,7 +282,7 @@ impl PyEngine {
 
     #[getter]
     fn away(&self, py: Python<'_>) -> i64 {
-        self.grid.with(py, |grid| grid.away())
+        self.grid.with(py, |grid| grid.frames_since_completed())
     }
 
     #[getter]
@@ -306,7 +308,7 @@ impl PyEngine {
     fn imagine(&self, py: Python<'_>, now_ns: i64) -> PyResult<Option<Py<PyFrontOutput>>> {
         let out = match &self.front {
             Front::Core(front) => {
-                let out = front.get().0.with(py, |front| front.imagine().cloned());
+                let out = front.get().0.with(py, |front| front.extrapolate().cloned());
                 out.map(|out| Py::new(py, PyFrontOutput::of(out))).transpose()?
             }
             Front::Other(front) => front.call_method0(py, "imagine")?.extract(py)?,
@@ -316,7 +318,7 @@ impl PyEngine {
                 let predicted = &out.get().out;
                 let is_newest = grid.is_newest(predicted);
                 if is_newest && grid.playout.is_none() {
-                    grid.wait(predicted, now_ns);
+                    grid.set_deadline(predicted, now_ns);
                 }
                 is_newest
             })
@@ -324,27 +326,12 @@ impl PyEngine {
     }
 }
 
-/// Playout buffer: milliseconds, or "auto".
-#[derive(FromPyObject)]
-enum Buffer {
-    Fixed(f64),
-    Word(String),
-    /// Anything else, for a single error line; otherwise PyO3 would report each variant.
-    Other(Py<PyAny>),
-}
-
-impl Buffer {
-    fn playout(self) -> PyResult<Playout> {
-        match self {
-            Self::Fixed(ms) if (0.0..=100.0).contains(&ms) => Ok(Playout::new(Some(ms))),
-            Self::Word(word) if word == "auto" => Ok(Playout::new(None)),
-            refused => {
-                if let Self::Other(given) = refused {
-                    drop(given);
-                }
-                Err(raise(Kind::Value, "buffer: expected 0 to 100 ms or auto"))
-            }
-        }
+/// The playout buffer that `buffer` describes: 0 to 100 ms, or "auto".
+fn playout(buffer: &Bound<'_, PyAny>) -> PyResult<Playout> {
+    match buffer.extract::<f64>() {
+        Ok(ms) if (0.0..=100.0).contains(&ms) => Ok(Playout::new(Some(ms))),
+        Err(_) if buffer.extract::<String>().is_ok_and(|word| word == "auto") => Ok(Playout::new(None)),
+        _ => Err(raise(Kind::Value, "buffer: expected 0 to 100 ms or auto")),
     }
 }
 
@@ -420,7 +407,7 @@ impl PyEngine {
                 let taught = check_taught(mixer, taught)?;
                 let Some(dt) = slot.dt else {
                     if let Some(model_output) = &model_output {
-                        mixer.observe(model_output, activity, slot.since);
+                        mixer.observe(model_output, activity, slot.since_completed_s);
                     }
                     return Ok(None);
                 };

@@ -111,7 +111,9 @@ mod core_module {
         m.add("EVENTS", PyTuple::new(py, synth::EVENTS)?)?;
         m.add("LIMBS", PyTuple::new(py, synth::LIMBS)?)?;
         m.add("VOICE_CEILING", synth::CEILING)?;
-        let presets = synth::PRESETS.iter().map(|preset| (preset.name, preset.what));
+        let presets = synth::PRESETS
+            .iter()
+            .map(|preset| (preset.name, preset.description));
         m.add("PRESETS", presets.into_py_dict(py)?)?;
         let scales = PyDict::new(py);
         for (name, notes) in synth::SCALES {

@@ -130,7 +130,7 @@ fn decode_twice(source: &mut impl Source, data: &[u8]) -> Option<PoseUpdate> {
                 last = Some(frame.clone());
             }
             Update::Trackers(update) => trackers(update),
-            Update::Past(_) => {}
+            Update::Late(_) => {}
         });
         if let Err(error) = result {
             assert!(!error.to_string().contains('\n'));
@@ -187,7 +187,7 @@ pub fn natnet(data: &[u8]) {
                 last = Some(frame.clone());
             }
             Update::Trackers(update) => trackers(update),
-            Update::Past(_) => {}
+            Update::Late(_) => {}
         });
         if let Err(error) = result {
             assert!(!error.to_string().contains('\n'));

@@ -73,7 +73,7 @@ pub struct TrackerUpdate {
     /// The source's own clock in seconds.
     pub time: Option<f64>,
     /// The local axis of a hip or head tracker that points forward, if the protocol defines it.
-    pub ahead: Option<[f32; 3]>,
+    pub forward_axis: Option<[f32; 3]>,
     /// The trackers.
     pub trackers: Vec<Tracker>,
 }

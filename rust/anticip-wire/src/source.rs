@@ -1,5 +1,7 @@
 //! The decoder interface, and what several decoders share: choosing one sender, and numbering frames by a counter that skips.
 
+use std::num::NonZeroU32;
+
 use crate::WireError;
 use crate::pose::{PoseUpdate, SkeletonUpdate, TrackerUpdate};
 
@@ -13,7 +15,7 @@ pub enum Update<'a> {
     /// One frame of trackers without a skeleton.
     Trackers(&'a TrackerUpdate),
     /// The number of a late or repeated frame, whose content is discarded.
-    Past(u32),
+    Late(u32),
 }
 
 /// Decoder of the datagrams of one sender; it may keep state between them.
@@ -25,7 +27,7 @@ pub trait Source: Send + Sync {
     fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError>;
 
     /// Why some of the sender's joints cannot be played, if any.
-    fn left_out(&self) -> Option<&'static str> {
+    fn unplayed_reason(&self) -> Option<&'static str> {
         None
     }
 }
@@ -85,7 +87,8 @@ impl Stride {
     }
 
     /// Number of frames in a `step` forward, which is taken into account.
-    pub(crate) fn advance(&mut self, step: u32) -> u32 {
+    pub(crate) fn advance(&mut self, step: NonZeroU32) -> u32 {
+        let step = step.get();
         self.smallest = self.smallest.min(step);
         self.window_smallest = self.window_smallest.min(step);
         self.window_steps += 1;

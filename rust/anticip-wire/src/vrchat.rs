@@ -53,7 +53,7 @@ impl Default for VrchatAssembler {
         };
         Self {
             update: TrackerUpdate {
-                ahead: Some(FORWARD_AXIS),
+                forward_axis: Some(FORWARD_AXIS),
                 trackers: TRACKERS.map(tracker).to_vec(),
                 ..TrackerUpdate::default()
             },

@@ -64,7 +64,7 @@ pub struct Spotted {
     /// Seconds until it ends.
     pub seconds: f32,
     /// Likelihood, 0..1; one half at the gesture's threshold.
-    pub likely: f32,
+    pub likelihood: f32,
 }
 
 /// The best alignment that ends at a frame of a take.
@@ -397,7 +397,7 @@ impl Spotter {
         self.found[index] = Some(Spotted {
             progress: share.clamp(0.0, 1.0),
             seconds,
-            likely: 1.0 / (1.0 + (LIKELIHOOD_SLOPE * (lowest / threshold - 1.0)).exp()),
+            likelihood: 1.0 / (1.0 + (LIKELIHOOD_SLOPE * (lowest / threshold - 1.0)).exp()),
         });
     }
 

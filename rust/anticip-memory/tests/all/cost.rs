@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use anticip_memory::{Follower, MOMENTS_AN_HOUR, Memory, Rotations};
+use anticip_memory::{Follower, MOMENTS_PER_HOUR, Memory, Rotations};
 use anticip_motion::CanonicalPose;
 
 use crate::following::Movement;
@@ -46,7 +46,7 @@ fn allocated<T>(make: impl FnOnce() -> T) -> (T, usize) {
 #[test]
 fn an_hour_of_rehearsal_is_followed_and_recalled_in_fifty_megabytes() {
     let takes: Vec<Vec<CanonicalPose>> = (0..10).map(|n| Movement(n).take(36.0)).collect();
-    let room = MOMENTS_AN_HOUR / 10;
+    let room = MOMENTS_PER_HOUR / 10;
     let (_, empty) = allocated(|| Memory::new(1).expect("a capacity"));
     let (mut memory, moments) = allocated(|| {
         let mut memory = Memory::new(room).expect("a capacity");

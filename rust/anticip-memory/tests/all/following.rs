@@ -287,7 +287,7 @@ fn a_cue_is_not_said_again_after_a_gap() {
         (9.3, 1, vec![]),
     ] {
         let mut cues = Cues::new(vec![cue(0, 10.0, 1.5), cue(0, 0.4, 1.5)]).expect("cues");
-        cues.also(0, 1, 10.1).expect("a cue");
+        cues.add_alternative(0, 1, 10.1).expect("a cue");
         let play = |cues: &mut Cues, take, from, to| -> Vec<usize> {
             let place = |seconds| Place {
                 take,
@@ -331,7 +331,7 @@ fn cues_come_whichever_of_several_takes_is_followed() {
         let at = [0.6, 5.0, 8.0, 11.0];
         let mut cues = Cues::new(at.map(|seconds| cue(0, seconds, 0.2)).to_vec()).expect("cues");
         for (number, seconds) in at.into_iter().enumerate() {
-            (1..count).for_each(|take| cues.also(number, take, seconds).expect("a cue"));
+            (1..count).for_each(|take| cues.add_alternative(number, take, seconds).expect("a cue"));
         }
         let mut said = Vec::new();
         for (frame, pose) in again(movement, 99, 14.0).iter().enumerate() {

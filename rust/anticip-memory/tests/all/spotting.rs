@@ -52,7 +52,7 @@ fn problem(seed: u64, tempo: f64) -> Option<String> {
         let error = f64::from(spotted.seconds) - (GESTURE.end - seconds) / tempo;
         // Within 0.2 s at the taught tempo; another tempo is estimated only gradually.
         fits &= error.abs() < 0.2 + 1.8 * (tempo - 1.0).abs();
-        fits &= (0.0..=1.0).contains(&spotted.progress) && (0.0..=1.0).contains(&spotted.likely);
+        fits &= (0.0..=1.0).contains(&spotted.progress) && (0.0..=1.0).contains(&spotted.likelihood);
         last = *seconds;
     }
     fits &= (last - GESTURE.end).abs() < 0.3;

@@ -70,7 +70,7 @@ fn placed_joints_are_solved_and_the_ends_stay_where_they_were() {
     let placed = [1, 2, 3, 4, 7, 8, 11, 12, 14, 15, 18, 19]
         .iter()
         .fold(0, |bits, j| bits | 1 << j);
-    let mut completion = Completion::placed(&measured, placed).unwrap();
+    let mut completion = Completion::with_position_only(&measured, placed).unwrap();
     let mut moved = 0.0_f64;
     for n in 0..60 {
         // Hanging arms with bent elbows, a leaning torso and a lifted knee.
@@ -100,7 +100,7 @@ fn placed_joints_are_solved_and_the_ends_stay_where_they_were() {
     }
     assert!(moved > 0.02, "the chest is solved anew");
     assert!(
-        Completion::placed(&mask(&[1, 2]), 0b110).is_none(),
+        Completion::with_position_only(&mask(&[1, 2]), 0b110).is_none(),
         "nothing else is measured"
     );
 }
@@ -124,7 +124,7 @@ fn tracked_body(lean: f64, elbow: f64) -> [Quat; JOINT_COUNT] {
 
 fn complete(mut sent: [Quat; JOINT_COUNT]) -> [Quat; JOINT_COUNT] {
     let placed = [1, 2, 3, 4, 7, 8, 11, 12].iter().fold(0, |bits, j| bits | 1 << j);
-    let mut completion = Completion::placed(&mask(&[0, 5, 9, 13, 16, 20]), placed).unwrap();
+    let mut completion = Completion::with_position_only(&mask(&[0, 5, 9, 13, 16, 20]), placed).unwrap();
     completion.push(&mut sent);
     sent
 }

@@ -21,8 +21,8 @@ impl Decoder {
         }
     }
 
-    pub(super) fn left_out(&self) -> Option<&'static str> {
-        self.source.left_out()
+    pub(super) fn unplayed_reason(&self) -> Option<&'static str> {
+        self.source.unplayed_reason()
     }
 
     /// Decodes one datagram and passes its content to the stage; returns true if it held a new frame of the stream.
@@ -42,7 +42,7 @@ impl Decoder {
                 stage.set_skeleton(skeleton, counters);
             }
             Update::Frame(pose) => has_frame |= stage.push_frame(pose, arrival_ns, counters),
-            Update::Past(number) => stage.count_past(number, counters),
+            Update::Late(number) => stage.count_late(number, counters),
             Update::Trackers(update) => {
                 let trackers = self.trackers.get_or_insert_with(|| {
                     stage.set_skeleton(&Trackers::skeleton(), counters);

@@ -24,7 +24,7 @@ pub struct GridPosition {
     /// Frame number.
     pub number: i64,
     /// Seconds since the last frame that a datagram completed.
-    pub since: f64,
+    pub since_completed_s: f64,
     /// Seconds since the last frame that was reported; `None` if its slot has passed.
     pub dt: Option<f64>,
     /// When it leaves, nanoseconds.
@@ -72,14 +72,14 @@ impl FrameGrid {
 
     /// Frames that left since the last one that a datagram completed.
     #[must_use]
-    pub fn away(&self) -> i64 {
+    pub fn frames_since_completed(&self) -> i64 {
         self.newest - self.completed
     }
 
     /// Assigns a slot to a frame that arrived at `now_ns`.
     pub fn take(&mut self, out: &FrontOutput, now_ns: i64) -> GridPosition {
         let number = self.number(out, now_ns);
-        let since = (number - self.completed).max(1) as f64 * FRAME;
+        let since_completed_s = (number - self.completed).max(1) as f64 * FRAME;
         self.completed = self.completed.max(number);
         let mut release_ns = now_ns;
         if let Some(playout) = &mut self.playout {
@@ -89,7 +89,7 @@ impl FrameGrid {
             let due_ns = release_ns.saturating_add(slots.saturating_mul(FRAME_NS));
             self.due_ns = due_ns.max(now_ns.saturating_add(MIN_WAIT_NS));
         } else if number >= self.newest {
-            self.wait(out, now_ns);
+            self.set_deadline(out, now_ns);
         }
         let dt = (number > self.newest).then(|| {
             let dt = if self.newest >= 0 {
@@ -102,7 +102,7 @@ impl FrameGrid {
         });
         GridPosition {
             number,
-            since,
+            since_completed_s,
             dt,
             release_ns,
         }
@@ -111,7 +111,7 @@ impl FrameGrid {
     /// Release times, in order, of the slots still to come that this frame skips. Only frames that are held back can
     /// arrive before such slots.
     #[must_use]
-    pub fn leapt(&self, out: &FrontOutput, now_ns: i64) -> Vec<i64> {
+    pub fn skipped_slots_ns(&self, out: &FrontOutput, now_ns: i64) -> Vec<i64> {
         let skips = self.newest >= 0 && !out.reset && self.base + index(out) > self.newest + 1;
         if self.playout.is_none() || !skips {
             return Vec::new();
@@ -128,16 +128,16 @@ impl FrameGrid {
     }
 
     /// Sets the deadline of the frame after `out` to the one in `out`, within 1 to 60 ms from now.
-    pub fn wait(&mut self, out: &FrontOutput, now_ns: i64) {
+    pub fn set_deadline(&mut self, out: &FrontOutput, now_ns: i64) {
         let [earliest, latest] = [MIN_WAIT_NS, MAX_WAIT_NS].map(|ns| now_ns.saturating_add(ns));
         self.due_ns = out.late_ns.clamp(earliest, latest);
     }
 
-    /// Like [`Self::wait`], for an `out` that leaves with a newer frame that is here already.
-    pub fn hold(&mut self, out: &FrontOutput, now_ns: i64) {
+    /// Like [`Self::set_deadline`], for an `out` that leaves with a newer frame that is here already.
+    pub fn postpone(&mut self, out: &FrontOutput, now_ns: i64) {
         let is_current = self.newest < 0 || out.reset || self.base + index(out) >= self.newest;
         if self.playout.is_none() && is_current {
-            self.wait(out, now_ns);
+            self.set_deadline(out, now_ns);
         }
     }
 
@@ -182,12 +182,12 @@ impl FrameGrid {
             return false;
         }
         // In a burst each frame is less late than the one before; after a stall all are far later.
-        let (since, least) = self
+        let (since_ns, least) = self
             .behind
             .filter(|&(_, least)| (least..=least + DETOUR_SPREAD).contains(&late))
             .unwrap_or((now_ns, late));
-        self.behind = Some((since, least));
-        now_ns.saturating_sub(since) > DETOUR_NS
+        self.behind = Some((since_ns, least));
+        now_ns.saturating_sub(since_ns) > DETOUR_NS
     }
 }
 

@@ -150,7 +150,7 @@ impl LiveFront {
 
     /// Extrapolates the grid frame after the newest, for use while its datagram is late. The stream is not changed.
     /// `None` before the first frame.
-    pub fn imagine(&mut self) -> Option<&FrontOutput> {
+    pub fn extrapolate(&mut self) -> Option<&FrontOutput> {
         self.senders.active_mut().stage.extrapolate()
     }
 
@@ -196,8 +196,8 @@ impl LiveFront {
 
     /// Why part of the active sender's data is not played, if so.
     #[must_use]
-    pub fn left_out(&self) -> Option<&'static str> {
-        self.senders.active().left_out()
+    pub fn unplayed_reason(&self) -> Option<&'static str> {
+        self.senders.active().unplayed_reason()
     }
 
     /// Canonical joints that the features cover, as far as known: measured, or solved from few sensors

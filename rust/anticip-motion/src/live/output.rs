@@ -61,7 +61,7 @@ impl FrontOutput {
     /// Merges this output with a newer one as if one datagram had completed both: rows of both, the strongest stroke
     /// of each limb, and the newest value of everything else.
     #[must_use]
-    pub fn joined(mut self, mut newer: Self) -> Self {
+    pub fn merge(mut self, mut newer: Self) -> Self {
         if !newer.reset {
             self.rows.append(&mut newer.rows);
             self.poses.append(&mut newer.poses);
@@ -195,14 +195,14 @@ mod tests {
 
     #[test]
     fn outputs_joined_are_those_of_one_datagram() {
-        let joined = output(1, 2, true).joined(output(2, 1, false));
-        let firsts: Vec<f32> = joined.rows.iter().map(|row| row[0]).collect();
-        assert_eq!((firsts.as_slice(), joined.poses.len()), (&[1.0, 1.0, 2.0][..], 3));
-        assert_eq!((joined.seq, joined.reset, joined.filled), (2, true, 1));
-        assert_eq!(joined.limbs.map(|limb| limb.stroke), [0.0, 1.0, 2.0, 0.0]);
-        assert_eq!(joined.stages.scalars, 20);
+        let merged = output(1, 2, true).merge(output(2, 1, false));
+        let firsts: Vec<f32> = merged.rows.iter().map(|row| row[0]).collect();
+        assert_eq!((firsts.as_slice(), merged.poses.len()), (&[1.0, 1.0, 2.0][..], 3));
+        assert_eq!((merged.seq, merged.reset, merged.filled), (2, true, 1));
+        assert_eq!(merged.limbs.map(|limb| limb.stroke), [0.0, 1.0, 2.0, 0.0]);
+        assert_eq!(merged.stages.scalars, 20);
         // Rows before a new start belong to a stream that is over.
-        let anew = output(1, 2, false).joined(output(2, 1, true));
+        let anew = output(1, 2, false).merge(output(2, 1, true));
         assert_eq!((anew.rows.len(), anew.poses.len(), anew.filled), (1, 1, 0));
         assert_eq!((anew.reset, anew.limbs[1].stroke), (true, 0.0));
     }

@@ -32,11 +32,11 @@ pub struct SenderState {
     /// Name that the caller gave it.
     pub name: String,
     /// Whether it is the active sender.
-    pub plays: bool,
+    pub is_active: bool,
     /// Number of valid frames.
     pub frames: u64,
     /// Arrival of the last datagram, nanoseconds.
-    pub last_ns: i64,
+    pub last_arrival_ns: i64,
 }
 
 /// One sender with its own decoder, body and clock.
@@ -51,7 +51,7 @@ pub(super) struct Session {
     /// Arrival of the last valid frame.
     frame_ns: i64,
     /// Arrival of the last datagram.
-    last_ns: i64,
+    last_arrival_ns: i64,
     ports: Ports,
 }
 
@@ -95,7 +95,7 @@ impl Session {
             frames: 0,
             run_start_ns: 0,
             frame_ns: i64::MIN,
-            last_ns: i64::MIN,
+            last_arrival_ns: i64::MIN,
             ports: Ports::default(),
         })
     }
@@ -103,7 +103,7 @@ impl Session {
     /// Decodes a datagram and passes its content to the stage; returns true if it held a valid frame.
     pub(super) fn receive(&mut self, datagram: &[u8], arrival_ns: i64, counters: &mut Counters) -> bool {
         self.stage.clear();
-        self.last_ns = arrival_ns;
+        self.last_arrival_ns = arrival_ns;
         if !self
             .decoder
             .decode(datagram, arrival_ns, &mut self.stage, counters)
@@ -118,8 +118,8 @@ impl Session {
         true
     }
 
-    pub(super) fn left_out(&self) -> Option<&'static str> {
-        self.decoder.left_out()
+    pub(super) fn unplayed_reason(&self) -> Option<&'static str> {
+        self.decoder.unplayed_reason()
     }
 
     /// Whether `selector` is this sender's name or its host.
@@ -190,17 +190,17 @@ impl Senders {
     pub(super) fn states(&self) -> Vec<SenderState> {
         let state = |(i, s): (usize, &Session)| SenderState {
             name: s.name.clone(),
-            plays: self.has_active && i == self.active,
+            is_active: self.has_active && i == self.active,
             frames: s.frames,
-            last_ns: s.last_ns,
+            last_arrival_ns: s.last_arrival_ns,
         };
         let known = self
             .sessions
             .iter()
             .enumerate()
-            .filter(|(_, s)| s.last_ns > i64::MIN);
+            .filter(|(_, s)| s.last_arrival_ns > i64::MIN);
         let mut states: Vec<_> = known.map(state).collect();
-        states.sort_by_key(|s| !s.plays);
+        states.sort_by_key(|s| !s.is_active);
         states
     }
 
@@ -228,7 +228,7 @@ impl Senders {
             .iter()
             .enumerate()
             .filter(|(_, s)| s.matches(selector));
-        let newest = matching.max_by_key(|(i, s)| (self.has_active && *i == self.active, s.last_ns));
+        let newest = matching.max_by_key(|(i, s)| (self.has_active && *i == self.active, s.last_arrival_ns));
         newest.map(|(i, _)| i)
     }
 
@@ -308,7 +308,7 @@ impl Senders {
             names.chain([sender]).filter(same_host).count().max(FAIR_SHARE)
         };
         // Many ports of one host must not evict other hosts.
-        let evicted = others.min_by_key(|(_, s)| (Reverse(host_senders(s)), s.last_ns));
+        let evicted = others.min_by_key(|(_, s)| (Reverse(host_senders(s)), s.last_arrival_ns));
         let evicted = evicted.map(|(i, _)| i)?;
         self.sessions[evicted] = new;
         Some(evicted)

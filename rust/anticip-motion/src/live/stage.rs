@@ -188,7 +188,7 @@ impl Stage {
         self.resampler.restart();
         self.completion = match self.position_only {
             0 => Completion::new(self.body.mask()),
-            joints => Completion::placed(self.body.mask(), joints),
+            joints => Completion::with_position_only(self.body.mask(), joints),
         };
         self.extractor = FeatureExtractor::new(&self.mask(), self.config.window).ok();
         self.gate = noise_gate(self.config, self.body.mask());
@@ -262,7 +262,7 @@ impl Stage {
     }
 
     /// Counts a frame of an earlier number that came without its pose.
-    pub(super) fn count_past(&mut self, number: u32, counters: &mut Counters) {
+    pub(super) fn count_late(&mut self, number: u32, counters: &mut Counters) {
         match self.clock.classify_past(number) {
             Some(Placement::Doubled) => counters.doubled += 1,
             Some(Placement::Late { lost }) => counters.count_late(lost),

@@ -18,16 +18,16 @@ const PULSE_JOINTS: [usize; 9] = [5, 8, 9, 12, 13, 16, 17, 20, 21];
 pub const PULSE_SIZE: usize = 3 * PULSE_JOINTS.len();
 
 /// Length of all positions.
-pub const PLACE_SIZE: usize = 3 * JOINT_COUNT;
+pub const POSITION_SIZE: usize = 3 * JOINT_COUNT;
 
 /// Length of what is smoothed before it is differentiated: all positions, then those of the pulse joints.
-pub const CALM_SIZE: usize = PLACE_SIZE + PULSE_SIZE;
+pub const SMOOTHED_SIZE: usize = POSITION_SIZE + PULSE_SIZE;
 
 /// Positions of one pose, metres, relative to the hips.
 #[derive(Debug, Clone)]
 pub struct Body {
     /// All positions with y along gravity, then those of the pulse joints in the hips' frame.
-    pub places: [f64; CALM_SIZE],
+    pub positions: [f64; SMOOTHED_SIZE],
     /// Offset of each end of the body to the performer's left, in the hips' frame.
     pub lateral: [f64; ENDS.len()],
 }
@@ -35,17 +35,17 @@ pub struct Body {
 impl Body {
     /// Computes the positions of a pose.
     #[must_use]
-    pub fn of(pose: &Rotations) -> Self {
+    pub fn from_pose(pose: &Rotations) -> Self {
         let upright = positions(pose, pose[HIPS]);
         let inside = positions(pose, [1.0, 0.0, 0.0, 0.0]);
-        let mut places = [0.0; CALM_SIZE];
-        let (all, pulse) = places.split_at_mut(PLACE_SIZE);
+        let mut all_positions = [0.0; SMOOTHED_SIZE];
+        let (all, pulse) = all_positions.split_at_mut(POSITION_SIZE);
         all.copy_from_slice(upright.as_flattened());
         for (slot, joint) in pulse.chunks_exact_mut(3).zip(PULSE_JOINTS) {
             slot.copy_from_slice(&inside[joint]);
         }
         Self {
-            places,
+            positions: all_positions,
             lateral: ENDS.map(|joint| inside[joint][0]),
         }
     }
@@ -53,7 +53,7 @@ impl Body {
     /// The positions with y along gravity.
     #[must_use]
     pub fn upright(&self) -> &[Vector] {
-        self.places[..PLACE_SIZE].as_chunks().0
+        self.positions[..POSITION_SIZE].as_chunks().0
     }
 }
 

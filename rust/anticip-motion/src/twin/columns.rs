@@ -50,7 +50,7 @@ impl TwinColumns {
 
     /// Takes the next frame and writes its [`TWIN_COUNT`] columns.
     pub fn push(&mut self, pose: &Rotations, out: &mut [f32]) {
-        let rows = self.push_body(&Body::of(pose));
+        let rows = self.push_body(&Body::from_pose(pose));
         for (slot, value) in out.iter_mut().zip(rows.as_flattened()) {
             *slot = *value as f32;
         }

@@ -11,7 +11,7 @@ mod ring;
 
 use pulp::Arch;
 
-use body::{Body, CALM_SIZE, PLACE_SIZE, PULSE_SIZE, Rotations, Vector};
+use body::{Body, POSITION_SIZE, PULSE_SIZE, Rotations, SMOOTHED_SIZE, Vector};
 pub use columns::{TWIN_BLOCKS, TWIN_COUNT, TwinColumns, twin_names};
 pub(crate) use low_pass::LowPass;
 use measures::{
@@ -49,7 +49,7 @@ const POLES: usize = 2;
 pub struct CausalTwins {
     motion: LowPass,
     /// The newest smoothed positions.
-    calm: Ring<CALM_SIZE>,
+    calm: Ring<SMOOTHED_SIZE>,
     /// The newest velocities of the pulse joints.
     pulse: Ring<{ PULSE_SIZE + 1 }>,
     twins: Vec<Smoothers>,
@@ -107,7 +107,7 @@ impl CausalTwins {
             pulse: LowPass::new(3.0 * delay, POLES, 2 * LAGS),
         });
         Self {
-            motion: LowPass::new(motion, MOTION_POLES, CALM_SIZE),
+            motion: LowPass::new(motion, MOTION_POLES, SMOOTHED_SIZE),
             calm: Ring::new(DIFFERENCES + 1),
             pulse: Ring::new(LONGEST_LAG + 1),
             twins: twins.collect(),
@@ -128,7 +128,7 @@ impl CausalTwins {
 
     /// Takes the next frame and writes the parameters of each delay.
     pub fn push(&mut self, pose: &Rotations, out: &mut [[f64; PARAMETER_COUNT]]) {
-        self.push_body(&Body::of(pose), out);
+        self.push_body(&Body::from_pose(pose), out);
     }
 
     /// Like [`Self::push`] for positions that were computed already.
@@ -138,7 +138,7 @@ impl CausalTwins {
 
     #[inline(always)]
     fn advance(&mut self, body: &Body, out: &mut [[f64; PARAMETER_COUNT]]) {
-        let mut calm = body.places;
+        let mut calm = body.positions;
         self.motion.push(&mut calm);
         if self.calm.is_empty() {
             // There was no movement before the first frame.
@@ -146,9 +146,10 @@ impl CausalTwins {
             (0..LONGEST_LAG).for_each(|_| self.pulse.push(&[0.0; PULSE_SIZE + 1]));
         }
         self.calm.push(&calm);
-        let calm: [&[f64; CALM_SIZE]; 4] = std::array::from_fn(|i| self.calm.ago(2 * i));
+        let calm: [&[f64; SMOOTHED_SIZE]; 4] = std::array::from_fn(|i| self.calm.ago(2 * i));
         // Each difference spans two frames: it has the gain of a central one, a frame later.
-        let velocity: [f64; CALM_SIZE] = std::array::from_fn(|i| (calm[0][i] - calm[1][i]) * (RATE / 2.0));
+        let velocity: [f64; SMOOTHED_SIZE] =
+            std::array::from_fn(|i| (calm[0][i] - calm[1][i]) * (RATE / 2.0));
         let jerk: [Vector; ENDS.len()] = ENDS.map(|joint| {
             std::array::from_fn(|axis| {
                 let at = |ago: usize| calm[ago][3 * joint + axis];
@@ -157,7 +158,7 @@ impl CausalTwins {
                 (second[0] - second[1]) * (RATE / 2.0)
             })
         });
-        self.pulse.push(&pulse_row(&velocity[PLACE_SIZE..]));
+        self.pulse.push(&pulse_row(&velocity[POSITION_SIZE..]));
         let raw = raw_measures(body.upright(), &body.lateral, velocity.as_chunks().0, &jerk);
         let mut terms = [0.0; 2 * LAGS];
         for (slot, lag) in terms.as_chunks_mut().0.iter_mut().zip(lags()) {

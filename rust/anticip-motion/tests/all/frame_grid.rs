@@ -33,10 +33,10 @@ fn at_time(seq: u64, t_local_ns: i64) -> FrontOutput {
     }
 }
 
-fn slot(number: i64, since: f64, dt: Option<f64>, release_ns: i64) -> GridPosition {
+fn slot(number: i64, since_completed_s: f64, dt: Option<f64>, release_ns: i64) -> GridPosition {
     GridPosition {
         number,
-        since,
+        since_completed_s,
         dt,
         release_ns,
     }
@@ -54,22 +54,25 @@ fn grid_with(frames: i64) -> FrameGrid {
 #[test]
 fn frames_are_counted_from_the_first_on() {
     let mut grid = FrameGrid::new(5, None);
-    assert_eq!((grid.due_ns, grid.newest(), grid.away()), (5 + FRAME_NS, -1, 0));
+    assert_eq!(
+        (grid.due_ns, grid.newest(), grid.frames_since_completed()),
+        (5 + FRAME_NS, -1, 0)
+    );
     assert_eq!(grid.take(&frame(7), 1000), slot(0, FRAME, Some(FRAME), 1000));
     assert_eq!(grid.take(&frame(8), 2000), slot(1, FRAME, Some(FRAME), 2000));
     let three = 3.0 * FRAME;
     assert_eq!(grid.take(&frame(11), 3000), slot(4, three, Some(three), 3000));
-    assert_eq!(grid.away(), 0);
+    assert_eq!(grid.frames_since_completed(), 0);
 }
 
 #[test]
 fn what_has_passed_without_a_datagram_counts_and_silence_is_not_heard() {
     let mut grid = grid_with(1);
     grid.skip(false);
-    assert_eq!(grid.away(), 1);
+    assert_eq!(grid.frames_since_completed(), 1);
     grid.skip(true);
     grid.skip(true);
-    assert_eq!((grid.newest(), grid.away()), (3, 3));
+    assert_eq!((grid.newest(), grid.frames_since_completed()), (3, 3));
     assert_eq!(
         grid.take(&frame(11), 0),
         slot(4, 4.0 * FRAME, Some(3.0 * FRAME), 0)
@@ -188,15 +191,18 @@ fn a_buffer_holds_frames_back_and_the_next_is_due_a_frame_later() {
 fn what_a_frame_leaps_over_has_its_turn_while_the_buffer_holds() {
     let mut grid = FrameGrid::new(0, Some(Playout::new(Some(60.0))));
     assert!(
-        grid.leapt(&at_time(7, 100 * MS), 105 * MS).is_empty(),
+        grid.skipped_slots_ns(&at_time(7, 100 * MS), 105 * MS).is_empty(),
         "nothing is before the first"
     );
     grid.take(&at_time(7, 100 * MS), 105 * MS);
-    assert!(grid.leapt(&at_time(8, 120 * MS), 125 * MS).is_empty());
+    assert!(grid.skipped_slots_ns(&at_time(8, 120 * MS), 125 * MS).is_empty());
     let three = at_time(11, 180 * MS);
-    assert_eq!(grid.leapt(&three, 170 * MS), [180 * MS, 200 * MS, 220 * MS]);
     assert_eq!(
-        grid.leapt(&three, 190 * MS),
+        grid.skipped_slots_ns(&three, 170 * MS),
+        [180 * MS, 200 * MS, 220 * MS]
+    );
+    assert_eq!(
+        grid.skipped_slots_ns(&three, 190 * MS),
         [200 * MS, 220 * MS],
         "what is past is past"
     );
@@ -204,10 +210,12 @@ fn what_a_frame_leaps_over_has_its_turn_while_the_buffer_holds() {
         reset: true,
         ..three.clone()
     };
-    assert!(grid.leapt(&reset, 170 * MS).is_empty());
+    assert!(grid.skipped_slots_ns(&reset, 170 * MS).is_empty());
     assert_eq!(grid.take(&three, 170 * MS).number, 4, "asking changes nothing");
     assert!(
-        grid_with(1).leapt(&at_time(11, 80 * MS), 70 * MS).is_empty(),
+        grid_with(1)
+            .skipped_slots_ns(&at_time(11, 80 * MS), 70 * MS)
+            .is_empty(),
         "without a buffer none waits"
     );
 }
@@ -257,7 +265,7 @@ fn no_time_is_too_late_or_too_early() {
         for (now_ns, local_ns) in [(i64::MAX, i64::MIN), (i64::MIN, i64::MAX), (i64::MAX, i64::MAX)] {
             let mut grid = FrameGrid::new(now_ns, playout.clone());
             for seq in [0, 9, 5, 10] {
-                let _ = grid.leapt(&at_time(seq, local_ns), now_ns);
+                let _ = grid.skipped_slots_ns(&at_time(seq, local_ns), now_ns);
                 grid.take(&at_time(seq, local_ns), now_ns);
             }
             grid.take(&at_time(11, local_ns), -1 - now_ns);

@@ -375,13 +375,13 @@ fn what_hangs_on_a_hand_is_not_the_hand() {
         "Sword",
     ] {
         let armed = mapped(&[(name, [0.0, 0.05, 0.3])]);
-        assert_eq!(armed.ends(), bare.ends(), "{name}");
+        assert_eq!(armed.source_ends(), bare.source_ends(), "{name}");
         let hand = |r: &Retargeter| r.t_pose()[13].expect("mapped");
         assert!(hand(&armed).angle_to(hand(&bare)) < 1e-12, "{name}");
     }
     // A hand that is divided counts as a whole, and its fingers show its direction.
     let divided = mapped(&[("mixamorig:RightFingerBase", [-0.05, 0.0, 0.0])]);
-    assert_eq!(divided.ends()[13], Some([16, 25]));
+    assert_eq!(divided.source_ends()[13], Some([16, 25]));
     let across = mapped(&[("mixamorig:RightHandMiddle1", [0.0, 0.0, 0.1])]);
     assert!(
         across.t_pose()[13]
@@ -398,7 +398,7 @@ fn a_spine_numbered_on_beyond_the_shoulders_is_neck_and_head() {
             "spine, spine.001, spine.004, {head}, shoulder.L, upper_arm.L, forearm.L, hand.L, shoulder.R, upper_arm.R, forearm.R, hand.R, thigh.L, shin.L, foot.L, thigh.R, shin.R, foot.R, toe.L"
         ))
     };
-    let ends = |head: &str| *Retargeter::compile(&rigify(head)).expect("maps").ends();
+    let ends = |head: &str| *Retargeter::compile(&rigify(head)).expect("maps").source_ends();
     assert_eq!(ends("spine.006")[4..6], [Some([2, 2]), Some([3, 3])]);
     assert_eq!(ends("head")[4..6], [None, Some([3, 3])]);
     assert_eq!(ends("jaw")[4..6], [None, None]);

@@ -55,7 +55,11 @@ fn who_comes_later_takes_over_when_the_player_is_gone() {
     assert_eq!(play(&mut front, OTHER, 500.0, 180..240), 0);
     let senders = front.senders();
     assert_eq!(
-        (senders[0].name.as_str(), senders[0].plays, senders[1].plays),
+        (
+            senders[0].name.as_str(),
+            senders[0].is_active,
+            senders[1].is_active
+        ),
         (ACTIVE, true, false)
     );
     let resets = front.counters().resets;
@@ -89,7 +93,7 @@ fn the_player_can_be_chosen() {
     front.feed(b"no frame", 0, ACTIVE);
     assert!(!front.listen_to(Some("10.9.9.9")));
     assert_eq!(play(&mut front, ACTIVE, 0.0, 0..20), 0);
-    assert!(front.imagine().is_none() && front.listen_to(None));
+    assert!(front.extrapolate().is_none() && front.listen_to(None));
     play(&mut front, ACTIVE, 0.0, 20..60);
     play(&mut front, OTHER, 500.0, 30..60);
     assert!(!front.listen_to(Some("10.9.9.9")));
@@ -116,7 +120,7 @@ fn the_ports_of_one_host_push_nobody_out() {
     }
     let senders = front.senders();
     let suit = senders.iter().find(|s| s.name == ACTIVE);
-    assert_eq!(suit.map(|s| (s.plays, s.frames)), Some((false, 60)));
+    assert_eq!(suit.map(|s| (s.is_active, s.frames)), Some((false, 60)));
     assert_eq!(senders[0].name, "10.0.0.2:0");
     assert!(senders.len() <= 16);
     assert!(front.listen_to(Some("10.0.0.1")));

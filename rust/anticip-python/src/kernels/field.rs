@@ -155,7 +155,7 @@ pub(crate) fn field_gates(
         for (laid, data) in laid.iter_mut().zip(&held) {
             laid.data = data.as_slice()?;
         }
-        let [queries, keys, values, mixed, grad, of_values, mass] = laid;
+        let [queries, keys, values, mixed, grad, value_gradient, log_sum_exp] = laid;
         let gated = Gated {
             rows,
             steps,
@@ -167,12 +167,12 @@ pub(crate) fn field_gates(
             values,
             mixed,
             grad,
-            of_values,
-            mass,
+            value_gradient,
+            log_sum_exp,
             gates: gates.as_slice()?,
         };
         let mut out = writing::<T>("out", out)?;
         let out = out.as_slice_mut()?;
-        done(py.detach(|| gated.of_gates(parallel, out)))
+        done(py.detach(|| gated.gate_gradient(parallel, out)))
     })
 }

@@ -106,8 +106,8 @@ pub(crate) fn prism_gru_backward(
         let mut d_kept = writing::<T>("d_kept", d_kept)?;
         let mut d_start = writing::<T>("d_start", d_start)?;
         let into = GruGradients {
-            given: d_given.as_slice_mut()?,
-            kept: d_kept.as_slice_mut()?,
+            projected: d_given.as_slice_mut()?,
+            recurrent_new: d_kept.as_slice_mut()?,
             start: d_start.as_slice_mut()?,
         };
         done(py.detach(|| gru.backward(out, gates, grad, into)))

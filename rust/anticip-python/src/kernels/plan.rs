@@ -1,6 +1,6 @@
 //! Bindings of plans: drawing them for training, and attending to them.
 
-use anticip_kernels::{PlanAhead, PlanComes, PlanDraw, PlanRows};
+use anticip_kernels::{OccurringCodes, PlanAhead, PlanDraw, PlanRows};
 use numpy::{PyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -65,18 +65,18 @@ pub(crate) fn plan_draw(
         quantiles: quantiles.as_slice()?,
         edge,
     };
-    let given = PlanComes {
+    let occurring = OccurringCodes {
         codes: comes.as_slice()?,
         place: place.as_slice()?,
         shapes: shapes.as_slice()?,
     };
     let into = (codes.as_slice_mut()?, found.as_slice_mut()?);
-    done(py.detach(|| draw.draw(seed, slots, given, into)))
+    done(py.detach(|| draw.draw(seed, slots, occurring, into)))
 }
 
 /// The rows that `codes` (steps, K) select of a table of this shape.
 fn rows<'a>(codes: &'a PyReadonlyArrayDyn<'_, i64>, table: &[usize]) -> PyResult<PlanRows<'a>> {
-    let (&[_, each], &[_, width]) = (codes.shape(), table) else {
+    let (&[_, rows_per_step], &[_, width]) = (codes.shape(), table) else {
         let words = format!(
             "expected codes (steps, K) and table (codes, width), given {:?} and {table:?}",
             codes.shape()
@@ -85,7 +85,7 @@ fn rows<'a>(codes: &'a PyReadonlyArrayDyn<'_, i64>, table: &[usize]) -> PyResult
     };
     Ok(PlanRows {
         codes: codes.as_slice()?,
-        each,
+        rows_per_step,
         width,
     })
 }

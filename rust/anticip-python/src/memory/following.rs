@@ -178,7 +178,7 @@ impl PyCues {
             .map(|(take, seconds, ahead)| Cue { take, seconds, ahead });
         let cues = Cues::new(cues.collect()).and_then(|mut cues| {
             also.into_iter()
-                .try_for_each(|(cue, take, seconds)| cues.also(cue, take, seconds))?;
+                .try_for_each(|(cue, take, seconds)| cues.add_alternative(cue, take, seconds))?;
             Ok(cues)
         });
         Ok(Self(Shared::new(cues.map_err(|error| memory_error(&error))?)))
@@ -209,7 +209,7 @@ pub(crate) struct PySpotter(Shared<Spotter>);
 type Progress = (f32, f32, f32);
 
 fn to_tuple(spotted: Spotted) -> Progress {
-    (spotted.progress, spotted.seconds, spotted.likely)
+    (spotted.progress, spotted.seconds, spotted.likelihood)
 }
 
 #[pymethods]
@@ -250,8 +250,8 @@ impl PySpotter {
             for pose in poses {
                 let found = spotter.push(pose).to_vec();
                 rows.extend(found.iter().zip(spotter.costs()).flat_map(|(found, cost)| {
-                    let (progress, seconds, likely) = found.map_or((f32::NAN, f32::NAN, 0.0), to_tuple);
-                    [progress, seconds, likely, *cost].map(f64::from)
+                    let (progress, seconds, likelihood) = found.map_or((f32::NAN, f32::NAN, 0.0), to_tuple);
+                    [progress, seconds, likelihood, *cost].map(f64::from)
                 }));
             }
             (spotter.costs().len(), rows)

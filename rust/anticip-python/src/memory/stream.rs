@@ -1,7 +1,7 @@
 //! Bindings of one performer's memory and its stream.
 
 use anticip_memory::{
-    FOLLOWED, HORIZONS, KEY_SIZE, MODEL_HORIZONS, MOMENTS_AN_HOUR, Memory, MixedForecast, ModelRows, Origin,
+    FOLLOWED, HORIZONS, KEY_SIZE, MODEL_HORIZONS, MOMENTS_PER_HOUR, Memory, MixedForecast, ModelRows, Origin,
     PARAMETER_COUNT, Place, Rotations,
 };
 use anticip_motion::canonical::JOINT_COUNT;
@@ -30,7 +30,7 @@ type Moments<'py> = (
 );
 
 // The signature below states the default as a number.
-const _: () = assert!(MOMENTS_AN_HOUR == 90_000);
+const _: () = assert!(MOMENTS_PER_HOUR == 90_000);
 
 /// Moments of a performer, and the mixing of model output with them.
 #[pyclass(name = "Memory", module = "pyanticip._core", frozen)]

@@ -122,12 +122,12 @@ impl PyRetargeter {
             retargeter.apply(local, root, &mut pose);
             places.extend(
                 retargeter
-                    .places(root)
+                    .joint_positions(root)
                     .iter()
                     .flat_map(|p| p.unwrap_or([f64::NAN; 3])),
             );
             let turned = |q: &Option<Quat>| q.map_or([f64::NAN; 4], Quat::to_array);
-            turns.extend(retargeter.turns().iter().flat_map(turned));
+            turns.extend(retargeter.joint_rotations().iter().flat_map(turned));
         }
         let places = PyArray1::from_vec(py, places).reshape([frames, J, 3])?;
         let turns = PyArray1::from_vec(py, turns).reshape([frames, J, 4])?;
@@ -165,7 +165,7 @@ impl PyRetargeter {
 
     #[getter]
     fn ends(&self) -> Vec<Option<[usize; 2]>> {
-        self.inner.ends().to_vec()
+        self.inner.source_ends().to_vec()
     }
 
     #[getter]

@@ -97,7 +97,7 @@ pub(crate) fn complete_body<'py>(
     let confidence = py.detach(|| {
         let mut completion = match placed {
             0 => Completion::new(&mask),
-            placed => Completion::placed(&mask, placed),
+            placed => Completion::with_position_only(&mask, placed),
         };
         let mut confidence = Vec::with_capacity(frames * JOINT_COUNT);
         for frame in rotations.chunks_exact_mut(JOINT_COUNT) {

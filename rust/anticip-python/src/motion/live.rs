@@ -51,7 +51,7 @@ impl PyLiveFront {
     }
 
     fn imagine(&self, py: Python<'_>) -> Option<PyFrontOutput> {
-        let out = self.0.with(py, |front| front.imagine().cloned());
+        let out = self.0.with(py, |front| front.extrapolate().cloned());
         out.map(PyFrontOutput::of)
     }
 
@@ -68,7 +68,7 @@ impl PyLiveFront {
     }
 
     fn senders(&self, py: Python<'_>) -> Vec<(String, bool, u64, i64)> {
-        let to_tuple = |s: SenderState| (s.name, s.plays, s.frames, s.last_ns);
+        let to_tuple = |s: SenderState| (s.name, s.is_active, s.frames, s.last_arrival_ns);
         let senders = self.0.with(py, |front| front.senders());
         senders.into_iter().map(to_tuple).collect()
     }
@@ -90,7 +90,7 @@ impl PyLiveFront {
 
     #[getter]
     fn left_out(&self, py: Python<'_>) -> Option<&'static str> {
-        self.0.with(py, |front| front.left_out())
+        self.0.with(py, |front| front.unplayed_reason())
     }
 
     fn reset(&self, py: Python<'_>) {

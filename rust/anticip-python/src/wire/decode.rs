@@ -91,7 +91,7 @@ impl Decoder {
                     Update::Skeleton(update) => DecodedUpdate::Skeleton(update.clone()),
                     Update::Frame(update) => DecodedUpdate::Frame(update.clone()),
                     Update::Trackers(update) => DecodedUpdate::Trackers(update.clone()),
-                    Update::Past(_) => return,
+                    Update::Late(_) => return,
                 });
             });
             decoded.map(|()| protocol_found)

@@ -26,17 +26,17 @@ pub struct Preset {
     /// Its name.
     pub name: &'static str,
     /// Description, one line.
-    pub what: &'static str,
+    pub description: &'static str,
     /// Creates an instrument from sample rate and settings; allocates all memory it will ever need.
     pub(crate) build: fn(f64, &Settings) -> Box<dyn Instrument>,
 }
 
 macro_rules! presets {
-    ($($module:ident $kind:ident: $what:literal,)*) => {
+    ($($module:ident $kind:ident: $description:literal,)*) => {
         /// Every preset; the default comes first.
         pub const PRESETS: &[Preset] = &[$(Preset {
             name: stringify!($module),
-            what: $what,
+            description: $description,
             build: |sample_rate, settings| Box::new($module::$kind::new(sample_rate, settings)),
         },)*];
     };

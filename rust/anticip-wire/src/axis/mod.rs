@@ -9,6 +9,8 @@
 //! are right-handed, y up, z forward; all rotations are zero in T-pose. Only one avatar is decoded: the first, until it
 //! has been absent for 200 datagrams from others.
 
+use std::num::NonZeroU32;
+
 use crate::WireError;
 use crate::bytes::array;
 use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
@@ -90,7 +92,7 @@ const EXPECTED: &str = "BVH broadcast of Axis Studio";
 
 /// The skeleton assumed until displacements give the real offsets; its rest rotations are the identity.
 #[must_use]
-pub fn standard() -> SkeletonUpdate {
+pub fn default_skeleton() -> SkeletonUpdate {
     let mut skeleton = SkeletonUpdate::default();
     let mut put = |name: String, parent, offset| {
         skeleton.names.push(name);
@@ -141,7 +143,7 @@ pub struct AxisDecoder {
 impl Default for AxisDecoder {
     fn default() -> Self {
         Self {
-            skeleton: standard(),
+            skeleton: default_skeleton(),
             skeleton_sent: false,
             avatar: Active::default(),
             partial: Vec::with_capacity(HEADER + 4 * (REFERENCE + FULL)),
@@ -213,12 +215,13 @@ impl AxisDecoder {
 
     /// The consecutive number of a frame whose sent number may skip by a fixed step.
     fn frame_number(&mut self, frame: u32) -> u32 {
-        let (newest, number) = self.newest.unwrap_or((frame, frame));
-        let step = frame.wrapping_sub(newest);
+        let (newest, number) = *self.newest.get_or_insert((frame, frame));
+        let Some(step) = NonZeroU32::new(frame.wrapping_sub(newest)) else {
+            return number;
+        };
         let number = match newest.wrapping_sub(frame) {
-            0 => number,
             back @ 1..=MAX_REORDER => return number.wrapping_sub(self.stride.frames_back(back)),
-            _ if step < u32::MAX / 2 => number.wrapping_add(self.stride.advance(step)),
+            _ if step.get() < u32::MAX / 2 => number.wrapping_add(self.stride.advance(step)),
             _ => frame,
         };
         self.newest = Some((frame, number));

@@ -91,8 +91,8 @@ impl Source for VmcAssembler {
         Ok(())
     }
 
-    fn left_out(&self) -> Option<&'static str> {
-        self.left_out
+    fn unplayed_reason(&self) -> Option<&'static str> {
+        self.unplayed_reason
     }
 }
 
@@ -135,7 +135,7 @@ pub struct VmcAssembler {
     next_id: usize,
     unusable: u32,
     /// Why the first unplayable bone was dropped.
-    left_out: Option<&'static str>,
+    unplayed_reason: Option<&'static str>,
     /// Frames completed by the last datagram, then spare ones.
     poses: Vec<PoseUpdate>,
     /// Number of completed frames in `poses`.
@@ -170,7 +170,7 @@ impl VmcAssembler {
             sends_closing_time: false,
             next_id: 0,
             unusable: 0,
-            left_out: None,
+            unplayed_reason: None,
             poses: Vec::new(),
             completed: 0,
         }
@@ -210,7 +210,7 @@ impl VmcAssembler {
             Some(message) if message.address == BONE_ADDRESS => match self.read_bone(&message, is_bundled) {
                 Ok(()) => bones_read += 1,
                 Err(reason) => {
-                    self.left_out.get_or_insert(reason);
+                    self.unplayed_reason.get_or_insert(reason);
                     dropped = Some(reason);
                 }
             },
@@ -242,7 +242,7 @@ impl VmcAssembler {
             self.fresh |= 1 << id;
         } else {
             self.unusable += 1;
-            self.left_out
+            self.unplayed_reason
                 .get_or_insert("a bone's numbers are no place and rotation");
         }
         Ok(())

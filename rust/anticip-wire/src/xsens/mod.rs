@@ -14,6 +14,7 @@
 //! Only one character is decoded: the first complete one, until it has been absent for 200 datagrams of others.
 
 use std::hash::{DefaultHasher, Hasher};
+use std::num::NonZeroU32;
 
 use crate::WireError;
 use crate::bytes::array;
@@ -156,7 +157,7 @@ impl XsensAssembler {
         }
         if self.sample.is_none_or(|current| current.counter != counter) {
             let step = self.sample.map(|current| counter.wrapping_sub(current.counter));
-            self.frame_number = match step.filter(|step| *step < u32::MAX / 2) {
+            self.frame_number = match step.filter(|step| *step < u32::MAX / 2).and_then(NonZeroU32::new) {
                 Some(step) => self.frame_number.wrapping_add(self.stride.advance(step)),
                 None => counter,
             };
@@ -257,7 +258,7 @@ impl Source for XsensAssembler {
         let Some(sample) = self.sample_for(counter, time_ms, content_hash, on_update) else {
             // Reported once per sample, at its last datagram.
             if is_last {
-                on_update(Update::Past(self.late_frame_number(counter)));
+                on_update(Update::Late(self.late_frame_number(counter)));
             }
             return Ok(());
         };

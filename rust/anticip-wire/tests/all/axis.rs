@@ -1,6 +1,6 @@
 //! The BVH broadcast as the vendor's reader documents it (NeuronDataReader's `BvhDataHeader`), byte by byte.
 
-use anticip_wire::axis::{AxisDecoder, BONES, encode_frame, standard};
+use anticip_wire::axis::{AxisDecoder, BONES, default_skeleton, encode_frame};
 use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn header(count: u16, full: bool, reference: bool, avatar: u32, frame: u32) -> V
 /// A motion line in T-pose with the hips 95 cm high and the left arm lowered about z.
 fn line(full: bool, reference: bool, degrees: f32) -> Vec<f32> {
     let mut out = if reference { vec![7.0; 6] } else { Vec::new() };
-    for (id, offset) in standard().offsets.iter().enumerate() {
+    for (id, offset) in default_skeleton().offsets.iter().enumerate() {
         if id == 0 {
             out.extend([1.0, 95.0, 2.0]);
         } else if full {
@@ -64,7 +64,7 @@ fn decoded(decoder: &mut AxisDecoder, data: &[u8]) -> (usize, Vec<PoseUpdate>) {
 
 #[test]
 fn binary_and_text_with_and_without_displacement_agree() {
-    assert_eq!(standard().names[LEFT_ARM], "LeftArm");
+    assert_eq!(default_skeleton().names[LEFT_ARM], "LeftArm");
     for data in [
         binary(true, false, 0, 9, -40.0),
         binary(false, false, 0, 9, -40.0),
@@ -130,7 +130,7 @@ fn names_in_text_may_be_anything() {
 
 #[test]
 fn the_default_skeleton_is_170_cm_tall() {
-    let body = standard();
+    let body = default_skeleton();
     let mut places = body.offsets.clone();
     for bone in 1..BONES {
         let parent = places[body.parents[bone] as usize];

@@ -280,7 +280,10 @@ fn rigid_bodies_are_trackers_without_a_skeleton() {
         let [first, second] = &found[..] else {
             panic!("{found:?}")
         };
-        assert_eq!((first.seq, first.time, first.ahead), (Some(6), Some(2.5), None));
+        assert_eq!(
+            (first.seq, first.time, first.forward_axis),
+            (Some(6), Some(2.5), None)
+        );
         let [hand, head] = &first.trackers[..] else {
             panic!("{first:?}")
         };

@@ -202,7 +202,7 @@ fn a_sender_without_known_bone_names_is_refused() {
     assert_eq!(assembler.feed(&bytes(&small)).unwrap()[0].joints.len(), 2);
     let mut words = vec![OscType::String("Hips".to_owned())];
     words.extend((0..7).map(|i| OscType::String(i.to_string())));
-    assert_eq!(assembler.left_out(), None);
+    assert_eq!(assembler.unplayed_reason(), None);
     for strange in [
         bone("J_Bip_C_Hips", &turned(0.0)),
         message("/VMC/Ext/Bone/Pos", words),
@@ -213,7 +213,7 @@ fn a_sender_without_known_bone_names_is_refused() {
         let result = assembler.feed(&bytes(&bundle(vec![strange, bone("Hips", &turned(0.3))])));
         assert!(result.is_ok());
         assert_eq!(
-            assembler.left_out(),
+            assembler.unplayed_reason(),
             Some("a bone by a name that Unity's humanoid does not have")
         );
     }
@@ -248,7 +248,7 @@ fn a_number_is_one_whatever_its_type() {
         assert_eq!(pose.joints[1].rotation, [0.0, 0.0, -1.0, 0.0]);
         let whole = frame(message("/VMC/Ext/T", vec![number(7)]));
         assert_eq!(assembler.feed(&whole).unwrap()[0].time, Some(7.0));
-        assert_eq!(assembler.left_out(), None);
+        assert_eq!(assembler.unplayed_reason(), None);
         // A clock that sends only integers does not count seconds.
         let mut alone = VmcAssembler::new();
         let _ = alone.feed(&whole);
@@ -288,7 +288,7 @@ fn wrong_messages_are_dropped_and_strangers_ignored() {
     let pose = &assembler.feed(&bytes(&packet)).unwrap()[0];
     assert_eq!((pose.joints.len(), pose.unusable, pose.time), (1, 1, None));
     assert_eq!(
-        assembler.left_out(),
+        assembler.unplayed_reason(),
         Some("a transform without a name and seven numbers")
     );
 }

@@ -67,7 +67,7 @@ fn header(counter: u32, part: u8, time_ms: u32, character: u8) -> [u8; 24] {
 struct Received {
     skeletons: Vec<SkeletonUpdate>,
     frames: Vec<PoseUpdate>,
-    past: Vec<u32>,
+    late: Vec<u32>,
 }
 
 fn feed(source: &mut XsensAssembler, received: &mut Received, bytes: &[u8]) {
@@ -75,7 +75,7 @@ fn feed(source: &mut XsensAssembler, received: &mut Received, bytes: &[u8]) {
         .decode(bytes, &mut |update| match update {
             Update::Skeleton(skeleton) => received.skeletons.push(skeleton.clone()),
             Update::Frame(frame) => received.frames.push(frame.clone()),
-            Update::Past(number) => received.past.push(number),
+            Update::Late(number) => received.late.push(number),
             Update::Trackers(update) => panic!("{update:?}"),
         })
         .unwrap();
@@ -230,7 +230,7 @@ fn counters_wrap_and_restart_and_late_datagrams_are_left_out() {
     }
     let counters: Vec<_> = received.frames.iter().map(|f| f.seq.unwrap()).collect();
     assert_eq!(counters, [u32::MAX - 1, u32::MAX, 0, 1, 900, 2]);
-    assert_eq!(received.past, [u32::MAX]);
+    assert_eq!(received.late, [u32::MAX]);
     // A restarted stream may be another performer's.
     assert_eq!(received.skeletons.len(), 2);
 }
@@ -308,7 +308,7 @@ fn late_samples_are_reported_once_each() {
         feed(&mut source, &mut received, &bytes);
     }
     let numbers: Vec<_> = received.frames.iter().map(|f| f.seq.unwrap()).collect();
-    assert_eq!((numbers, received.past), (vec![8, 9, 11, 12], vec![10, 9, 11]));
+    assert_eq!((numbers, received.late), (vec![8, 9, 11, 12], vec![10, 9, 11]));
 }
 
 #[test]
