@@ -192,7 +192,7 @@ COMPARED_BONES: tuple[str, ...]
 T_POSE_TOLERANCE: float
 """A pose whose `t_pose_deviation` is at most this (radians) is a T-pose."""
 MAX_GAP: int
-"""Maximum number of missing grid frames that are bridged; after a longer gap a stream starts anew."""
+"""Maximum number of missing grid frames that are bridged; after a longer gap a stream starts again."""
 
 @final
 class Retargeter:

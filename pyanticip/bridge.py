@@ -90,7 +90,7 @@ def torch_scalars(
         The scalars, (..., L, 7), on the device of ``x``; float64 for float64, float32 for anything narrower.
 
     Raises:
-        ShapeError: ``x`` is no floating-point tensor of at least two axes, the last not empty; or it has
+        ShapeError: ``x`` is not a floating-point tensor of at least two axes, the last not empty; or it has
             missing vectors and ``missing="refuse"``.
         OptionError: an option outside its range.
 
@@ -447,7 +447,7 @@ def from_packets(packets: Iterable[AnticipationPacket]) -> npt.NDArray[np.float6
         The scalars, (L, 7), float64.
 
     Raises:
-        ShapeError: an element that is no packet, or a position missing or out of order.
+        ShapeError: an element that is not a packet, or a position missing or out of order.
     """
     rows: list[tuple[float, ...]] = []
     last: int | None = None

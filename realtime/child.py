@@ -127,7 +127,7 @@ class Child:
         self._on_output(lines)
         self.write(b"")
         if self._is_stuck(now) and not self._is_killed:
-            self._say(f"{self.name} stands still")
+            self._say(f"{self.name} is not responding")
             # Stuck in a driver it may not exit even then, so do not wait long.
             self._is_killed = True
             self._process.kill()
@@ -141,7 +141,7 @@ class Child:
         self._close_pipes()
         if code in self._final_codes:
             self.given_up, self._exit_reason = True, f"ended (code {code})"
-            self._say(f"going on without {self.name}")
+            self._say(f"continuing without {self.name}")
             return lines
         self._schedule_restart(f"ended (code {code})")
         self._on_exit()
@@ -158,7 +158,7 @@ class Child:
 
     def _schedule_restart(self, reason: str) -> None:
         self._exit_reason = reason
-        self._say(f"{self.name} {reason}; starting it again in {self._retry_delay_s:g} s")
+        self._say(f"{self.name} {reason}; restarting it in {self._retry_delay_s:g} s")
         self._retry_at = time.monotonic() + self._retry_delay_s
         self._retry_delay_s = min(2 * self._retry_delay_s, _MAX_RETRY_DELAY_S)
 

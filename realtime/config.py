@@ -105,7 +105,7 @@ def problems_of(error: ValidationError, table: type[BaseModel], *outer: str) -> 
     Unknown keys come first.
     """
     problems = error.errors(include_url=False)
-    # Where a name or a list is allowed, pydantic also complains that the list is no string.
+    # Where a name or a list is allowed, pydantic also complains that the list is not a string.
     problems = [p for p in problems if p["loc"][-1:] != ("str",) or not isinstance(p["input"], list | tuple)]
     problems.sort(key=lambda problem: problem["type"] != "extra_forbidden")
     return list(dict.fromkeys(_problem_text(problem, table, outer) for problem in problems))

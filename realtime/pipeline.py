@@ -339,7 +339,7 @@ class Pipeline:
             check_model(self.live_mapping.mapping, backend)
         self._model.set_backend(backend)
         self._engine.set_model(backend, backend.core)
-        # The output of the previous model is no forecast of this one.
+        # The output of the previous model is not a forecast of this one.
         self._step = None
 
     # -- between datagrams ---------------------------------------------------------------------------

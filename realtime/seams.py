@@ -97,7 +97,7 @@ class _Foreign:
         with foreign_errors(f"{self._description} cannot be used"):
             config: type[BaseModel] = self._object.Config
             if not hasattr(config, "model_validate"):
-                raise TypeError("its Config is no pydantic model")
+                raise TypeError("its Config is not a pydantic model")
         return config
 
     def __call__(self, *args: Any) -> Any:

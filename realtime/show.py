@@ -125,7 +125,7 @@ class Show:
         except DeviceError as error:
             if must_listen:
                 raise
-            self._say(f"{error}; going on without remote control")
+            self._say(f"{error}; continuing without remote control")
             return None
 
     # -- the loop ----------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class Show:
         self.pipeline.counts["errors"] += 1
         if (kind := type(error).__name__) not in self._reported_errors:
             self._reported_errors.add(kind)
-            self._say(f"internal error, going on: {kind}: {error}")
+            self._say(f"internal error, continuing: {kind}: {error}")
 
     def _poll(self) -> None:
         """Process waiting datagrams: one burst, or all after a stall, before frames count as late."""

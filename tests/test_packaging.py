@@ -219,7 +219,7 @@ def test_the_third_party_file_has_the_crates_of_the_lock_file() -> None:
     spec.loader.exec_module(third_party)
     text = (ROOT / "THIRD_PARTY").read_text(encoding="utf-8")
     linked, tools = third_party.listed(text)
-    assert linked | tools == third_party.locked(), "python .ci/third_party.py writes it anew"
+    assert linked | tools == third_party.locked(), "python .ci/third_party.py writes it again"
     assert {"symphonia", "safetensors", "numpy"} <= {name for name, _ in linked}
     assert not re.search(r"crates\.io|registry|/root|/home", text)
     for licence in ("Permission is hereby granted", "Mozilla Public License", "Apache License"):

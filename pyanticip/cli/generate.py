@@ -157,7 +157,7 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """As click, with a suggestion in the error for an unknown name."""
         if successor := SUCCESSORS.get(f"{ctx.info_name} {cmd_name}"):
-            raise click.UsageError(f"{cmd_name}: is no command any more, but: {successor}", ctx)
+            raise click.UsageError(f"{cmd_name}: is no longer a command; use: {successor}", ctx)
         command = super().get_command(ctx, cmd_name)
         if command is None and not cmd_name.startswith("-"):
             raise click.UsageError(f"no command {cmd_name!r}{suggestion(cmd_name, self.commands)}", ctx)

@@ -32,7 +32,7 @@ _MAX_CELLS: Final = 20e6
 def shared_moments(takes: Mapping[str, F32], cues: Sequence[Cue]) -> dict[tuple[str, str], Moments]:
     """Align each take (T, 22, 4) at 50 Hz that has cues with every other take of the same movement."""
     pairs = [(a, b) for a in dict.fromkeys(cue.take for cue in cues) for b in takes if a != b]
-    # Look each take up once: a lazy mapping computes it anew every time.
+    # Look each take up once: a lazy mapping computes it again every time.
     features = {name: _pose_features(takes[name]) for name in {name for pair in pairs for name in pair}}
     cells = float(sum(len(features[a]) * len(features[b]) for a, b in pairs))
     stride = max(_MIN_STRIDE, int(np.ceil(np.sqrt(cells / _MAX_CELLS))))

@@ -65,7 +65,7 @@ def save_memory(
 
     Raises:
         OptionError: an empty memory, take names of more than a megabyte together, or an existing file that
-            is no memory.
+            is not a memory.
         DeviceError: the file cannot be written, or it exists and ``new`` is set.
     """
     save_moments(*memory.moments(), path, rehearsed, new=new)
@@ -103,7 +103,7 @@ def save_moments(
         raise OptionError(f"cannot save {path}: the names of the takes are longer than a megabyte")
     path = Path(path)
     if not new and path.is_file() and not is_memory(path):
-        raise OptionError(f"{path}: exists already and is no memory")
+        raise OptionError(f"{path}: already exists and is not a memory")
     write_file(path, data, durable=True, new=new)
 
 
@@ -169,7 +169,7 @@ def load_rehearsal(path: str | os.PathLike[str], *, capacity: int = 90_000) -> R
     header = _header(data)
     metadata = _metadata(header)
     if metadata.get("format") != FORMAT:
-        raise FormatError(f"{path}: is no memory; pyanticip rehearse writes them")
+        raise FormatError(f"{path}: is not a memory; pyanticip rehearse writes them")
     moments = _moment_count(header)
     if moments > capacity:
         raise FormatError(f"{path}: holds {moments} moments, and there is room for {capacity}")
@@ -240,7 +240,7 @@ def _header_length(data: bytes | memoryview) -> int:
 
 
 def _header(data: bytes) -> dict[str, Any]:
-    """The header of a file whose end may be missing; empty where it is no safetensors file."""
+    """The header of a file whose end may be missing; empty where it is not a safetensors file."""
     with contextlib.suppress(MotionError):
         header = parse_json(data[8 : 8 + min(_header_length(data), _MAX_HEADER_BYTES)], "")
         return header if isinstance(header, dict) else {}

@@ -256,7 +256,7 @@ def _channels(path: Path, line: int, words: list[str], joint: _Joint, columns: i
         channels, lookback = (joint.positions, 3) if kind == "position" else (joint.rotations, 1)
         # Rotations may repeat an axis (ZXZ), but not twice in a row; positions may not at all.
         if axis in (previous for _, previous in channels[-lookback:]):
-            raise text.fail(path, line, f"channel {text.quote(name)} is there twice")
+            raise text.fail(path, line, f"channel {text.quote(name)} appears twice")
         channels.append((columns, axis))
         columns += 1
     return columns

@@ -234,7 +234,7 @@ class RecordingWriter(Records):
         t_ns: Start time, on the clock of the records. Default: now, on the monotonic clock.
 
     Raises:
-        OptionError: The file exists already.
+        OptionError: The file already exists.
         DeviceError: The file cannot be written.
     """
 

@@ -27,7 +27,7 @@ def create(path: Path, start: bytes) -> IO[bytes]:
         try:
             file = path.open("xb", buffering=0)
         except FileExistsError:
-            raise OptionError(f"{path}: exists already; a recording is never overwritten") from None
+            raise OptionError(f"{path}: already exists; a recording is never overwritten") from None
         try:
             write_all(file, start)
         except OSError:

@@ -40,7 +40,7 @@ def payloads(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> It
     for offset, data in _walk(file, base, warn):
         payload = _payload(offset, data)
         if payload is None:
-            warn(offset, "a record that is no msgpack array [type, t_ns (0 to 2^62), ...] is left out")
+            warn(offset, "a record that is not a msgpack array [type, t_ns (0 to 2^62), ...] is left out")
             continue
         # A header in the middle of a file starts another show, with another clock.
         if payload.type == HEADER or latest_ns is None:

@@ -62,7 +62,7 @@ class Skeleton:
             raise SkeletonError(f"a skeleton has 1 to {MAX_JOINTS} joints, given {joints}")
         if len(set(names)) != joints:
             duplicate = next(name for index, name in enumerate(names) if name in names[:index])
-            raise SkeletonError(f"joint names must differ, {duplicate!r} is there twice")
+            raise SkeletonError(f"joint names must differ, {duplicate!r} appears twice")
         parents = frozen("parents", self.parents, np.int32)
         offsets = frozen("offsets", self.offsets, np.float32)
         rest = self.rest

@@ -82,7 +82,7 @@ def _from_csv(file: Path, data: bytes) -> dict[str, tuple[F64, F64]]:
                 f"{file}:1: expected a header with t and a column per output, got {str(header[:5])[:100]}"
             )
         if len(set(header)) != len(header):
-            raise FormatError(f"{file}:1: a column is there twice")
+            raise FormatError(f"{file}:1: a column appears twice")
         time_name = header[time_index]
         points: dict[str, list[tuple[float, float]]] = {name: [] for name in header if name != time_name}
         for row in rows:

@@ -246,7 +246,7 @@ class Mapping:
         made_for = (self.model or {}).get("name", "another model")
         if (self.model or {}).get("sha256") != sha256:
             raise CheckpointError(
-                f"mapping {self.name}: taught on model {made_for}, this one is {name}: fit it anew with"
+                f"mapping {self.name}: taught on model {made_for}, this one is {name}: fit it again with"
                 " pyanticip teach fit PROJECT --checkpoint FOLDER (the takes stay as they are)"
             )
         if hidden != self.hidden:
@@ -307,7 +307,7 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
     if tree.get("features_version") != FEATURES_VERSION:
         raise CheckpointError(
             f"{file}: taught on features version {tree.get('features_version')!r}, this program reads"
-            f" version {FEATURES_VERSION}: fit it anew with pyanticip teach fit PROJECT"
+            f" version {FEATURES_VERSION}: fit it again with pyanticip teach fit PROJECT"
         )
     try:
         arrays = safetensors.numpy.load(data)
@@ -322,8 +322,8 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
         if isinstance(error, MotionError):
             raise FormatError(f"{file}: {error}") from None
         what = " ".join(str(error).split())[:100]
-        how = "is cut or damaged:" if isinstance(error, SafetensorError) else "lacks or garbles"
-        raise FormatError(f"{file}: is no usable mapping: {how} {what}") from None
+        how = "is cut or damaged:" if isinstance(error, SafetensorError) else "lacks a valid"
+        raise FormatError(f"{file}: is not a usable mapping: {how} {what}") from None
 
 
 def _tree(file: Path, data: bytes) -> dict[str, Any]:
@@ -334,9 +334,9 @@ def _tree(file: Path, data: bytes) -> dict[str, Any]:
             raise ValueError
         tree = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][FORMAT])
     except (struct.error, ValueError, KeyError, TypeError, RecursionError):
-        raise FormatError(f"{file}: is no mapping; pyanticip teach fit writes them") from None
+        raise FormatError(f"{file}: is not a mapping; pyanticip teach fit writes them") from None
     if not isinstance(tree, dict) or tree.get("format") != FORMAT:
-        raise FormatError(f"{file}: is no mapping; pyanticip teach fit writes them")
+        raise FormatError(f"{file}: is not a mapping; pyanticip teach fit writes them")
     return tree
 
 
@@ -351,7 +351,7 @@ def _classes(tree: Table[str, Any]) -> dict[str, tuple[str, ...]]:
         for label in labels:
             check_labels({name: label})
         if name in classes or len(set(labels)) != len(labels) or NONE in labels[:-1]:
-            raise FormatError(f"class {name}: its labels are garbled")
+            raise FormatError(f"class {name}: its labels are invalid")
         classes[name] = (*(label for label in labels if label != NONE), NONE)
     return classes
 
@@ -371,7 +371,7 @@ def _gestures(tree: Table[str, Any], arrays: Table[str, F32]) -> tuple[Gesture, 
                 raise FormatError(f"gesture {name}: expected takes of {least} to {most} finite frames")
         gestures.append(Gesture(name, threshold, takes, dict(entry["report"])))
     if len({gesture.name for gesture in gestures}) != len(gestures):
-        raise FormatError("a gesture is there twice")
+        raise FormatError("a gesture appears twice")
     if gestures:
         make_spotter(gestures)  # raises for takes or thresholds that cannot be used
     return tuple(gestures)
@@ -381,13 +381,13 @@ def _check(tree: Table[str, Any]) -> None:
     """Check what the constructor of :class:`Mapping` relies on."""
     mask, model = tree["mask"], tree["model"]
     if not isinstance(mask, str) or len(mask) != len(CANONICAL_JOINTS) or set(mask) - {"0", "1"}:
-        raise FormatError("the joint mask is garbled")
+        raise FormatError("the joint mask is invalid")
     if model is not None and not all(isinstance(model[key], str) for key in ("name", "sha256")):
-        raise FormatError("the model's name is garbled")
+        raise FormatError("the model's name is invalid")
     if tree["beyond"] not in BEYOND or not 0.0 < float(tree["novelty"]) < 1e6:
-        raise FormatError("beyond or novelty is garbled")
+        raise FormatError("beyond or novelty is invalid")
     if not 0 <= int(tree["lead_ms"]) <= 400 or not isinstance(tree["told"], dict):
-        raise FormatError("lead_ms or told is garbled")
+        raise FormatError("lead_ms or told is invalid")
     gestures = tree.get("gestures", [])
     if not isinstance(gestures, list) or len(gestures) > _MAX_PARTS:
         raise FormatError(f"expected at most {_MAX_PARTS} gestures")

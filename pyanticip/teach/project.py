@@ -76,7 +76,7 @@ class Project:
         check_addresses(outputs)
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise OptionError(f"{path}: exists already; a project begins in a new or an empty folder")
+            raise OptionError(f"{path}: already exists; a project begins in a new or an empty folder")
         names, folders = ", ".join(one.name for one in outputs), (_HISTORY, _TAKES, _CURVES, MAPPINGS, CACHE)
         try:
             for name in folders:
@@ -105,7 +105,7 @@ class Project:
         path = Path(folder)
         if not (path / MANIFEST).is_file():
             raise FormatError(
-                f"{path}: is no teaching project (no {MANIFEST}); make one: pyanticip teach new"
+                f"{path}: is not a teaching project (no {MANIFEST}); make one: pyanticip teach new"
             )
         try:
             return cls(path, read_state(path / MANIFEST))
@@ -220,7 +220,7 @@ class Project:
 
         def edit(s: State) -> State:
             if any(take.name == name for take in s.takes):
-                raise OptionError(f"take {name!r} is there already: choose another name, or remove it first")
+                raise OptionError(f"take {name!r} already exists: choose another name, or remove it first")
             outputs = s.outputs or tuple(Output(output) for output in (*values, *columns))
             _check_taught(outputs, entry, extremes)
             return replace(s, outputs=outputs, takes=(*s.takes, entry))
@@ -243,7 +243,7 @@ class Project:
 
         def edit(s: State) -> State:
             if new != old and any(take.name == new for take in s.takes):
-                raise OptionError(f"take {new!r} is there already: choose another name")
+                raise OptionError(f"take {new!r} already exists: choose another name")
             take = replace(s.take(old), name=new)
             return replace(s, takes=tuple(take if t.name == old else t for t in s.takes))
 
@@ -321,7 +321,7 @@ class Project:
         """Open a project after restoring an older revision; its manifest may be damaged."""
         path = Path(folder)
         if not (path / _HISTORY).is_dir():
-            raise FormatError(f"{path}: is no teaching project (no {_HISTORY})")
+            raise FormatError(f"{path}: is not a teaching project (no {_HISTORY})")
         project = cls(path, State(0, -1, "", ""))
         project.restore(revision)
         return project

@@ -91,16 +91,16 @@ class TakeEntry:
             raise OptionError(f"take {self.name}: {self.begin} of {self.total} frames makes no sense")
         hashes = [self.motion, *([self.curve] if self.curve is not None else [])]
         if not all(isinstance(h, str) and _SHA.fullmatch(h) for h in hashes):
-            raise OptionError(f"take {self.name}: a file's hash is garbled")
+            raise OptionError(f"take {self.name}: a file's hash is invalid")
         if not isinstance(self.mask, str) or not _MASK.fullmatch(self.mask):
-            raise OptionError(f"take {self.name}: the joint mask is garbled")
+            raise OptionError(f"take {self.name}: the joint mask is invalid")
         if not isinstance(self.values, dict) or not isinstance(self.columns, dict):
             raise OptionError(f"take {self.name}: values and columns must be tables")
         for name, value in self.values.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise OptionError(f"take {self.name}: {name} must be a finite number, got {value!r}")
         if not all(isinstance(key, str) for key in self.columns.values()):
-            raise OptionError(f"take {self.name}: the curve's columns are garbled")
+            raise OptionError(f"take {self.name}: the curve's columns are invalid")
         if self.columns and self.curve is None:
             raise OptionError(f"take {self.name}: columns without a curve")
         if set(self.values) & set(self.columns):
@@ -159,12 +159,12 @@ class State:
             raise OptionError(f"at most {MAX_TAKES} takes, got {len(names)}")
         duplicate = next((name for i, name in enumerate(names) if name in names[:i]), None)
         if duplicate is not None:
-            raise OptionError(f"take {duplicate!r} is there twice")
+            raise OptionError(f"take {duplicate!r} appears twice")
         output_names = {output.name for output in self.outputs}
         for take in self.takes:
             if take.taught - output_names:
                 raise OptionError(
-                    f"take {take.name} teaches {min(take.taught - output_names)!r}, which is no output"
+                    f"take {take.name} teaches {min(take.taught - output_names)!r}, which is not an output"
                 )
         ambiguous = output_names & self.classes.keys()
         if ambiguous:
@@ -241,7 +241,7 @@ def read_state(path: Path) -> State:
             takes=tuple(TakeEntry(**take) for take in data["takes"]),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"{path}: lacks or garbles {error}") from None
+        raise FormatError(f"{path}: lacks a valid {error}") from None
     except FormatError:
         raise
     except MotionError as error:

@@ -49,7 +49,7 @@ def new_file(folder: Path, name: object, stem: str, suffix: str, command: str) -
     """
     path = folder / plain_name(command, name, stem, suffix)
     if path.exists() or path.is_symlink():
-        raise OptionError(f"{command}: {path} exists already; nothing is overwritten")
+        raise OptionError(f"{command}: {path} already exists; nothing is overwritten")
     return path
 
 

@@ -83,7 +83,7 @@ class Mixer:
         ]
         self._extra_names = [name for name, _ in extra_neutrals]
         rest = [low for _, low in extra_neutrals]
-        # An output that exists already continues from its value, a new one starts at neutral.
+        # An output that already exists continues from its value, a new one starts at neutral.
         self.extras = [current.get(name, low) for name, low in extra_neutrals]
         self.core.set_mapping(parameter_indices, self._extra_smoothings(), rest, self.extras)
         self._apply_shapes()

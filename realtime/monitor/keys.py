@@ -37,7 +37,7 @@ class Keys:
 
     p and Esc panic, s starts, x stops; f toggles freeze, b bypass and r recording; q calls ``quit``.
     ``actions`` are the show's commands by name; ``say`` reports errors, ``done`` is called after every
-    command. If standard input is no terminal, nothing is read.
+    command. If standard input is not a terminal, nothing is read.
     """
 
     def __init__(

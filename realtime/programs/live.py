@@ -203,5 +203,5 @@ def check_new(path: Path) -> None:
         MotionError: the file exists, or its folder cannot be written.
     """
     if path.exists():
-        raise OptionError(f"{path}: exists already; a recording is never overwritten")
+        raise OptionError(f"{path}: already exists; a recording is never overwritten")
     check_folder(path)

@@ -139,9 +139,9 @@ def _check_out(out: Path, files: Sequence[Path], force: bool) -> None:
     if any(file.exists() and file.samefile(out) for file in files):
         raise OptionError(f"{out}: is one of the takes; expected another --out")
     if not is_memory(out):
-        raise OptionError(f"{out}: exists already and is no memory; expected another --out")
+        raise OptionError(f"{out}: already exists and is not a memory; expected another --out")
     if not force:
-        raise OptionError(f"{out}: exists already; name all takes anew with another --out, or --force")
+        raise OptionError(f"{out}: already exists; name all takes again with another --out, or --force")
 
 
 def _takes(kind: str, items: Iterable[Item], sender: str | None) -> Iterator[Poses]:

@@ -182,7 +182,7 @@ def render(
     """
     suffix = check_out(out, SUFFIXES)
     if out.exists() and suffix == ".npz" and not _is_rendered(out):
-        raise OptionError(f"{out}: is there already and was not rendered; give another name")
+        raise OptionError(f"{out}: already exists and was not rendered; give another name")
     rig = rig or Rig()
     started, opening = time.perf_counter(), 0.0
     source, stream = show or open_show(path, say=say, **rig.source.reading())

@@ -150,7 +150,7 @@ def _wait_for_suit(expected: Mapping[str, Any], wait: float, say: Say) -> Detect
     arrivals = Arrivals(ports, say)
     try:
         for used in arrivals.ports_in_use:
-            say(f"port {used} ({ports[used]}) belongs to another program: what comes there is not heard")
+            say(f"port {used} ({ports[used]}) belongs to another program: what is sent there is not received")
         if port in arrivals.ports_in_use:
             raise DeviceError(
                 f"port {port} is in use by another program: end it, or let the suit send to another port"

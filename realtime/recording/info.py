@@ -229,7 +229,7 @@ def _folder(out: Path, names: Sequence[str]) -> None:
         raise DeviceError(f"{out}: cannot be written to ({reason(error)})") from None
     for name in names:
         if (out / name).exists():
-            raise OptionError(f"{out / name}: exists already; an export never overwrites")
+            raise OptionError(f"{out / name}: already exists; an export never overwrites")
 
 
 def _taught(header: Mapping[str, Any]) -> list[str]:
@@ -290,7 +290,7 @@ def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) 
 
     Raises:
         FormatError: Not a recording, or one of a newer major version.
-        OptionError: One of the files exists already.
+        OptionError: One of the files already exists.
         DeviceError: The folder cannot be written to.
     """
     recording = read_recording(path)

@@ -221,7 +221,7 @@ class Recorder(recording.Records, Child):
         """Wait until the file that was opened last is created.
 
         Raises:
-            OptionError: It exists already.
+            OptionError: It already exists.
             DeviceError: It cannot be created, or the child does not answer.
         """
         deadline = time.monotonic() + timeout
@@ -275,7 +275,7 @@ class Recorder(recording.Records, Child):
         if is_silent != self._is_silent:
             self._is_silent = is_silent
             self._say(
-                "the recorder stands still, nothing is written" if is_silent else "the recorder goes on"
+                "the recorder is not responding, nothing is written" if is_silent else "the recorder goes on"
             )
         return lines
 

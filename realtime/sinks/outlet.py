@@ -136,7 +136,7 @@ class Outlet:
         self._counts["errors"] += 1
         if id(sink) not in self._failed:
             self._failed.add(id(sink))
-            self.report(f"{sink.name} failed, going on: {type(error).__name__}: {one_line(error)}")
+            self.report(f"{sink.name} failed, continuing: {type(error).__name__}: {one_line(error)}")
 
     def last_sent_values(self, t_ns: int) -> list[float]:
         """The parameters and taught outputs sent last, if frames since were skipped for longer than 100 ms

@@ -218,7 +218,7 @@ def _midi_port() -> Iterator[set[tuple[int, int]] | None]:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """Whether a process exists and is not a zombie."""
     with contextlib.suppress(OSError):
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False

@@ -120,7 +120,7 @@ class GuardedModel:
             except Exception as error:
                 self._counts["errors"] += 1
                 self.error = (
-                    f"the model cannot be warmed up, going on: {type(error).__name__}: {one_line(error)}"
+                    f"the model cannot be warmed up, continuing: {type(error).__name__}: {one_line(error)}"
                 )
 
 

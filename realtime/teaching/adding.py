@@ -121,7 +121,7 @@ def parse_changes(project: Project, text: str) -> tuple[dict[str, float | None],
     """The values and labels to change in a take, from ``brightness=.9,cutoff=none,pose=stand``.
 
     ``cutoff=none`` removes an output from the take and ``pose=`` a class, both as a value of None;
-    ``pose=none`` is a label. A name that is no output and whose value is no number is a class, perhaps new.
+    ``pose=none`` is a label. A name that is not an output and whose value is no number is a class.
 
     Raises:
         OptionError: the text has another form.

@@ -37,7 +37,7 @@ def check_project(
 
     Raises:
         FormatError: no project.
-        CheckpointError: ``checkpoint`` is no checkpoint, even if it is not needed.
+        CheckpointError: ``checkpoint`` is not a checkpoint, even if it is not needed.
     """
     project = Project.open(folder)
     if checkpoint is not None:
@@ -60,7 +60,7 @@ def check_project(
         is_own = mapping_file is None or mapping_file.resolve().is_relative_to(project.folder.resolve())
         if is_own and isinstance(revision, int) and revision < project.state.revision:
             changes = [s.description for s in project.history() if s.revision > revision]
-            warnings.append(f"changed since the mapping was fitted ({'; '.join(changes[-3:])}): fit it anew")
+            warnings.append(f"changed since the mapping was fitted ({'; '.join(changes[-3:])}): fit it again")
         played, more_warnings = _play(project, mapping, checkpoint, model) if not problems else ([], [])
         warnings += more_warnings
         found |= {

@@ -194,7 +194,7 @@ class TakeRecorder:
             unstored = self._unstored[0].name
             raise OptionError(f"take {unstored} is not stored yet: stop tries again, cancel throws it away")
         if not (self.targets or self.labels):
-            raise OptionError("nothing is wanted yet: give values first, as brightness=.8, or a class")
+            raise OptionError("nothing to record yet: give values first, as brightness=.8, or a class")
         try:
             self.set_targets(self.targets)  # checked again: the outputs may have changed
         except OptionError as error:
@@ -206,7 +206,7 @@ class TakeRecorder:
             number += 1
         check_take_name(name)
         if name in used_names:
-            raise OptionError(f"take {name!r} is there already: choose another name, or remove it first")
+            raise OptionError(f"take {name!r} already exists: choose another name, or remove it first")
         if seconds is not None and not 0.5 <= seconds <= MAX_TAKE_FRAMES / RATE:
             raise OptionError(f"seconds: expected 0.5 to {MAX_TAKE_FRAMES / RATE:g}, got {seconds:g}")
         self._name, self._take, self._lead_in, self._cut = name, [], list(self._recent), False

@@ -29,7 +29,7 @@ _MIN_INTERVAL = 1e-5
 
 
 def _midi_number(root: str) -> float | None:
-    """The MIDI number of a note name; None if it is no note name."""
+    """The MIDI number of a note name; None if it is not a note name."""
     match = _ROOT.fullmatch(root)
     if match is None:
         return None

@@ -31,7 +31,7 @@ _PROBE_DELAY_S, _MAX_PROBE_DELAY_S = 1.0, 8.0
 _MAX_QUEUED_S = 60.0
 # A working device stops within this time.
 _STOP_TIMEOUT_S = 2.0
-_FILE_ONLY = "going on with the file only; start again to hear it"
+_FILE_ONLY = "continuing with the file only; start again to hear it"
 
 Say = Callable[[str], None]
 
@@ -163,7 +163,7 @@ class _Tap:
 
     def __init__(self, path: Path | None, rate: int, say: Say) -> None:
         if path is not None and path.exists():
-            raise OptionError(f"{path}: exists already; a recording is never overwritten")
+            raise OptionError(f"{path}: already exists; a recording is never overwritten")
         self.rate = rate
         self._path, self._say = path, say
         self._file = WavWriter(path, rate, new=True) if path is not None else None
@@ -200,7 +200,7 @@ class _Tap:
         """Close a full file and open the one that continues it."""
         full.close()
         part = next_part(self._path or full.path)
-        self._say(f"{full.path} has 4 GiB; going on in {part}")
+        self._say(f"{full.path} has 4 GiB; continuing in {part}")
         return WavWriter(part, self.rate, new=True)
 
     def _finish(self) -> None:
@@ -274,7 +274,7 @@ class Sound:
 
     def _open(self, latency: float | str) -> None:
         self._checked_underruns = 0
-        consequence = _FILE_ONLY if self._has_file else "going on without, and looking for it"
+        consequence = _FILE_ONLY if self._has_file else "continuing without, and looking for it"
         self._output = _open_device(self._render, self._name, self._tap, self._say, latency, consequence)
         if self._output is None and self._has_file:
             # The device is not looked for any more.

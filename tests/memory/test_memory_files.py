@@ -1,4 +1,4 @@
-"""``piece.memory``: saving and loading, and one clear error for anything that is no memory."""
+"""``piece.memory``: saving and loading, and one clear error for anything that is not a memory."""
 
 from contextlib import suppress
 from functools import partial
@@ -58,7 +58,7 @@ def test_takes_that_are_followed_are_saved_again_as_they_were(saved, move):
 
 
 def test_what_is_kept_of_takes_is_saved_as_it_is(saved, move, monkeypatch):
-    """An hour of them is not made anew first, while somebody plays."""
+    """An hour of them is not made again first, while somebody plays."""
     memory, path = saved
     save_memory(memory, path, {"two": move(250, seed=2)})
     loaded, takes, _ = load_rehearsal(path)
@@ -79,7 +79,7 @@ def test_nothing_but_a_memory_is_overwritten(saved):
     other = path.with_name("take.bvh")
     for there in (b"", b"HIERARCHY"):
         other.write_bytes(there)
-        with pytest.raises(OptionError, match=r"take\.bvh: exists already and is no memory$"):
+        with pytest.raises(OptionError, match=r"take\.bvh: already exists and is not a memory$"):
             save_memory(memory, other)
         assert other.read_bytes() == there
     path.write_bytes(path.read_bytes()[:-1])
@@ -106,7 +106,7 @@ def test_what_is_no_memory_is_refused(saved):
         return safetensors.numpy.save(arrays | others, metadata=about | (changes or {}))
 
     for other in (b"", b"\x89PNG\r\n\x1a\n" * 40, made({"format": "other"}), safetensors.numpy.save(arrays)):
-        refused(path, other, "is no memory; pyanticip rehearse writes them$")
+        refused(path, other, "is not a memory; pyanticip rehearse writes them$")
     refused(path, data[:-1], "is a damaged memory: ")
     refused(path, made({"version": "2"}), "version 1")
     refused(path, made({"keys": "0"}), "rehearse again")

@@ -412,8 +412,8 @@ def test_a_joint_has_six_channels_at_most_in_one_line_and_none_twice_in_a_row() 
     line = "CHANNELS 6 Xposition Yposition Zposition Zrotation Yrotation Xrotation"
     for wrong, reason in (
         (line.replace("6", "7") + " Xrotation", "expected at most 6 channels, positions and rotations"),
-        (line.replace("Yrotation", "Zrotation"), "5: channel 'Zrotation' is there twice"),
-        (line.replace("Xposition", "Zposition"), "5: channel 'Zposition' is there twice"),
+        (line.replace("Yrotation", "Zrotation"), "5: channel 'Zrotation' appears twice"),
+        (line.replace("Xposition", "Zposition"), "5: channel 'Zposition' appears twice"),
         (line + "\n" + line, "6: second CHANNELS of joint 'Hips'"),
         ("CHANNELS", "5: expected CHANNELS n names"),
     ):

@@ -119,7 +119,7 @@ def test_wrong_clips_are_refused(change, error, reason):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"names": ("a", "b", "a")}, "'a' is there twice"),
+        ({"names": ("a", "b", "a")}, "'a' appears twice"),
         ({"names": ()}, "1 to 1024 joints"),
         ({"parents": [-1, 2, 1]}, "parent comes earlier|every other parent"),
         ({"parents": [0, 0, 1]}, "root"),

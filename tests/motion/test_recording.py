@@ -278,7 +278,7 @@ def test_strangers_and_missing_files_get_one_line(tmp_path: Path) -> None:
 
 def test_nothing_is_overwritten(show: Path, tmp_path: Path) -> None:
     before = show.read_bytes()
-    with pytest.raises(OptionError, match="exists already"):
+    with pytest.raises(OptionError, match="already exists"):
         RecordingWriter(show)
     assert show.read_bytes() == before
     with pytest.raises(DeviceError, match="cannot be written"):

@@ -51,7 +51,7 @@ def test_it_is_started_again_when_it_dies_and_hears_no_half_lines(child):
     one.write(b"half a li")
     os.kill(one.pid, signal.SIGKILL)
     wait_for(lambda: one.poll() or one.restarts == 1)
-    assert lines == ["somebody ended (code -9); starting it again in 0.01 s"]
+    assert lines == ["somebody ended (code -9); restarting it in 0.01 s"]
     one.write(b"whole\n")
     received: list[str] = []
     wait_for(lambda: received.extend(one.poll()) or received)
@@ -79,7 +79,7 @@ def test_one_that_can_never_begin_is_given_up(child):
     one, lines = child(REFUSES, (2,))
     wait_for(lambda: one.poll() or one.given_up)
     one.poll()
-    assert (one.pid, one.restarts, lines) == (None, 0, ["going on without somebody"])
+    assert (one.pid, one.restarts, lines) == (None, 0, ["continuing without somebody"])
 
 
 def test_one_that_does_not_read_costs_no_time_and_no_memory(child, monkeypatch):
@@ -98,7 +98,7 @@ def test_one_that_stands_still_is_begun_again(child, monkeypatch):
     assert one.state == "yes"
     one.write(b"x" * 200_000 + b"\n")
     wait_for(lambda: one.poll() or one.restarts == 1)
-    assert lines == ["somebody stands still", "somebody ended (code -9); starting it again in 0.01 s"]
+    assert lines == ["somebody is not responding", "somebody ended (code -9); restarting it in 0.01 s"]
 
 
 def test_one_that_cannot_be_started_now_is_tried_later(child):

@@ -124,8 +124,8 @@ def test_a_voice_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatc
         os.kill(first, signal.SIGSTOP)
         wait(voice, lambda: voice.pid not in (None, first))
         assert lines == [
-            "the built-in voice stands still",
-            "the built-in voice ended (code -9); starting it again in 1 s",
+            "the built-in voice is not responding",
+            "the built-in voice ended (code -9); restarting it in 1 s",
         ]
     finally:
         voice.close()
@@ -142,8 +142,8 @@ def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatc
     first = voice.pid
     wait(voice, lambda: voice.pid not in (None, first))
     assert lines == [
-        "the built-in voice stands still",
-        "the built-in voice ended (code -9); starting it again in 1 s",
+        "the built-in voice is not responding",
+        "the built-in voice ended (code -9); restarting it in 1 s",
     ]
     # Reading samples may take long without being stuck.
     monkeypatch.setattr(voice, "_read_lines", iter([['{"reads": true}'], *[[]] * 99]).__next__)
@@ -171,7 +171,7 @@ def test_who_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyP
         os.kill(process.pid, signal.SIGSTOP)
         for _ in range(5):
             voice.poll()
-        assert lines == ["the built-in voice stands still"]
+        assert lines == ["the built-in voice is not responding"]
         assert voice.close() is None
     process.kill()
     process.wait()

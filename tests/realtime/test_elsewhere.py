@@ -43,7 +43,7 @@ def ended(process: subprocess.Popen[str], starting: str | None = None) -> str:
         process.kill()
     assert process.returncode == 0, said
     judged = "\n".join(line for line in said.splitlines() if starting is None or starting not in line)
-    for trouble in ("Traceback", "starting it again", "stands still", "refused"):
+    for trouble in ("Traceback", "restarting it", "is not responding", "refused"):
         assert trouble not in judged, said
     return said
 

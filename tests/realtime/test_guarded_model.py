@@ -63,7 +63,7 @@ def test_a_model_that_cannot_be_warmed_up_plays_and_is_told_of(stage: Any, paper
         s.pipeline.prewarm()
     assert s.ear.frames[-1].params == pytest.approx([0.75] * 8)
     assert s.pipeline.counts["errors"] == 25
-    assert s.pipeline.model_error.startswith("the model cannot be warmed up, going on: TypeError: ")
+    assert s.pipeline.model_error.startswith("the model cannot be warmed up, continuing: TypeError: ")
 
 
 def test_a_model_that_keeps_failing_is_left_alone_for_longer_each_time(stage: Any, paper_model: Any) -> None:

@@ -285,7 +285,7 @@ def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(play
     assert show.do("rig/save", "second") == str(tmp_path / "second.toml")
     again = load_rig(tmp_path / "second.toml")
     assert (again.silence.hold, again.shape["pan"].steps, again.gain) == (3.0, 3, 0.7)
-    with pytest.raises(OptionError, match="exists already"):
+    with pytest.raises(OptionError, match="already exists"):
         show.do("rig/save", "stage")
     for name in ("../out", "/elsewhere/out", ".out", "a/b", "a\nb", [0.1, 0.2], (0, 144, 60, 1), b"x", True):
         with pytest.raises(OptionError, match="expected a plain file name"):

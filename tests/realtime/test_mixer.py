@@ -162,7 +162,7 @@ def test_whatever_happens_the_output_is_bounded_and_never_jumps(todo: list[tuple
                 since = 0.0
             assert np.all((out >= 0) & (out <= 1))
             # Steepest are a switch and two releases at once, each under 1.5 / seconds of its way: after a
-            # pause of up to a tenth all the way that it took; after a longer one it begins anew.
+            # pause of up to a tenth all the way that it took; after a longer one it begins again.
             assert np.abs(out - last).max() < 1.5 * passed * (1 / 0.25 + 1 / 0.4 + 1 / 0.4)
             last = out
 

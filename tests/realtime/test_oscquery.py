@@ -357,7 +357,7 @@ def test_it_is_started_again_where_it_dies_and_tells_all_anew(server: ServerProc
 
     wait_for(lives)
     assert server.process.pid != pid
-    assert any("starting it again in 1 s" in line for line in server.said)
+    assert any("restarting it in 1 s" in line for line in server.said)
 
 
 @served

@@ -102,7 +102,7 @@ def test_one_process_writes_one_file_after_the_other(tmp_path: Path) -> None:
 def test_an_existing_file_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "show.anticip"
     path.write_bytes(b"precious")
-    with pytest.raises(OptionError, match="exists already"):
+    with pytest.raises(OptionError, match="already exists"):
         open_recorder(path)
     assert path.read_bytes() == b"precious"
     with pytest.raises(DeviceError, match=r"x\.anticip: cannot be written \(no such file or directory\)"):

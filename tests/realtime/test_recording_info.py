@@ -130,7 +130,7 @@ def test_export_names_taught_outputs_and_tells_what_the_model_told(tmp_path: Pat
 def test_export_overwrites_nothing_and_leaves_nothing_half_done(show: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     export_recording(show, out)
-    with pytest.raises(OptionError, match="exists already"):
+    with pytest.raises(OptionError, match="already exists"):
         export_recording(show, out)
     with pytest.raises(DeviceError, match="cannot be written to"):
         export_recording(show, show / "below")

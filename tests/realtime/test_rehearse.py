@@ -105,7 +105,7 @@ def test_pieces_that_are_too_short_are_named_and_the_folder_is_looked_for_first(
 
 def test_a_memory_is_not_overwritten_unless_it_is_asked_for(piece: Path, tmp_path: Path) -> None:
     old = Path(shutil.copy(piece, tmp_path / "old.memory"))
-    with pytest.raises(OptionError, match=r"exists already; name all takes anew .* or --force$"):
+    with pytest.raises(OptionError, match=r"already exists; name all takes again .* or --force$"):
         rehearse([DANCE], old)
     rehearse([DANCE], old, force=True)
     assert len(load_memory(old)) == len(load_memory(piece))
@@ -128,7 +128,7 @@ def test_nothing_but_a_memory_is_ever_overwritten(tmp_path: Path) -> None:
     take = Path(shutil.copy(DANCE, tmp_path / "take.bvh"))
     other = Path(shutil.copy(DANCE, tmp_path / "other.bvh"))
     (tmp_path / "link").symlink_to(take)
-    for out, says in ((take, "one of the takes"), (tmp_path / "link", "one of"), (other, "is no memory")):
+    for out, says in ((take, "one of the takes"), (tmp_path / "link", "one of"), (other, "is not a memory")):
         for force in (False, True):
             with pytest.raises(OptionError, match=f"{says}.*; expected another --out$"):
                 rehearse([take], out, force=force)

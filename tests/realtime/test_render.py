@@ -69,7 +69,7 @@ def test_numbers_and_table_agree(tmp_path: Path) -> None:
 
 def test_motion_is_not_rendered_over(tmp_path: Path) -> None:
     save_npz(load_motion(PERFORMANCE)[:60], tmp_path / "take.npz")
-    with pytest.raises(OptionError, match="is there already and was not rendered"):
+    with pytest.raises(OptionError, match="already exists and was not rendered"):
         render(tmp_path / "take.npz", tmp_path / "take.npz", rig=SCALARS_ONLY)
     for _ in range(2):
         render(tmp_path / "take.npz", tmp_path / "a.npz", rig=SCALARS_ONLY)

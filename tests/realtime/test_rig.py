@@ -166,8 +166,8 @@ def test_midi_that_follows_what_is_not_there_is_said() -> None:
         ("[monitor]\nenabled = true\nhost = '192.0.2.1'", "monitor.host: cannot listen at 192.0.2.1 ("),
         ("[oscquery]\nenabled = true\nhost = 'nowhere.invalid'", "oscquery.host: cannot resolve host"),
         ("[[performer]]\nname = 'record'", "performer.record: /anticip/control/record is a command"),
-        ("teach = '.'", "is no teaching project"),
-        ("teach = 'rig.toml'", "is no teaching project"),
+        ("teach = '.'", "is not a teaching project"),
+        ("teach = 'rig.toml'", "is not a teaching project"),
     ],
 )
 def test_what_live_would_refuse_is_found(tmp_path: Path, text: str, says: str) -> None:

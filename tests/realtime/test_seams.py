@@ -168,7 +168,7 @@ def test_a_sink_that_raises_or_dawdles_is_told_of_once_and_the_others_go_on(tmp_
     assert report["sinks"]["cross"] == {"uncounted": 1}
     assert "cross: 1 uncounted" in _show_answer(report)[1]
     assert [re.sub(r"\d+ ms", "N ms", line) for line in lines if "failed" in line or "takes" in line] == [
-        "cross failed, going on: RuntimeError: not now",
+        "cross failed, continuing: RuntimeError: not now",
         f"lines {tmp_path / 'lines'} takes N ms: all else waits for it",
     ]
 

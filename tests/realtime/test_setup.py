@@ -161,7 +161,10 @@ def test_ports_of_other_programs_are_told(ports: dict[str, int], send: Any, tmp_
         other.bind(("0.0.0.0", ports["vmc"]))
         send(ports["mocopi"])
         _, _, said = guided(tmp_path, suit="unknown", synth=True)
-        assert f"port {ports['vmc']} (vmc) belongs to another program: what comes there is not heard" in said
+        assert (
+            f"port {ports['vmc']} (vmc) belongs to another program: what is sent there is not received"
+            in said
+        )
         with pytest.raises(DeviceError, match=f"port {ports['vmc']} is in use by another program: end it"):
             guided(tmp_path, suit=f"vmc://0.0.0.0:{ports['vmc']}", synth=True, force=True)
         with pytest.raises(DeviceError, match="in use by another program; close it"):

@@ -482,7 +482,7 @@ def test_a_replay_beside_a_show_goes_on_without_remote_control(stage: Any) -> No
     show = hall.pipeline, hall.source, hall.show.commands
     beside = Show(*show, control=hall.rig.control, must_listen=False, say=lines.append)
     assert beside.control is None
-    assert "going on without remote control" in lines[0]
+    assert "continuing without remote control" in lines[0]
     with pytest.raises(DeviceError, match="in use"):
         Show(*show, control=hall.rig.control)
     hall.recorder.close()

@@ -112,7 +112,7 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
         running = asyncio.ensure_future(show.run())
         suit = Suit(source.address)
         try:
-            assert (await teacher.ask("teach/start"))[1].startswith("nothing is wanted yet")
+            assert (await teacher.ask("teach/start"))[1].startswith("nothing to record yet")
             made = await teacher.ask("teach/output", "cutoff:200..8000@/synth/cutoff")
             assert made == ["ok", "cutoff:200..8000@/synth/cutoff"]
             assert (await teacher.ask("teach/values", "mix", 2.0))[1] == "mix: expected 0 to 1, got 2"
@@ -276,7 +276,7 @@ def test_a_take_before_the_suit_has_told_its_skeleton_is_told_of(tmp_path: Path,
     warning = (
         "; the suit had not told its skeleton: the take is of a standard body, play it again once it has"
     )
-    # What it tells in the end is what was assumed: nothing begins anew.
+    # What it tells in the end is what was assumed: nothing begins again.
     (line,) = said
     assert line.partition(" (mocopi")[0] == f"take first: 1.0 s, mix=0.5{'' if tells else warning}"
 
@@ -308,7 +308,7 @@ def test_what_a_terminal_changes_beside_the_show_is_seen(tmp_path: Path) -> None
     terminal.change_output("cutoff", high=8000.0)
     assert act["teach/values"]("cutoff", 500.0) == "cutoff=500"
     terminal.rename_take("a", "b")
-    with pytest.raises(OptionError, match="'b' is there already"):
+    with pytest.raises(OptionError, match="'b' already exists"):
         act["teach/start"]("b")
     terminal.set_values("b", {}, {"way": "walk"})
     assert asyncio.run(act["teach/set"]("b", "way=none")) == "b: way=none"  # type: ignore[arg-type]

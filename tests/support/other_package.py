@@ -48,7 +48,7 @@ class Turning(Backwards):
 
 
 class Moody(Backwards):
-    """Is not made the second time, and does not begin anew."""
+    """Is not made the second time, and does not begin again."""
 
     made = 0
 

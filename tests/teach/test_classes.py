@@ -308,7 +308,7 @@ def test_a_recorder_keeps_the_label(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="teaches nothing"):
         made.set_values("one", {"way": None})
     take_recorder.clear_targets()
-    with pytest.raises(OptionError, match="nothing is wanted yet"):
+    with pytest.raises(OptionError, match="nothing to record yet"):
         take_recorder.start("two")
 
 

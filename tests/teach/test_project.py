@@ -80,7 +80,7 @@ def test_names_and_lengths(project: Project) -> None:
         project.add_take("left 0", swing(1), values={"brightness": 0.5})
     with pytest.raises(OptionError, match="no take 'none'; there are right 0"):
         project.remove_take("none")
-    with pytest.raises(OptionError, match="'left 1' is there already"):
+    with pytest.raises(OptionError, match="'left 1' already exists"):
         project.rename_take("left 0", "left 1")
     with pytest.raises(OptionError, match="a sound parameter"):
         project.rename_output("cutoff", "brightness")
@@ -142,9 +142,9 @@ def test_a_project_begins_where_nothing_is(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="no teaching project"):
         Project.open(tmp_path / "none")
     (tmp_path / "file.txt").write_text("mine")
-    with pytest.raises(OptionError, match="exists already"):
+    with pytest.raises(OptionError, match="already exists"):
         Project.create(tmp_path)
-    with pytest.raises(OptionError, match="exists already"):
+    with pytest.raises(OptionError, match="already exists"):
         Project.create(tmp_path / "file.txt")
     with full_disk(), pytest.raises(DeviceError, match="new: cannot be written"):
         Project.create(tmp_path / "new")

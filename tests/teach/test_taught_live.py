@@ -190,7 +190,7 @@ def test_a_mapping_of_another_model_or_without_one_is_refused(taught_project, tm
 
         hidden = 128
 
-    with pytest.raises(CheckpointError, match="this one is other-1: fit it anew"):
+    with pytest.raises(CheckpointError, match="this one is other-1: fit it again"):
         open_mapping(file, Other())
     with pytest.raises(CheckpointError, match="needs it; play with that model"):
         open_mapping(file, None)

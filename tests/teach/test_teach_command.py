@@ -89,7 +89,7 @@ def test_from_files_to_a_mapping_and_back(run: Run) -> None:
     Path("rig.toml").write_text('mapping = "mine/mapping.safetensors"\n')
     assert "plays mapping mine-r4: mix, cutoff:200..8000" in run("rig", "check", "rig.toml")
     assert run("teach", "rename", "mine", "a0", "east") == "rename take a0 to east\n"
-    with pytest.raises(MotionError, match="'east' is there already"):
+    with pytest.raises(MotionError, match="'east' already exists"):
         run("teach", "rename", "mine", "b0", "east")
     assert (
         run("teach", "set", "mine", "east", "mix=.5,cutoff=none") == "set cutoff=none,mix=0.5 in take east\n"
@@ -224,7 +224,7 @@ def test_none_is_a_label_of_a_class_and_no_value_of_an_output(run: Run) -> None:
         (["remove", "mine", "x"], "no take 'x'"),
         (["undo", "mine", "--to", "77"], "no revision 77"),
         (["outputs", "mine", "--rename", "mix"], "OLD=NEW"),
-        (["new", "mine"], "exists already"),
+        (["new", "mine"], "already exists"),
         (["record", "mine"], "needs --values"),
     ],
 )

@@ -100,7 +100,7 @@ def test_a_bootstrap_draws_people_and_the_clips_of_each():
         people.add(tuple(sorted(next(iter(one)) for one in who)))
         clips |= {tuple(sorted(pick.tolist())) for pick in picks if owners[pick[0]] == "a"}
     assert len(people) == 10, "three of three, with repetitions"
-    assert len(clips) > 50, "the clips of a person are drawn anew each time"
+    assert len(clips) > 50, "the clips of a person are drawn again each time"
     again = list(resampled_within(owners, draws=200, seed=1))
     assert any(
         a.tolist() != b.tolist() for x, y in zip(draws, again, strict=True) for a, b in zip(x, y, strict=True)

@@ -187,7 +187,7 @@ def test_where_the_weights_cannot_go_is_told_before_the_training(tmp_path, comma
     for out, says in (
         ("nowhere/c.safetensors", "nowhere does not exist"),
         ("c.txt", "expected a name that ends in .safetensors"),
-        ("mine.safetensors", "is there already"),
+        ("mine.safetensors", "already exists"),
     ):
         code, _, stderr = told(out)
         assert (code > 0, says in stderr.splitlines()[-1]) == (True, True), stderr

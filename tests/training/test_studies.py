@@ -136,4 +136,4 @@ def test_the_commands_of_the_pages_parse(line):
 def test_a_command_that_is_gone_names_its_successor(command: str) -> None:
     done = CliRunner().invoke(cli, [*command.split(), "--out", "somewhere"])
     assert done.exit_code == 2
-    assert f"is no command any more, but: {SUCCESSORS[command]}" in done.output
+    assert f"is no longer a command; use: {SUCCESSORS[command]}" in done.output

@@ -1,4 +1,4 @@
-"""Augmentations that turn a canonical clip into another plausible movement; its targets are computed anew."""
+"""Augmentations that turn a canonical clip into another plausible movement, whose targets are recomputed."""
 
 from typing import Final
 

@@ -313,7 +313,7 @@ def fit(
     Args:
         examples: the training clips.
         pieces: the motion of the same clips, for augmented copies.
-        folder: cache of the fitted baselines; a damaged file is fitted anew.
+        folder: cache of the fitted baselines; a damaged file is fitted again.
         seeds: number of recurrent networks.
         say: progress callback.
         tell: called with a notice that fitting takes a while, unless all are cached.

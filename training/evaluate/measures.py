@@ -119,7 +119,7 @@ def interval(
 ) -> tuple[Array, Array] | None:
     """95 % bootstrap intervals (3,) of the ratio over people and their clips; None for a single clip.
 
-    The best baselines are chosen anew in each draw.
+    The best baselines are chosen again in each draw.
     """
     if len(tallies) < 2:
         return None

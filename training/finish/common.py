@@ -27,7 +27,7 @@ def check_new(out: Path) -> None:
         OptionError: it is not empty, or is a file.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise OptionError(f"{out}: is there already; give a new folder for the checkpoint")
+        raise OptionError(f"{out}: already exists; give a new folder for the checkpoint")
 
 
 def load_base_model(

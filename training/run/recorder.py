@@ -36,9 +36,9 @@ def read_metrics(folder: Path | str) -> list[dict[str, float]]:
     try:
         rows = [{name: float(v) for name, v in row.items() if v} for row in table]
     except (ValueError, TypeError, csv.Error) as error:
-        raise CheckpointError(f"{path}: is no table of numbers: {one_line(error)}") from None
+        raise CheckpointError(f"{path}: is not a table of numbers: {one_line(error)}") from None
     if not all("step" in row for row in rows):
-        raise CheckpointError(f"{path}: is no table of numbers: a row has no step")
+        raise CheckpointError(f"{path}: is not a table of numbers: a row has no step")
     return rows
 
 

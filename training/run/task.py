@@ -200,7 +200,7 @@ def read_report(folder: Path) -> dict[str, Any]:
     try:
         report: dict[str, Any] = read_json(path)
     except FormatError as error:
-        raise CheckpointError(f"{error}; delete it and resume the run, which writes it anew") from None
+        raise CheckpointError(f"{error}; delete it and resume the run, which writes it again") from None
     return report
 
 

@@ -40,5 +40,5 @@ def find(name: str) -> "type[Task[Any, Any]]":
     with foreign_errors(f"task {name!r}: {known[name]} cannot be used", ours=False):
         plugin_class = getattr(import_module(module), class_name)
         if not (isinstance(plugin_class, type) and issubclass(plugin_class, task.Task)):
-            raise TypeError("it is no subclass of training.run.task.Task")
+            raise TypeError("it is not a subclass of training.run.task.Task")
     return plugin_class

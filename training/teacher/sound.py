@@ -105,7 +105,7 @@ def duration(path: Path) -> float:
     try:
         info = soundfile.info(path)
     except (soundfile.SoundFileError, OSError, ValueError) as error:
-        raise FormatError(f"{path}: is no sound that can be read: {one_line(error)}") from None
+        raise FormatError(f"{path}: is not a sound that can be read: {one_line(error)}") from None
     if info.frames <= 0 or info.samplerate < 4000:
         raise FormatError(f"{path}: {info.frames} samples at {info.samplerate} Hz; expected at least 4 kHz")
     return float(info.frames / info.samplerate)
@@ -135,7 +135,7 @@ def targets_of(path: Path, start: float, frames: int) -> SoundTargets:
             count = round((lead + frames + CONTEXT) * rate / RATE)
             samples = file.read(count, dtype="float32", always_2d=True)
     except (soundfile.SoundFileError, OSError, ValueError) as error:
-        raise FormatError(f"{path}: is no sound that can be read: {one_line(error)}") from None
+        raise FormatError(f"{path}: is not a sound that can be read: {one_line(error)}") from None
     if len(samples) == 0:
         raise FormatError(f"{path}: ends before {start:.2f} s")
     if not np.isfinite(samples).all():

@@ -25,7 +25,9 @@ def check_checkpoint_folder(path: str | Path) -> Path:
         raise CheckpointError(f"{where}: it is a file; give a folder")
     foreign = sorted({file.name for file in folder.iterdir()} - _checkpoint_files(folder))
     if foreign:
-        raise CheckpointError(f"{where}: it holds {foreign[0]}, which is no checkpoint's; give another")
+        raise CheckpointError(
+            f"{where}: it holds {foreign[0]}, which does not belong to a checkpoint; give another folder"
+        )
     return folder
 
 

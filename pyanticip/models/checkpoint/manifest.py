@@ -164,12 +164,12 @@ def load_description(
     data = read_description(folder)
     _check_format(data, where, form, newest)
     if not isinstance(data.get("config"), dict):
-        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles config")
+        raise CheckpointError(f"{where}: {MANIFEST} lacks a valid config")
     try:
         config = options.from_dict(data["config"])
         count, training, hashes = data["parameter_count"], data["training"], data["sha256"]
     except (KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles {error}") from None
+        raise CheckpointError(f"{where}: {MANIFEST} lacks a valid {error}") from None
     except OptionError as error:
         raise CheckpointError(f"{where}: {error}") from None
     if not (
@@ -178,7 +178,7 @@ def load_description(
         and isinstance(hashes, dict)
         and all(isinstance(value, str) for value in (hashes.get(WEIGHTS), *hashes.values()))
     ):
-        raise CheckpointError(f"{where}: {MANIFEST} lacks or garbles parameter_count, training or sha256")
+        raise CheckpointError(f"{where}: {MANIFEST} lacks a valid parameter_count, training or sha256")
     return data, config, count, hashes
 
 

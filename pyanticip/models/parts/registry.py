@@ -82,7 +82,7 @@ def entry(option: str, kind: object) -> Entry:
     with foreign_errors(f"model option {option}: {found[0].value} cannot be used", ours=False):
         loaded = found[0].load()
         if not isinstance(loaded, Entry):
-            raise TypeError("it is no pyanticip.models.parts.registry.Entry")
+            raise TypeError("it is not a pyanticip.models.parts.registry.Entry")
     return loaded
 
 

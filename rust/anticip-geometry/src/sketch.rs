@@ -68,7 +68,7 @@ impl Sketch {
         self.max_error > 0.01 * radius
     }
 
-    /// Increases the step if a state is beyond the range; returns true if all sketches must then be drawn anew.
+    /// Increases the step if a state is beyond the range; returns true if all sketches must then be drawn again.
     #[inline(always)]
     pub(crate) fn widen(&mut self, state: &[f64]) -> bool {
         let mut max = [0.0; LANES];

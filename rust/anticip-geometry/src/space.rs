@@ -35,7 +35,7 @@ pub(crate) trait Space {
     fn leave(&mut self, state: &[f64]);
     /// Removes all states.
     fn clear(&mut self);
-    /// Whether the running sums have lost so much precision that they must be computed anew.
+    /// Whether the running sums have lost so much precision that they must be computed again.
     fn sums_are_worn(&self, newest: &[f64]) -> bool;
     /// Writes the centre of the `n` states in the window; `newest` is the last of them.
     fn centre(&self, n: usize, newest: &[f64], out: &mut [f64]);
@@ -209,7 +209,7 @@ fn larger(a: f64, b: f64) -> f64 {
 /// Vectors in `R^d`.
 ///
 /// The sum of the window is kept in twice the working precision, with a bound on its error since it was last computed
-/// anew, which happens before the error could affect the mean.
+/// again, which happens before the error could affect the mean.
 #[derive(Clone, Debug)]
 pub(crate) struct VectorSpace {
     high: Vec<f64>,

@@ -52,7 +52,7 @@ pub(crate) struct Window<S> {
     seeds: Vec<usize>,
     k: usize,
     sketch: Option<Sketch>,
-    /// Frame at which the sketches were last drawn anew.
+    /// Frame at which the sketches were last drawn again.
     redrawn_at: usize,
     /// The smallest sketched squared distances, in order.
     best: Vec<i64>,

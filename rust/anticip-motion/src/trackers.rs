@@ -94,7 +94,7 @@ impl Trackers {
         if self.facing.is_none()
             && let Some(facing) = self.find_facing(&rotations, update.forward_axis)
         {
-            // What was learned without the whole body is learned anew.
+            // What was learned without the whole body is learned again.
             *self = Self {
                 names: std::mem::take(&mut self.names),
                 joints: std::mem::take(&mut self.joints),

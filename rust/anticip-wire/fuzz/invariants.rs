@@ -147,7 +147,7 @@ pub fn xsens(data: &[u8]) {
     let mut out = Vec::new();
     xsens::encode_frame(&frame, &mut out).expect("decoded joints are segments");
     let again = decode_twice(&mut XsensAssembler::default(), &out);
-    // Joints whose sum is no valid position are left out.
+    // Joints whose sum is not a valid position are left out.
     assert!(again.is_none_or(|again| again.seq == frame.seq));
 }
 

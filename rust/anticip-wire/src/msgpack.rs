@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
             Marker::Ext16 => self.len16().and_then(|n| self.ext(n)),
             Marker::Ext32 => self.len32().and_then(|n| self.ext(n)),
             Marker::Reserved => Err(WireError::Malformed {
-                reason: "0xc1 is no msgpack",
+                reason: "0xc1 is not valid msgpack",
                 at: self.at - 1,
             }),
         }

@@ -151,7 +151,7 @@ fn read_keys(datagram: &[u8]) -> Result<Keys<'_>, WireError> {
     for _ in 0..entries {
         let at = reader.at();
         let Value::Str(key) = reader.value()? else {
-            return Err(malformed(at, "a key that is no string"));
+            return Err(malformed(at, "a key that is not a string"));
         };
         let at = reader.at();
         let before = reader;
@@ -183,7 +183,7 @@ fn read_keys(datagram: &[u8]) -> Result<Keys<'_>, WireError> {
 /// After an error, `pose` and `skeleton` may hold parts of the datagram.
 ///
 /// # Errors
-/// [`WireError::Alien`] if it is no map with a `v`, [`WireError::Version`] if `v` is newer than [`VERSION`],
+/// [`WireError::Alien`] if it is not a map with a `v`, [`WireError::Version`] if `v` is newer than [`VERSION`],
 /// [`WireError::Truncated`] if it is cut short, [`WireError::Malformed`] otherwise.
 pub fn decode(datagram: &[u8], out: &mut NativePacket) -> Result<NativeKind, WireError> {
     let mut keys = read_keys(datagram)?;
@@ -267,7 +267,7 @@ fn decode_skeleton(datagram: &[u8], keys: &Keys<'_>, out: &mut SkeletonUpdate) -
     for _ in 0..names {
         let at = reader.at();
         let Value::Str(name) = reader.value()? else {
-            return Err(malformed(at, "a name that is no string"));
+            return Err(malformed(at, "a name that is not a string"));
         };
         let name = std::str::from_utf8(name).map_err(|_| malformed(at, "a name that is not UTF-8"))?;
         out.names.push(name.to_owned());
@@ -281,7 +281,7 @@ fn decode_skeleton(datagram: &[u8], keys: &Keys<'_>, out: &mut SkeletonUpdate) -
             _ => None,
         };
         out.parents
-            .push(parent.ok_or(malformed(at, "a parent that is no index"))?);
+            .push(parent.ok_or(malformed(at, "a parent that is not an index"))?);
     }
     if !is_forest(&out.parents) {
         return Err(malformed(parents_at, "the skeleton's parents are no tree"));

@@ -69,7 +69,7 @@ pub fn header() -> [u8; HEADER] {
 /// Checks the file header and returns its major and minor version.
 ///
 /// # Errors
-/// [`WireError::Alien`] if it is no recording, [`WireError::Truncated`] if it ends within the header,
+/// [`WireError::Alien`] if it is not a recording, [`WireError::Truncated`] if it ends within the header,
 /// [`WireError::Version`] if the major version is newer than [`MAJOR`], [`WireError::Malformed`] if it is 0.
 pub fn check_header(bytes: &[u8]) -> Result<(u16, u16), WireError> {
     let length = bytes.len().min(MAGIC.len());

@@ -61,7 +61,7 @@ impl<T: PartialEq> Active<T> {
 /// Counter values at most this far behind the newest belong to reordered datagrams; values farther behind, to a
 /// restarted stream.
 pub(crate) const MAX_REORDER: u32 = 100;
-/// Steps after which the smallest step is determined anew.
+/// Steps after which the smallest step is determined again.
 const STRIDE_WINDOW: u8 = 64;
 
 /// The smallest recent step of a frame counter, which counts one frame (senders may skip a fixed number of counts).

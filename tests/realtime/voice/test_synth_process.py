@@ -135,7 +135,7 @@ def test_a_device_that_has_gone_is_not_waited_for(ends_first, tmp_path, monkeypa
     assert voice.device == "a"
     if not ends_first:
         voice.poll()
-        assert said == ["audio device 'a' has gone; going on with the file only; start again to hear it"]
+        assert said == ["audio device 'a' has gone; continuing with the file only; start again to hear it"]
         assert voice.device is None
         time.sleep(0.1)
     assert (voice.close()["seconds"] > 0.0) is not ends_first
@@ -174,7 +174,7 @@ def test_without_portaudio_it_says_so_and_writes_the_file_all_the_same(tmp_path:
     assert 0.05 < np.abs(sound).max() <= 0.892
     assert np.abs(sound[-100:]).max() < 1e-3, "it fades out at the end"
     assert [p.name for p in tmp_path.iterdir()] == ["take.wav"]
-    with pytest.raises(OptionError, match=r"take\.wav: exists already; a recording is never overwritten"):
+    with pytest.raises(OptionError, match=r"take\.wav: already exists; a recording is never overwritten"):
         Synth(0, wav=path)
 
 
@@ -220,7 +220,7 @@ def test_a_file_that_is_full_goes_on_in_another(tmp_path: Path, monkeypatch: pyt
     voice = Synth(0, wav=tmp_path / "take.wav", say=said.append)
     time.sleep(0.8)
     voice.close()
-    assert said[1] == f"{tmp_path / 'take.wav'} has 4 GiB; going on in {tmp_path / 'take.3.wav'}"
+    assert said[1] == f"{tmp_path / 'take.wav'} has 4 GiB; continuing in {tmp_path / 'take.3.wav'}"
     assert len(read_wav(tmp_path / "take.wav")) == SAMPLE_RATE
     assert len(read_wav(tmp_path / "take.3.wav")) > 0
     assert not list(tmp_path.glob(".*"))

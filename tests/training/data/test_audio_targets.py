@@ -220,7 +220,7 @@ def test_a_start_between_two_frames_is_kept_exactly(tmp_path):
 def test_what_is_no_sound_is_said_in_one_line(tmp_path):
     path = tmp_path / "a.wav"
     path.write_bytes(b"RIFFnothing")
-    with pytest.raises(FormatError, match=r"a\.wav: is no sound that can be read"):
+    with pytest.raises(FormatError, match=r"a\.wav: is not a sound that can be read"):
         duration(path)
     with pytest.raises(FormatError, match="is no sound"):
         targets_of(path, 0.0, 100)

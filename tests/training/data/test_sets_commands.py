@@ -47,7 +47,7 @@ def test_build_as_json_is_one_object(takes, tmp_path, command):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["build", "TAKES", "--out", "set", "--subject-from", "("], "is no regular expression"),
+        (["build", "TAKES", "--out", "set", "--subject-from", "("], "is not a regular expression"),
         (["build", "TAKES", "--out", "set", "--split-file", "none.toml"], "none.toml: no such file"),
         (["build", "TAKES", "--out", "set", "--units", "furlong"], "furlong"),
         (["build", "TAKES", "--out", "set", "--skeleton", "TAKES"], "takes has no use for it"),

@@ -83,7 +83,7 @@ def test_what_does_not_fit_together_is_refused(takes, shards, tmp_path):
     out = tmp_path / "set"
     with pytest.raises(OptionError, match="shard 2/3 is missing; expected the folders of all 3"):
         merge([shards[0], shards[2]], out)
-    with pytest.raises(OptionError, match="expected 3 shards, given 4: one is there twice"):
+    with pytest.raises(OptionError, match="expected 3 shards, given 4: one appears twice"):
         merge([*shards, shards[0]], out)
     with pytest.raises(OptionError, match=r"expected i/n .*, given '0/3'"):
         build(takes, tmp_path / "new", shard="0/3")

@@ -104,7 +104,7 @@ def test_a_sound_with_next_to_nothing_in_common_is_an_error_of_that_take(folder,
     assert report.refused[0]["reason"].endswith(said)
     (folder / "a" / "one.wav").write_bytes(b"no sound")
     report = build(folder, tmp_path / "set")
-    assert report.refused[0]["reason"].startswith("a/one.wav: is no sound that can be read")
+    assert report.refused[0]["reason"].startswith("a/one.wav: is not a sound that can be read")
 
 
 def test_every_clip_of_a_cut_take_is_on_the_clock_of_the_sound(folder, tmp_path):

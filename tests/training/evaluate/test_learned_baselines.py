@@ -150,7 +150,7 @@ def test_rivals_are_fitted_once(piece_of, monkeypatch, tmp_path):
     for name, answer in one.answers(twins).items():
         assert answer.shape == (150, 8, 3)
         assert np.array_equal(answer, again.answers(twins)[name]), name
-    for name in ("ridge.npz", "own-3.npz", "gru-0.pt"):  # truncated, as by a full disk: fitted anew
+    for name in ("ridge.npz", "own-3.npz", "gru-0.pt"):  # truncated, as by a full disk: fitted again
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-40])
     mended = learned.fit(examples, pieces, tmp_path, say=nothing).answers(twins)
     assert all(np.array_equal(answer, mended[name]) for name, answer in one.answers(twins).items())

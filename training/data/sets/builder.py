@@ -84,7 +84,7 @@ class _PreviousSet:
             return cls(None)
         try:
             previous = cls(MotionSet.open(out))
-        except FormatError:  # another version, or damaged: built anew
+        except FormatError:  # another version, or damaged: built again
             return cls(None)
         assert previous.old is not None
         previous.records = {str(record["path"]): record for record in previous.old.index["sources"]}

@@ -69,7 +69,7 @@ class TakeSound:
 
 
 PREPARE_VERSION: Final = 3
-"""Version of the preparation; results of another version are computed anew."""
+"""Version of the preparation; results of another version are computed again."""
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def read_shards(folders: Sequence[Path]) -> tuple[BuildPlan, dict[str, Result], 
     if absent:
         raise OptionError(f"shard {', '.join(absent)} is missing; expected the folders of all {count}")
     if len(have) > count:
-        raise OptionError(f"expected {count} shards, given {len(have)}: one is there twice")
+        raise OptionError(f"expected {count} shards, given {len(have)}: one appears twice")
     results: dict[str, Result] = {}
     works: dict[str, Path] = {}
     for folder, index in zip(folders, indices, strict=True):

@@ -52,7 +52,7 @@ def pair(folder: Path, discovery: Discovery, manifest: Path | None = None) -> di
     for where, row in [] if manifest is None else _read(manifest):
         take = owner.get(nfc(_posix(row["file"])))
         if take is None:
-            raise FormatError(f"{where}: file {row['file']!r} is no take in {folder}")
+            raise FormatError(f"{where}: file {row['file']!r} is not a take in {folder}")
         if take in rows:
             raise FormatError(f"{where}: {row['file']!r} is a take that {rows[take]} names as well")
         rows[take] = where.removeprefix(f"{manifest}: ")

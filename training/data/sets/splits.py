@@ -53,7 +53,7 @@ def subject_of(path: str, folder_name: str, rule: str = "auto") -> str:
     try:
         match = re.search(rule, path)
     except re.error as error:
-        raise OptionError(f"--subject-from {rule!r} is no regular expression: {error}") from None
+        raise OptionError(f"--subject-from {rule!r} is not a regular expression: {error}") from None
     if match is None:
         raise OptionError(f"--subject-from {rule!r} is not found in {path!r}")
     subject = match[1] if match.re.groups else match[0]

@@ -114,7 +114,7 @@ class _Task:
 
 @lru_cache(maxsize=1)
 def _opened(folder: Path, digest: str, without: tuple[str, ...]) -> tuple[MotionSet, list[int]]:
-    """Open the set once per worker; the digest is a key, so that a rebuilt set is opened anew."""
+    """Open the set once per worker; the digest is a key, so that a rebuilt set is opened again."""
     motion_set = MotionSet.open(folder)
     return motion_set, motion_set.training(without)
 

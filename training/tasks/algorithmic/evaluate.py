@@ -96,7 +96,7 @@ def evaluate(
             if (measured, page["seed"]) != (examples, seed):
                 raise OptionError(
                     f"{run.folder / EVALUATION}: length {length} has samples={measured}, "
-                    f"seed={page['seed']}, given {examples} and {seed}; delete the file to measure anew"
+                    f"seed={page['seed']}, given {examples} and {seed}; delete the file to measure again"
                 )
         for weights in newest(run, checkpoints):
             step = weights.stem.removeprefix("step-")

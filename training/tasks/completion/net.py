@@ -154,4 +154,4 @@ def check_new(path: Path) -> None:
     """
     check_out(path, (".safetensors",))
     if path.exists():
-        raise OptionError(f"{path}: is there already; give a new file for the weights")
+        raise OptionError(f"{path}: already exists; give a new file for the weights")

@@ -111,7 +111,7 @@ def by_context(
 ) -> dict[str, Interval]:
     """Perplexity with a limited number of previous tokens, on the same targets for all context lengths.
 
-    Every window starts anew: positions count from 0, and scalars are computed from its own tokens only.
+    Every window starts again: positions count from 0, and scalars are computed from its own tokens only.
 
     Args:
         model, held, scalars_of, mode: as for :func:`predict`.

@@ -187,7 +187,7 @@ def open_run(folder: Path | str, options: LanguageOptions | None = None) -> Prep
             for text in (config["texts"]["train"], config["texts"]["valid"])
         ]
     except (KeyError, TypeError) as error:
-        raise CheckpointError(f"{folder / CONFIG}: lacks or garbles {error}") from None
+        raise CheckpointError(f"{folder / CONFIG}: lacks a valid {error}") from None
     return Prepared(
         folder, options, vocab, read_tokenizer(folder), text_data(options, corpora[0], corpora[1])
     )

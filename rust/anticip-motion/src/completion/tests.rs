@@ -98,7 +98,7 @@ fn placed_joints_are_solved_and_the_ends_stay_where_they_were() {
         assert!(rotations[HEAD].angle_to(world(&sent)[HEAD]) < 1e-6);
         moved = moved.max(complete[2].angle_to(sent[2]));
     }
-    assert!(moved > 0.02, "the chest is solved anew");
+    assert!(moved > 0.02, "the chest is solved again");
     assert!(
         Completion::with_position_only(&mask(&[1, 2]), 0b110).is_none(),
         "nothing else is measured"

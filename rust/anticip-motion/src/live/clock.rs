@@ -466,7 +466,7 @@ impl StreamClock {
     }
 
     /// Detects frames that keep arriving late at the usual pace, because the network delay has grown or the sender
-    /// and its clock paused. The stream continues by the sender's times and the delays are measured anew. Returns
+    /// and its clock paused. The stream continues by the sender's times and the delays are measured again. Returns
     /// true for a clock that pauses again and again, which is not to be used.
     fn keeps_pausing(&mut self, seconds: f64, arrival: f64) -> bool {
         let late = arrival - self.map.local(seconds) - self.map.usual_delay();

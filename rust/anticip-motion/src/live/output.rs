@@ -202,8 +202,8 @@ mod tests {
         assert_eq!(merged.limbs.map(|limb| limb.stroke), [0.0, 1.0, 2.0, 0.0]);
         assert_eq!(merged.stages.scalars, 20);
         // Rows before a new start belong to a stream that is over.
-        let anew = output(1, 2, false).merge(output(2, 1, true));
-        assert_eq!((anew.rows.len(), anew.poses.len(), anew.filled), (1, 1, 0));
-        assert_eq!((anew.reset, anew.limbs[1].stroke), (true, 0.0));
+        let again = output(1, 2, false).merge(output(2, 1, true));
+        assert_eq!((again.rows.len(), again.poses.len(), again.filled), (1, 1, 0));
+        assert_eq!((again.reset, again.limbs[1].stroke), (true, 0.0));
     }
 }

@@ -200,7 +200,7 @@ fn fixed<const N: usize>(field: &Field<'_>, reason: &'static str) -> Result<[u8;
 /// After an error, the one of `pose` and `skeleton` that was being decoded is unspecified; the other is unchanged.
 ///
 /// # Errors
-/// [`WireError::Alien`] if it is no mocopi datagram, [`WireError::Truncated`] if it was cut short,
+/// [`WireError::Alien`] if it is not a mocopi datagram, [`WireError::Truncated`] if it was cut short,
 /// [`WireError::Malformed`] otherwise.
 pub fn decode(datagram: &[u8], out: &mut MocopiPacket) -> Result<MocopiKind, WireError> {
     let alien = WireError::Alien { expected: EXPECTED };

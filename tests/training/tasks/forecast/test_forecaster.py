@@ -175,7 +175,7 @@ def test_broken_checkpoints_are_one_clear_error(tmp_path):
         load_forecaster(folder)
     for garbled in ([], [1], None, "width"):
         with_description(config=garbled)
-        with pytest.raises(CheckpointError, match=r"lacks or garbles config$"):
+        with pytest.raises(CheckpointError, match=r"lacks a valid config$"):
             load_forecaster(folder)
     with_description(config={**description["config"], "width": 8})
     with pytest.raises(CheckpointError, match="does not fit"):

@@ -165,7 +165,7 @@ def test_sets_that_cannot_teach_are_refused_in_one_line(cli, tmp_path, make, mes
     [
         ({"without": "zoe"}, "no training motion of subject zoe; its training subjects are anna, ben"),
         ({"without": "anna,ben"}, "nobody is left to learn from without anna, ben"),
-        ({"out": "full"}, "full: is there already; give a new folder"),
+        ({"out": "full"}, "full: already exists; give a new folder"),
         ({"checkpoint": "full"}, "checkpoint full/model.json: no such file"),
         ({"data": "nowhere"}, "nowhere: no such folder; expected a set, or a folder of takes"),
     ],

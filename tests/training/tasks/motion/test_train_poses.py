@@ -57,10 +57,10 @@ def test_the_same_twice_and_what_is_noted_about_it(cli):
     assert all(
         torch.equal(value, again[name]) for name, value in load_motion_model("out").state_dict().items()
     )
-    # A checkpoint that already has one is trained anew.
-    assert cli("--json", checkpoint="out", out="anew", without="ben", seed=1)[0] == 0
-    anew = load_motion_model("anew").state_dict()
-    assert {name.split(".")[0] for name in anew if not torch.equal(anew[name], again[name])} == {"poses"}
+    # A checkpoint that already has one is trained again.
+    assert cli("--json", checkpoint="out", out="again", without="ben", seed=1)[0] == 0
+    again = load_motion_model("again").state_dict()
+    assert {name.split(".")[0] for name in again if not torch.equal(again[name], again[name])} == {"poses"}
 
 
 def test_frames_are_those_of_the_clips_and_streams_begin_in_some(lively):
