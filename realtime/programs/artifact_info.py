@@ -55,7 +55,7 @@ def describe_artifact(file: Path) -> Description | None:
         if (file / name).is_file():
             raise OptionError(f"{file}: is a {kind}; see it with: pyanticip {command} {file}")
     if file.suffix == ".toml":
-        raise OptionError(f"{file}: is not motion data; if it is a rig, try: pyanticip rig check {file}")
+        raise OptionError(f"{file}: is not motion data; for a rig, see it with: pyanticip rig check {file}")
     if is_memory(file):
         return _memory(file)
     return _mapping(file) if MAPPING in _metadata(file) else None

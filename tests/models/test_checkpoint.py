@@ -182,7 +182,7 @@ def test_refuses_to_save_weights_that_are_not_finite(build, tmp_path):
     ("make", "words"),
     [
         (lambda place: place.write_text("mine"), "it is a file"),
-        (lambda place: (place / "sub").mkdir(parents=True), "it holds sub, which is no checkpoint's"),
+        (lambda place: (place / "sub").mkdir(parents=True), "it holds sub, which does not belong"),
         (lambda place: (place.mkdir(), (place / "model.json").write_text("{}")), "it holds model.json"),
         (lambda place: (place.mkdir(), os.chdir(place)), "it is the current folder"),
     ],
@@ -201,7 +201,7 @@ def test_a_checkpoint_is_replaced_and_its_neighbours_stay(build, copied):
     for folder in beside:
         folder.mkdir()
     (copied / "notes.txt").write_text("mine")
-    with pytest.raises(CheckpointError, match=r"it holds notes\.txt, which is no checkpoint's"):
+    with pytest.raises(CheckpointError, match=r"it holds notes\.txt, which does not belong to a checkpoint"):
         save_checkpoint(copied, build(torch.float32))
     (copied / "notes.txt").unlink()
     save_checkpoint(copied, build(torch.float32), training={"again": 1})

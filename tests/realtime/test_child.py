@@ -107,7 +107,7 @@ def test_one_that_cannot_be_started_now_is_tried_later(child):
     os.kill(one.pid, signal.SIGKILL)
     command, one._command = one._command, ["/nowhere/python"]
     wait_for(lambda: one.poll() or len(lines) == 2)
-    assert lines[1].startswith("somebody cannot be started (No such file or directory); starting it again")
+    assert lines[1].startswith("somebody cannot be started (No such file or directory); restarting it")
     assert one.state.startswith("no (cannot be started")
     one._command = command
     wait_for(lambda: one.poll() or one.pid is not None)

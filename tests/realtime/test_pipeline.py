@@ -107,7 +107,7 @@ class Falling(StepBackend):
 class Notes:
     """A recording in memory."""
 
-    words: tuple[str, ...] = ()
+    status_words: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, int, Any]] = []
@@ -333,7 +333,7 @@ def test_the_tape_hears_everything(stage: Any) -> None:
     calls: list[str] = []
 
     class Tape:
-        words = ()
+        status_words = ()
 
         def raw(self, t_ns: int, source: str, datagram: bytes) -> None:
             calls.append(f"raw {source}")

@@ -135,7 +135,7 @@ def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path:
     records = list(read_recording(tmp_path / "show.2.anticip", strict=True))
     assert records == [Control(1, "gain", (0.5,)), *(Raw(i, "mocopi", b"after") for i in range(50))]
     assert [line.split()[0] for line in lines] == ["recording", "the", "recording", "recorded"]
-    assert lines[1].startswith("the recorder ended (code -9); starting it again")
+    assert lines[1].startswith("the recorder ended (code -9); restarting it")
 
 
 def test_what_lies_in_the_pipe_of_a_recorder_that_is_killed_is_counted(tmp_path: Path) -> None:

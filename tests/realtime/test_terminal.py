@@ -353,7 +353,7 @@ def test_killed_meters_come_back_and_the_show_goes_on(suit: Live, tmp_path: Path
             if b"realtime.monitor.screen" in Path(f"/proc/{pid}/cmdline").read_bytes()
         )
         subprocess.run(["kill", "-9", child], check=True)
-        place = show.wait_for("the meters ended (code -9); starting it again", after=place)
+        place = show.wait_for("the meters ended (code -9); restarting it", after=place)
         show.wait_for("mocopi of 127.0.0.1:", after=place)
         show.process.send_signal(signal.SIGTERM)
         assert show.end() == 0

@@ -35,7 +35,7 @@ def replayed(recording: Path) -> list[tuple[int, bytes, list[Any]]]:
 class Playing:
     """A show that takes commands; ``told`` are those that it records."""
 
-    words = ()
+    status_words = ()
 
     def __init__(
         self, rig: Rig, folder: Path | None = None, say: Callable[[str], object] = str, **more: Any

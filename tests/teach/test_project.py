@@ -76,7 +76,7 @@ def test_names_and_lengths(project: Project) -> None:
         project.add_take(name, swing(1), values={"brightness": 0.5})
         assert Project.open(project.folder).state.take(name).name == name
         project.remove_take(name)
-    with pytest.raises(OptionError, match="there already"):
+    with pytest.raises(OptionError, match="already exists"):
         project.add_take("left 0", swing(1), values={"brightness": 0.5})
     with pytest.raises(OptionError, match="no take 'none'; there are right 0"):
         project.remove_take("none")
@@ -139,7 +139,7 @@ def test_a_foreign_manifest_is_one_line(project: Project, change: dict[str, obje
 
 
 def test_a_project_begins_where_nothing_is(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="no teaching project"):
+    with pytest.raises(FormatError, match="not a teaching project"):
         Project.open(tmp_path / "none")
     (tmp_path / "file.txt").write_text("mine")
     with pytest.raises(OptionError, match="already exists"):

@@ -219,7 +219,7 @@ def test_none_is_a_label_of_a_class_and_no_value_of_an_output(run: Run) -> None:
         (["fit", "mine", "--kind", "forest"], "'--kind': 'forest' is not one of 'auto'"),
         (["fit", "mine", "--lead-ms", "30"], "multiple of 20"),
         (["fit", "mine", "--inputs", "soul"], "'--inputs': expected some of body, hidden"),
-        (["fit", "none"], "no teaching project"),
+        (["fit", "none"], "not a teaching project"),
         (["use", "mine", "../x"], "no mapping"),
         (["remove", "mine", "x"], "no take 'x'"),
         (["undo", "mine", "--to", "77"], "no revision 77"),

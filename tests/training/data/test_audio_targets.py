@@ -222,7 +222,7 @@ def test_what_is_no_sound_is_said_in_one_line(tmp_path):
     path.write_bytes(b"RIFFnothing")
     with pytest.raises(FormatError, match=r"a\.wav: is not a sound that can be read"):
         duration(path)
-    with pytest.raises(FormatError, match="is no sound"):
+    with pytest.raises(FormatError, match="is not a sound"):
         targets_of(path, 0.0, 100)
     soundfile.write(path, np.zeros(0), RATE)
     with pytest.raises(FormatError, match="0 samples"):

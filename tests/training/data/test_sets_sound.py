@@ -173,7 +173,7 @@ def test_manifests_say_what_is_wrong_with_them(folder, tmp_path):
         "b/two.bvh": Sound("a/one.wav", -1.5),
     }
     for text, name, match in (
-        ('[[take]]\nfile = "c.bvh"', "m.toml", r"take 1: file 'c\.bvh' is no take"),
+        ('[[take]]\nfile = "c.bvh"', "m.toml", r"take 1: file 'c\.bvh' is not a take"),
         ('[[take]]\nfile = "b/two.bvh"', "m.toml", "no sound is given, and there is none beside"),
         ('[[take]]\nfile = "b/two.bvh"\nsound = "x.wav"', "m.toml", r"there is no sound 'x\.wav'"),
         ('[[take]]\nfile = "a/one.bvh"\ndelay = 1', "m.toml", "no column or key 'delay'"),

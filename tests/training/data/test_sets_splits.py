@@ -48,7 +48,7 @@ def test_the_subject_of_a_path(path, rule, subject):
 def test_rules_that_do_not_fit_are_refused():
     with pytest.raises(OptionError, match=r"is not found in .a\.bvh."):
         subject_of("a.bvh", "takes", "P(.)")
-    with pytest.raises(OptionError, match="no regular expression"):
+    with pytest.raises(OptionError, match="not a regular expression"):
         subject_of("a.bvh", "takes", "(")
     with pytest.raises(OptionError, match="an empty name"):
         subject_of("a.bvh", "takes", "x*")
