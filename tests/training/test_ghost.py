@@ -170,7 +170,7 @@ def test_the_command_says_all_of_it_by_kind_of_movement(data_dir, tmp_path, monk
     report = judge.evaluate(takes, "validation", cache=tmp_path)
     assert (report["people"], set(report["kinds"])) == (["06", "35"], {"walking", "other"})
     for rows in report["kinds"].values():
-        assert list(rows) == ["is not responding", "constant velocity", "carried on", "ridge", "ghost"]
+        assert list(rows) == ["stands still", "constant velocity", "carried on", "ridge", "ghost"]
     text = judge.markdown(report)
     assert "Warning" not in text
     save_forecaster(tmp_path / "other", PoseForecaster(ForecastConfig(width=8, blocks=1)), training={})

@@ -132,7 +132,7 @@ def evaluate(
             continue
         report["clips"] += len(samples)
         rows = {
-            "is not responding": errors(samples, hold),
+            "stands still": errors(samples, hold),
             "constant velocity": errors(samples, constant_velocity),
         }
         rows["carried on"] = errors(samples, decaying_velocity)

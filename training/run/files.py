@@ -170,7 +170,7 @@ def read_state(folder: Path) -> dict[str, Any]:
     """
     path = folder / LAST
     if not path.exists():
-        raise CheckpointError(f"{folder}: nothing was saved yet; begin again in another folder")
+        raise CheckpointError(f"{folder}: nothing was saved yet; start over in another folder")
     try:
         with open_file(path, CheckpointError) as file:
             state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
@@ -178,6 +178,6 @@ def read_state(folder: Path) -> dict[str, Any]:
     except CheckpointError:
         raise
     except Exception:  # torch raises many kinds of errors for damaged files, with long messages
-        advice = "copy the run again, or begin again in another folder"
+        advice = "copy the run again, or start over in another folder"
         raise CheckpointError(f"{path}: not a saved state, or one that was cut short: {advice}") from None
     return state

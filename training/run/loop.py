@@ -56,7 +56,7 @@ def drive(
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(
                 f"{record.folder}: begun by a version whose state does not fit ({one_line(error)}); "
-                "begin again in another folder"
+                "start over in another folder"
             ) from None
 
     def save() -> None:

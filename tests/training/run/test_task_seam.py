@@ -133,7 +133,7 @@ def test_a_task_is_found_trained_judged_and_loaded(known, tmp_path, monkeypatch)
     assert [row["step"] for row in read_metrics(out)] == [10, 20, 30, 40]
     with pytest.raises(OptionError, match="unknown task 'lime'; did you mean line"):
         training.tasks.find("lime")
-    for at, says in ((f"{__name__}:None", "AttributeError"), (f"{__name__}:Slope", "it is no subclass")):
+    for at, says in ((f"{__name__}:None", "AttributeError"), (f"{__name__}:Slope", "it is not a subclass")):
         other = EntryPoint("other", at, "pyanticip.tasks")
         monkeypatch.setattr(training.tasks, "entry_points", lambda group, point=other: [point])
         with pytest.raises(OptionError, match=f"task 'other': {at} cannot be used .*{says}"):

@@ -58,9 +58,9 @@ def test_the_same_twice_and_what_is_noted_about_it(cli):
         torch.equal(value, again[name]) for name, value in load_motion_model("out").state_dict().items()
     )
     # A checkpoint that already has one is trained again.
-    assert cli("--json", checkpoint="out", out="again", without="ben", seed=1)[0] == 0
-    again = load_motion_model("again").state_dict()
-    assert {name.split(".")[0] for name in again if not torch.equal(again[name], again[name])} == {"poses"}
+    assert cli("--json", checkpoint="out", out="other seed", without="ben", seed=1)[0] == 0
+    other = load_motion_model("other seed").state_dict()
+    assert {name.split(".")[0] for name in other if not torch.equal(other[name], again[name])} == {"poses"}
 
 
 def test_frames_are_those_of_the_clips_and_streams_begin_in_some(lively):
