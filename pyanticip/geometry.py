@@ -53,14 +53,11 @@ class JointLimits:
         Raises:
             ShapeError: a field does not have one row a joint.
         """
-        table = []
-        for name, shape in (
-            ("axes", (joints, 3)),
-            ("swing", (joints,)),
-            ("twist", (joints,)),
-            ("speed", (joints,)),
-        ):
-            table.append(_column(f"limits.{name}", getattr(self, name), shape).reshape(joints, -1))
+        shapes = {"axes": (joints, 3), "swing": (joints,), "twist": (joints,), "speed": (joints,)}
+        table = [
+            _column(f"limits.{name}", getattr(self, name), shape).reshape(joints, -1)
+            for name, shape in shapes.items()
+        ]
         rows: list[list[float]] = np.concatenate(table, axis=1).tolist()
         return rows
 

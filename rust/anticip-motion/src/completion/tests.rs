@@ -67,10 +67,10 @@ fn measured_joints_stay_where_they_were_measured_and_the_others_move() {
 #[test]
 fn placed_joints_are_solved_and_the_ends_stay_where_they_were() {
     let measured = mask(&[0, 5, 9, 13, 16, 20]);
-    let placed = [1, 2, 3, 4, 7, 8, 11, 12, 14, 15, 18, 19]
+    let position_only = [1, 2, 3, 4, 7, 8, 11, 12, 14, 15, 18, 19]
         .iter()
         .fold(0, |bits, j| bits | 1 << j);
-    let mut completion = Completion::with_position_only(&measured, placed).unwrap();
+    let mut completion = Completion::with_position_only(&measured, position_only).unwrap();
     let mut moved = 0.0_f64;
     for n in 0..60 {
         // Hanging arms with bent elbows, a leaning torso and a lifted knee.
@@ -123,8 +123,9 @@ fn tracked_body(lean: f64, elbow: f64) -> [Quat; JOINT_COUNT] {
 }
 
 fn complete(mut sent: [Quat; JOINT_COUNT]) -> [Quat; JOINT_COUNT] {
-    let placed = [1, 2, 3, 4, 7, 8, 11, 12].iter().fold(0, |bits, j| bits | 1 << j);
-    let mut completion = Completion::with_position_only(&mask(&[0, 5, 9, 13, 16, 20]), placed).unwrap();
+    let position_only = [1, 2, 3, 4, 7, 8, 11, 12].iter().fold(0, |bits, j| bits | 1 << j);
+    let mut completion =
+        Completion::with_position_only(&mask(&[0, 5, 9, 13, 16, 20]), position_only).unwrap();
     completion.push(&mut sent);
     sent
 }
