@@ -68,7 +68,9 @@ mod tests {
     proptest! {
         #[test]
         fn the_bound_holds_and_is_close_where_it_matters(
-            joints in prop::collection::vec((prop::array::uniform4(-1.0..1.0f64), prop::array::uniform3(-1.0..1.0f64)), 16),
+            joints in prop::collection::vec(
+                (prop::array::uniform4(-1.0..1.0f64), prop::array::uniform3(-1.0..1.0f64)), 16
+            ),
             angle in 0.0..std::f64::consts::PI,
             flip in any::<bool>(),
         ) {

@@ -1,9 +1,9 @@
 //! Streaming inference of the motion model: a feature row in, controls out.
 //!
-//! [`MotionStream`] holds the weights and the state of one performer's stream: the front-end (kinematics, normalisation,
-//! projection, causal filter, smoothed measures), the trajectory bias, the blocks of both pathways, gates and heads. It
-//! supports the architecture of the packaged model. The Python model in torch is the reference, and tests compare the
-//! two.
+//! [`MotionStream`] holds the weights and the state of one performer's stream: the front-end (kinematics,
+//! normalisation, projection, causal filter, smoothed measures), the trajectory bias, the blocks of both pathways,
+//! gates and heads. It supports the architecture of the packaged model. The Python model in torch is the reference, and
+//! tests compare the two.
 #![forbid(unsafe_code)]
 
 mod activations;

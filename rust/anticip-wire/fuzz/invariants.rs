@@ -1,31 +1,78 @@
 //! Invariants that hold for any bytes, checked by the fuzz targets and, on stable, by `tests/all/fuzz.rs`.
 
 use anticip_wire::axis::{self, AxisDecoder};
-use anticip_wire::mocopi::{self, MocopiKind, MocopiPacket};
-use anticip_wire::native::{self, NativeKind, NativePacket};
+use anticip_wire::mocopi::{self, MocopiPacket};
+use anticip_wire::native::{self, NativePacket};
 use anticip_wire::natnet::{self, NatnetDecoder};
 use anticip_wire::recording::{self, Next};
 use anticip_wire::rokoko::{self, RokokoDecoder};
 use anticip_wire::vmc::{self, VmcAssembler};
 use anticip_wire::vrchat::{self, VrchatAssembler};
 use anticip_wire::xsens::{self, XsensAssembler};
-use anticip_wire::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, Source, TrackerUpdate, Update, crc32c};
+use anticip_wire::{
+    MAX_JOINTS, PoseUpdate, SkeletonUpdate, Source, TrackerUpdate, Update, WireError, crc32c,
+};
+
+/// What a decoder delivered; the invariants of each update have been checked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Updates {
+    pub skeletons: Vec<SkeletonUpdate>,
+    pub frames: Vec<PoseUpdate>,
+    pub trackers: Vec<TrackerUpdate>,
+    pub late: Vec<u32>,
+}
+
+impl Updates {
+    /// Decodes a datagram and appends what it completes.
+    pub fn decode(&mut self, source: &mut dyn Source, data: &[u8]) -> Result<(), WireError> {
+        let result = source.decode(data, &mut |update| match update {
+            Update::Skeleton(update) => {
+                skeleton(update);
+                self.skeletons.push(update.clone());
+            }
+            Update::Frame(update) => {
+                pose(update);
+                self.frames.push(update.clone());
+            }
+            Update::Trackers(update) => {
+                trackers(update);
+                self.trackers.push(update.clone());
+            }
+            Update::Late(number) => self.late.push(number),
+        });
+        if let Err(error) = &result {
+            assert!(!error.to_string().contains('\n'));
+        }
+        result
+    }
+}
+
+/// Decodes datagrams, valid or not, by one new decoder.
+fn decode_all<S: Source + Default>(datagrams: &[&[u8]]) -> Updates {
+    let (mut source, mut updates) = (S::default(), Updates::default());
+    for data in datagrams {
+        let _ = updates.decode(&mut source, data);
+    }
+    updates
+}
+
+/// Encodes a value that was decoded, and decodes it again.
+fn decode_again<S: Source + Default>(encode: impl FnOnce(&mut Vec<u8>) -> Result<(), WireError>) -> Updates {
+    let (mut out, mut updates) = (Vec::new(), Updates::default());
+    encode(&mut out).expect("what was decoded can be encoded");
+    let result = updates.decode(&mut S::default(), &out);
+    result.expect("what was encoded can be decoded");
+    updates
+}
 
 /// A pose has finite transforms of distinct joints and a finite time.
 fn pose(pose: &PoseUpdate) {
     let mut seen = [false; MAX_JOINTS];
     for joint in &pose.joints {
-        assert!(
-            !std::mem::replace(&mut seen[usize::from(joint.id)], true),
-            "a joint twice"
-        );
-        assert!(
-            joint
-                .rotation
-                .iter()
-                .chain(&joint.position)
-                .all(|v| v.is_finite())
-        );
+        let is_repeated = std::mem::replace(&mut seen[usize::from(joint.id)], true);
+        assert!(!is_repeated, "a joint twice");
+        let mut numbers = joint.rotation.iter().chain(&joint.position);
+        assert!(numbers.all(|v| v.is_finite()));
         assert!(joint.rotation.iter().any(|v| *v != 0.0));
     }
     assert!(pose.root.iter().flatten().all(|v| v.is_finite()));
@@ -40,27 +87,20 @@ fn skeleton(skeleton: &SkeletonUpdate) {
         [skeleton.names.len(), skeleton.offsets.len(), skeleton.rest.len()],
         [joints; 3]
     );
-    assert!(
-        skeleton
-            .parents
-            .iter()
-            .all(|parent| (-1..joints as i32).contains(parent))
-    );
+    let mut parents = skeleton.parents.iter();
+    assert!(parents.all(|parent| (-1..joints as i32).contains(parent)));
     assert!(skeleton.offsets.iter().flatten().all(|v| v.is_finite()));
 }
 
 /// Trackers have finite transforms or none.
 fn trackers(update: &TrackerUpdate) {
     for tracker in &update.trackers {
-        let place = tracker.position.iter().flatten();
-        assert!(
-            tracker
-                .rotation
-                .iter()
-                .flatten()
-                .chain(place)
-                .all(|v| v.is_finite())
-        );
+        let mut numbers = tracker
+            .rotation
+            .iter()
+            .flatten()
+            .chain(tracker.position.iter().flatten());
+        assert!(numbers.all(|v| v.is_finite()));
         assert!(tracker.rotation.is_none_or(|q| q != [0.0; 4]));
     }
     assert!(update.time.is_none_or(f64::is_finite));
@@ -68,135 +108,67 @@ fn trackers(update: &TrackerUpdate) {
 
 /// mocopi: no panic; decoded values survive encoding and decoding.
 pub fn mocopi(data: &[u8]) {
-    let mut packet = MocopiPacket::default();
-    let mut out = Vec::new();
-    let mut again = MocopiPacket::default();
-    match mocopi::decode(data, &mut packet) {
-        Ok(MocopiKind::Frame) => {
-            pose(&packet.pose);
-            if packet.pose.joints.is_empty() {
-                return;
-            }
-            let time = packet.pose.time;
-            let bits = time.map_or(u32::MAX, |seconds| (seconds as f32).to_bits());
-            mocopi::encode_frame(&packet.pose, bits, time, &mut out).expect("decoded joints are few enough");
-            assert_eq!(mocopi::decode(&out, &mut again), Ok(MocopiKind::Frame));
-            assert_eq!(again.pose.joints, packet.pose.joints);
-            assert_eq!((again.pose.seq, again.pose.time), (packet.pose.seq, time));
-        }
-        Ok(MocopiKind::Skeleton) => {
-            skeleton(&packet.skeleton);
-            mocopi::encode_skeleton(&packet.skeleton, &mut out).expect("decoded skeletons fit");
-            assert_eq!(mocopi::decode(&out, &mut again), Ok(MocopiKind::Skeleton));
-            assert_eq!(again.skeleton, packet.skeleton);
-        }
-        Err(error) => assert!(!error.to_string().contains('\n')),
+    let Updates {
+        skeletons, frames, ..
+    } = decode_all::<MocopiPacket>(&[data]);
+    for frame in frames.iter().filter(|frame| !frame.joints.is_empty()) {
+        let bits = frame.time.map_or(u32::MAX, |seconds| (seconds as f32).to_bits());
+        let again = decode_again::<MocopiPacket>(|out| mocopi::encode_frame(frame, bits, frame.time, out));
+        let again = &again.frames[0];
+        assert_eq!(again.joints, frame.joints);
+        assert_eq!((again.seq, again.time), (frame.seq, frame.time));
+    }
+    for skeleton in &skeletons {
+        let again = decode_again::<MocopiPacket>(|out| mocopi::encode_skeleton(skeleton, out));
+        assert_eq!(again.skeletons[0], *skeleton);
     }
 }
 
 /// VMC: no panic, twice in a row; a completed frame survives encoding and decoding.
 pub fn vmc(data: &[u8]) {
-    let mut assembler = VmcAssembler::new();
-    for _ in 0..2 {
-        match assembler.feed(data) {
-            Ok(poses) => poses.iter().for_each(pose),
-            Err(error) => assert!(!error.to_string().contains('\n')),
-        }
-    }
-    if let Some(last) = assembler.poses().last() {
-        let mut out = Vec::new();
-        vmc::encode_frame(last, &mut out).expect("assembled bones are known");
-        let mut again = VmcAssembler::new();
-        let poses = again.feed(&out).expect("what was written is OSC");
-        assert_eq!(poses.len(), 1);
-        assert!(
-            poses[0]
-                .joints
-                .iter()
-                .zip(&last.joints)
-                .all(|(a, b)| a.rotation == b.rotation && a.id == b.id)
-        );
-    }
-}
-
-/// Feeds the same bytes twice to a stateful decoder; returns the last frame.
-fn decode_twice(source: &mut impl Source, data: &[u8]) -> Option<PoseUpdate> {
-    let mut last = None;
-    for _ in 0..2 {
-        let result = source.decode(data, &mut |update| match update {
-            Update::Skeleton(update) => skeleton(update),
-            Update::Frame(frame) => {
-                pose(frame);
-                last = Some(frame.clone());
-            }
-            Update::Trackers(update) => trackers(update),
-            Update::Late(_) => {}
-        });
-        if let Err(error) = result {
-            assert!(!error.to_string().contains('\n'));
-        }
-    }
-    last
+    let Some(frame) = decode_all::<VmcAssembler>(&[data, data]).frames.pop() else {
+        return;
+    };
+    let again = decode_again::<VmcAssembler>(|out| vmc::encode_frame(&frame, out)).frames;
+    assert_eq!(again.len(), 1);
+    let mut joints = again[0].joints.iter().zip(&frame.joints);
+    assert!(joints.all(|(a, b)| a.rotation == b.rotation && a.id == b.id));
 }
 
 /// Xsens: no panic, for a datagram alone or repeated; an encoded frame keeps its number.
 pub fn xsens(data: &[u8]) {
-    let Some(frame) = decode_twice(&mut XsensAssembler::default(), data) else {
-        return;
-    };
-    let mut out = Vec::new();
-    xsens::encode_frame(&frame, &mut out).expect("decoded joints are segments");
-    let again = decode_twice(&mut XsensAssembler::default(), &out);
-    // Joints whose sum is not a valid position are left out.
-    assert!(again.is_none_or(|again| again.seq == frame.seq));
+    if let Some(frame) = decode_all::<XsensAssembler>(&[data, data]).frames.pop() {
+        let mut out = Vec::new();
+        xsens::encode_frame(&frame, &mut out).expect("decoded joints are segments");
+        // Joints whose sum is not a valid position are left out.
+        let again = decode_all::<XsensAssembler>(&[&out]).frames.pop();
+        assert!(again.is_none_or(|again| again.seq == frame.seq));
+    }
 }
 
 /// Rokoko: no panic; an encoded frame is valid JSON.
 pub fn rokoko(data: &[u8]) {
-    let Some(frame) = decode_twice(&mut RokokoDecoder::default(), data) else {
-        return;
-    };
-    let mut out = Vec::new();
-    rokoko::encode_frame(&frame, 60.0, &mut out).expect("decoded joints are Studio's and finite");
-    assert!(RokokoDecoder::default().decode(&out, &mut |_| ()).is_ok());
+    if let Some(frame) = decode_all::<RokokoDecoder>(&[data, data]).frames.pop() {
+        decode_again::<RokokoDecoder>(|out| rokoko::encode_frame(&frame, 60.0, out));
+    }
 }
 
 /// Axis: no panic; an encoded frame can be decoded.
 pub fn axis(data: &[u8]) {
-    let Some(frame) = decode_twice(&mut AxisDecoder::default(), data) else {
-        return;
-    };
-    let mut out = Vec::new();
-    axis::encode_frame(&frame, &mut out).expect("decoded joints are bones");
-    assert!(AxisDecoder::default().decode(&out, &mut |_| ()).is_ok());
+    if let Some(frame) = decode_all::<AxisDecoder>(&[data, data]).frames.pop() {
+        decode_again::<AxisDecoder>(|out| axis::encode_frame(&frame, out));
+    }
 }
 
 /// NatNet: no panic, after definitions and repeated; a decoded body and its frame can be encoded.
 pub fn natnet(data: &[u8]) {
-    let mut decoder = NatnetDecoder::default();
-    let (mut skeleton_update, mut last) = (None, None);
     // A definition first, and the bytes as a frame or as another definition.
-    for bytes in [&include_bytes!("seeds/natnet/definitions-41")[..], data, data] {
-        let result = decoder.decode(bytes, &mut |update| match update {
-            Update::Skeleton(body) => {
-                skeleton(body);
-                skeleton_update = Some(body.clone());
-            }
-            Update::Frame(frame) => {
-                pose(frame);
-                last = Some(frame.clone());
-            }
-            Update::Trackers(update) => trackers(update),
-            Update::Late(_) => {}
-        });
-        if let Err(error) = result {
-            assert!(!error.to_string().contains('\n'));
-        }
-    }
+    let definition = include_bytes!("seeds/natnet/definitions-41");
+    let mut updates = decode_all::<NatnetDecoder>(&[definition, data, data]);
     let mut out = Vec::new();
-    if let Some(body) = skeleton_update {
+    if let Some(body) = updates.skeletons.pop() {
         let _ = natnet::encode_skeleton(&body, &mut out);
-        if let Some(frame) = last {
+        if let Some(frame) = updates.frames.pop() {
             let _ = natnet::encode_frame(&frame, &body.parents, &mut out);
         }
     }
@@ -204,42 +176,16 @@ pub fn natnet(data: &[u8]) {
 
 /// VRChat trackers: no panic, also repeated; decoded trackers can be encoded and decoded.
 pub fn vrchat(data: &[u8]) {
-    let mut source = VrchatAssembler::default();
-    let mut last = None;
-    for _ in 0..2 {
-        let result = source.decode(data, &mut |update| {
-            let Update::Trackers(update) = update else {
-                panic!("a body")
-            };
-            trackers(update);
-            last = Some(update.clone());
-        });
-        if let Err(error) = result {
-            assert!(!error.to_string().contains('\n'));
-        }
-    }
-    if let Some(last) = last {
-        let mut out = Vec::new();
-        vrchat::encode_frame(&last.trackers, &mut out).expect("decoded values are finite");
-        let mut again = VrchatAssembler::default();
-        again.decode(&out, &mut |_| ()).expect("what is sent is OSC");
+    if let Some(update) = decode_all::<VrchatAssembler>(&[data, data]).trackers.pop() {
+        decode_again::<VrchatAssembler>(|out| vrchat::encode_frame(&update.trackers, out));
     }
 }
 
 /// This project's own datagrams: no panic; a decoded skeleton survives encoding and decoding.
 pub fn native(data: &[u8]) {
-    let mut packet = NativePacket::default();
-    match native::decode(data, &mut packet) {
-        Ok(NativeKind::Frame) => pose(&packet.pose),
-        Ok(NativeKind::Skeleton) => {
-            skeleton(&packet.skeleton);
-            let mut out = Vec::new();
-            native::encode_skeleton(&packet.skeleton, &mut out).expect("decoded skeletons fit");
-            let mut again = NativePacket::default();
-            assert_eq!(native::decode(&out, &mut again), Ok(NativeKind::Skeleton));
-            assert_eq!(again.skeleton, packet.skeleton);
-        }
-        Err(error) => assert!(!error.to_string().contains('\n')),
+    for skeleton in decode_all::<NativePacket>(&[data]).skeletons {
+        let again = decode_again::<NativePacket>(|out| native::encode_skeleton(&skeleton, out));
+        assert_eq!(again.skeletons, [skeleton]);
     }
 }
 

@@ -123,12 +123,8 @@ fn pose(u: &mut Unstructured<'_>, joints: usize) -> Result<PoseUpdate> {
     let mut pose_joints = Vec::new();
     for id in 0..joints as u16 {
         if u.is_empty() || u.ratio(7, 8)? {
-            pose_joints.push(Joint {
-                id: if u.ratio(1, 30)? { u.arbitrary()? } else { id },
-                rotation: numbers(u)?,
-                position: numbers(u)?,
-                fresh: true,
-            });
+            let id = if u.ratio(1, 30)? { u.arbitrary()? } else { id };
+            pose_joints.push(Joint::new(id, numbers(u)?, numbers(u)?));
         }
     }
     Ok(PoseUpdate {

@@ -96,13 +96,13 @@ mod tests {
 
     #[test]
     fn a_number_outside_the_bundle_is_refused() {
-        let place = Place {
-            at: usize::MAX,
+        let place = |at| Place {
+            at,
             list: 0,
             index: 0,
         };
-        assert!(Bundle::new(vec![0; 8], None, vec![place]).is_none());
+        assert!(Bundle::new(vec![0; 8], None, vec![place(usize::MAX)]).is_none());
         assert!(Bundle::new(vec![0; 8], Some(5), Vec::new()).is_none());
-        assert!(Bundle::new(vec![0; 8], Some(4), vec![Place { at: 0, ..place }]).is_some());
+        assert!(Bundle::new(vec![0; 8], Some(4), vec![place(0)]).is_some());
     }
 }

@@ -56,3 +56,17 @@ pub enum WireError {
         reason: &'static str,
     },
 }
+
+impl WireError {
+    pub(crate) const fn alien(expected: &'static str) -> Self {
+        Self::Alien { expected }
+    }
+
+    pub(crate) const fn malformed(at: usize, reason: &'static str) -> Self {
+        Self::Malformed { reason, at }
+    }
+
+    pub(crate) const fn unencodable(reason: &'static str) -> Self {
+        Self::Unencodable { reason }
+    }
+}

@@ -2,9 +2,9 @@
 //!
 //! [`PROTOCOLS`] lists the formats: Sony mocopi ([`mocopi`]), VMC over OSC ([`vmc`]), Xsens MVN ([`xsens`]), Rokoko
 //! Studio ([`rokoko`]), Axis Studio ([`axis`]), OptiTrack ([`natnet`]), VRChat trackers ([`vrchat`]) and this project's
-//! own msgpack datagrams ([`native`]). Each decoder is a [`Source`] and produces the same values: [`SkeletonUpdate`] and
-//! [`PoseUpdate`], with transforms local to the parent joint, or [`TrackerUpdate`] for trackers without a skeleton. All
-//! are in this project's convention: right-handed, y up, metres, seconds, quaternions `w, x, y, z` (Hamilton).
+//! own msgpack datagrams ([`native`]). Each decoder is a [`Source`] and produces the same values: [`SkeletonUpdate`]
+//! and [`PoseUpdate`], with transforms local to the parent joint, or [`TrackerUpdate`] for trackers without a skeleton.
+//! All are in this project's convention: right-handed, y up, metres, seconds, quaternions `w, x, y, z` (Hamilton).
 //!
 //! Datagrams are untrusted. Every parser checks each declared length against the bytes that are there, bounds its
 //! recursion, keeps no reference to the input and returns a value or one [`WireError`]. After the first frame only the
@@ -17,6 +17,7 @@ pub mod axis;
 pub mod bundle;
 mod bytes;
 mod error;
+mod frame_numbers;
 pub mod mocopi;
 mod msgpack;
 pub mod native;

@@ -3,7 +3,7 @@
 use rmp::Marker;
 
 use crate::WireError;
-use crate::bytes::array;
+use crate::bytes::{array, slice};
 
 /// Levels of nesting that [`Reader::skip`] follows: the skipped value itself and 15 within it.
 const MAX_DEPTH: usize = 16;
@@ -43,15 +43,7 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, count: usize) -> Result<&'a [u8], WireError> {
-        let left = self.data.get(self.at..).unwrap_or_default();
-        let Some(bytes) = left.get(..count) else {
-            return Err(WireError::Truncated {
-                what: "a value",
-                at: self.at,
-                needed: count,
-                left: left.len(),
-            });
-        };
+        let bytes = slice(self.data, self.at, count, "a value")?;
         self.at += count;
         Ok(bytes)
     }
@@ -117,10 +109,7 @@ impl<'a> Reader<'a> {
             Marker::Ext8 => self.len8().and_then(|n| self.ext(n)),
             Marker::Ext16 => self.len16().and_then(|n| self.ext(n)),
             Marker::Ext32 => self.len32().and_then(|n| self.ext(n)),
-            Marker::Reserved => Err(WireError::Malformed {
-                reason: "0xc1 is not valid msgpack",
-                at: self.at - 1,
-            }),
+            Marker::Reserved => Err(WireError::malformed(self.at - 1, "0xc1 is not valid msgpack")),
         }
     }
 
@@ -146,10 +135,9 @@ impl<'a> Reader<'a> {
                 _ => continue,
             };
             depth += 1;
-            *left.get_mut(depth).ok_or(WireError::Malformed {
-                reason: "nested deeper than 15",
-                at,
-            })? = items;
+            *left
+                .get_mut(depth)
+                .ok_or(WireError::malformed(at, "nested deeper than 15"))? = items;
         }
     }
 }

@@ -34,27 +34,27 @@ pub(crate) fn string(data: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&data[..end], after))
 }
 
+/// Removes the first `N` bytes of `data`.
+#[inline]
+fn take<const N: usize>(data: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, rest) = data.split_first_chunk()?;
+    *data = rest;
+    Some(*first)
+}
+
 /// The first `N` arguments as numbers, or `None` if one is missing or no number. Integers count, as some languages send
 /// whole floats as integers.
 #[inline]
 pub(crate) fn numbers<const N: usize>(tags: &[u8], mut data: &[u8]) -> Option<[f64; N]> {
     let mut numbers = [0.0; N];
     for (i, number) in numbers.iter_mut().enumerate() {
-        (*number, data) = match tags.get(i)? {
-            b'f' => data
-                .split_first_chunk()
-                .map(|(raw, rest)| (f32::from_be_bytes(*raw).into(), rest)),
-            b'i' => data
-                .split_first_chunk()
-                .map(|(raw, rest)| (i32::from_be_bytes(*raw).into(), rest)),
-            b'd' => data
-                .split_first_chunk()
-                .map(|(raw, rest)| (f64::from_be_bytes(*raw), rest)),
-            b'h' => data
-                .split_first_chunk()
-                .map(|(raw, rest)| (i64::from_be_bytes(*raw) as f64, rest)),
-            _ => None,
-        }?;
+        *number = match tags.get(i)? {
+            b'f' => f32::from_be_bytes(take(&mut data)?).into(),
+            b'i' => i32::from_be_bytes(take(&mut data)?).into(),
+            b'd' => f64::from_be_bytes(take(&mut data)?),
+            b'h' => i64::from_be_bytes(take(&mut data)?) as f64,
+            _ => return None,
+        };
     }
     Some(numbers)
 }
@@ -92,10 +92,7 @@ pub(crate) fn check(datagram: &[u8]) -> Result<(), WireError> {
 
 fn check_bundle(data: &[u8], base: usize, depth: usize) -> Result<(), WireError> {
     if depth >= MAX_DEPTH {
-        return Err(WireError::Malformed {
-            reason: "bundles nested deeper than 8",
-            at: base,
-        });
+        return Err(WireError::malformed(base, "bundles nested deeper than 8"));
     }
     // In a nested bundle an element's size is wrong; in the outermost one the datagram was cut short.
     let too_short = |what, at: usize, needed, left| {
@@ -107,10 +104,7 @@ fn check_bundle(data: &[u8], base: usize, depth: usize) -> Result<(), WireError>
                 left,
             }
         } else {
-            WireError::Malformed {
-                reason: "an element reaches beyond its bundle",
-                at,
-            }
+            WireError::malformed(at, "an element reaches beyond its bundle")
         }
     };
     let Some(mut rest) = data.get(16..) else {

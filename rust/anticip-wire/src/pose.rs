@@ -16,6 +16,18 @@ pub struct Joint {
     pub fresh: bool,
 }
 
+impl Joint {
+    /// A joint that this frame has.
+    pub fn new(id: u16, rotation: [f32; 4], position: [f32; 3]) -> Self {
+        Self {
+            id,
+            rotation,
+            position,
+            fresh: true,
+        }
+    }
+}
+
 /// One frame of a source.
 ///
 /// `joints` holds each id at most once, in the order of arrival. A joint that the source left out or sent with an
@@ -51,6 +63,23 @@ impl PoseUpdate {
             Some(joint) if joint.id == id => Some(joint),
             _ => self.joints.iter().find(|joint| joint.id == id),
         }
+    }
+
+    /// Appends a received joint, and the root if it is joint 0; an invalid transform is only counted.
+    pub(crate) fn push(&mut self, id: u16, rotation: [f32; 4], position: [f32; 3]) {
+        if !is_rotation(&rotation) || !is_position(&position) {
+            self.unusable += 1;
+            return;
+        }
+        if id == 0 {
+            self.root = Some(position);
+        }
+        self.joints.push(Joint::new(id, rotation, position));
+    }
+
+    /// Whether every joint's id is below `count`.
+    pub(crate) fn has_ids_below(&self, count: usize) -> bool {
+        self.joints.iter().all(|joint| usize::from(joint.id) < count)
     }
 }
 
@@ -161,12 +190,7 @@ mod tests {
 
     #[test]
     fn joints_are_found_in_any_order() {
-        let joint = |id| Joint {
-            id,
-            rotation: [1.0, 0.0, 0.0, 0.0],
-            position: [0.0; 3],
-            fresh: true,
-        };
+        let joint = |id| Joint::new(id, [1.0, 0.0, 0.0, 0.0], [0.0; 3]);
         let pose = PoseUpdate {
             joints: vec![joint(0), joint(3), joint(1)],
             ..PoseUpdate::default()

@@ -1,6 +1,7 @@
 //! The registry of protocols, and detection of a datagram's protocol.
 
 use crate::source::Source;
+use crate::{axis, mocopi, native, natnet, osc, rokoko, vmc, vrchat, xsens};
 
 /// One protocol.
 #[derive(Clone, Copy, Debug)]
@@ -13,52 +14,27 @@ pub struct Protocol {
     pub recognises: fn(&[u8]) -> bool,
 }
 
-fn open<S: Source + Default + 'static>() -> Box<dyn Source> {
-    Box::<S>::default()
+const fn protocol<S: Source + Default + 'static>(
+    name: &'static str,
+    recognises: fn(&[u8]) -> bool,
+) -> Protocol {
+    Protocol {
+        name,
+        open: || Box::<S>::default(),
+        recognises,
+    }
 }
 
 /// All protocols, the most common first.
 pub const PROTOCOLS: [Protocol; 8] = [
-    Protocol {
-        name: "mocopi",
-        open: open::<crate::mocopi::MocopiPacket>,
-        recognises: crate::mocopi::recognises,
-    },
-    Protocol {
-        name: "vmc",
-        open: open::<crate::vmc::VmcAssembler>,
-        recognises: crate::vmc::recognises,
-    },
-    Protocol {
-        name: "xsens",
-        open: open::<crate::xsens::XsensAssembler>,
-        recognises: crate::xsens::recognises,
-    },
-    Protocol {
-        name: "rokoko",
-        open: open::<crate::rokoko::RokokoDecoder>,
-        recognises: crate::rokoko::recognises,
-    },
-    Protocol {
-        name: "axis",
-        open: open::<crate::axis::AxisDecoder>,
-        recognises: crate::axis::recognises,
-    },
-    Protocol {
-        name: "natnet",
-        open: open::<crate::natnet::NatnetDecoder>,
-        recognises: crate::natnet::recognises,
-    },
-    Protocol {
-        name: "msgpack",
-        open: open::<crate::native::NativePacket>,
-        recognises: crate::native::recognises,
-    },
-    Protocol {
-        name: "vrchat",
-        open: open::<crate::vrchat::VrchatAssembler>,
-        recognises: crate::vrchat::recognises,
-    },
+    protocol::<mocopi::MocopiPacket>("mocopi", mocopi::recognises),
+    protocol::<vmc::VmcAssembler>("vmc", vmc::recognises),
+    protocol::<xsens::XsensAssembler>("xsens", xsens::recognises),
+    protocol::<rokoko::RokokoDecoder>("rokoko", rokoko::recognises),
+    protocol::<axis::AxisDecoder>("axis", axis::recognises),
+    protocol::<natnet::NatnetDecoder>("natnet", natnet::recognises),
+    protocol::<native::NativePacket>("msgpack", native::recognises),
+    protocol::<vrchat::VrchatAssembler>("vrchat", vrchat::recognises),
 ];
 
 /// Suffix of the address of ZIG SIM's quaternion, after the phone's name. The addresses of other apps (`/quaternion`,
@@ -72,10 +48,10 @@ pub fn recognise(datagram: &[u8]) -> Option<&'static str> {
     if let Some(protocol) = PROTOCOLS.iter().find(|p| (p.recognises)(datagram)) {
         return Some(protocol.name);
     }
-    crate::osc::check(datagram).ok()?;
+    osc::check(datagram).ok()?;
     let mut kind = None;
     // Any message of a bundle decides; a specific kind wins over `osc`.
-    crate::osc::walk(datagram, &mut |message| match message.map(|m| m.address) {
+    osc::walk(datagram, &mut |message| match message.map(|m| m.address) {
         Some(_) if kind.is_some_and(|known| known != "osc") => {}
         Some(b"/wek/inputs") => kind = Some("wek"),
         Some(at) if at.ends_with(QUATERNION_SUFFIX) && at != QUATERNION_SUFFIX => kind = Some("phone"),

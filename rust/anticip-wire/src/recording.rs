@@ -1,9 +1,10 @@
 //! The framing of `.anticip` recordings.
 //!
-//! A file is the magic `ANTICIP\0`, `u16` major and `u16` minor version, then records: `u32` payload length, `u32` CRC-32C
-//! of the payload, payload; all little-endian. Lengths are valid from 1 to [`MAX_RECORD`]. The payload is a msgpack array
-//! that begins with the record's type and a time; this module does not decode it.
+//! A file is the magic `ANTICIP\0`, `u16` major and `u16` minor version, then records: `u32` payload length, `u32`
+//! CRC-32C of the payload, payload; all little-endian. Lengths are valid from 1 to [`MAX_RECORD`]. The payload is a
+//! msgpack array that begins with the record's type and a time; this module does not decode it.
 
+use crate::bytes::slice;
 use crate::{WireError, crc32c};
 
 /// First bytes of every recording.
@@ -74,18 +75,9 @@ pub fn header() -> [u8; HEADER] {
 pub fn check_header(bytes: &[u8]) -> Result<(u16, u16), WireError> {
     let length = bytes.len().min(MAGIC.len());
     if bytes[..length] != MAGIC[..length] || bytes.is_empty() {
-        return Err(WireError::Alien {
-            expected: "pyanticip recording",
-        });
+        return Err(WireError::alien("pyanticip recording"));
     }
-    let Some(header) = bytes.first_chunk::<HEADER>() else {
-        return Err(WireError::Truncated {
-            what: "the header",
-            at: 0,
-            needed: HEADER,
-            left: bytes.len(),
-        });
-    };
+    let header = slice(bytes, 0, HEADER, "the header")?;
     let major = u16::from_le_bytes([header[8], header[9]]);
     let minor = u16::from_le_bytes([header[10], header[11]]);
     if major > MAJOR {
@@ -96,10 +88,7 @@ pub fn check_header(bytes: &[u8]) -> Result<(u16, u16), WireError> {
         });
     }
     if major == 0 {
-        return Err(WireError::Malformed {
-            reason: "version 0 does not exist",
-            at: 8,
-        });
+        return Err(WireError::malformed(8, "version 0 does not exist"));
     }
     Ok((major, minor))
 }
@@ -135,7 +124,8 @@ pub fn next(bytes: &[u8], at: usize) -> Next {
 /// `ended` says that `bytes` is all that the file has.
 ///
 /// # Errors
-/// None was found: the offset from which to search again with more bytes, or the end of `bytes` if the file has `ended`.
+/// None was found: the offset from which to search again with more bytes, or the end of `bytes` if the file has
+/// `ended`.
 pub fn find(bytes: &[u8], at: usize, ended: bool) -> Result<usize, usize> {
     let mut checked = 0;
     for at in at..bytes.len() {
@@ -168,9 +158,9 @@ pub fn find(bytes: &[u8], at: usize, ended: bool) -> Result<usize, usize> {
 /// [`WireError::Unencodable`] if the payload is empty or longer than [`MAX_RECORD`].
 pub fn push(payload: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
     if payload.is_empty() || payload.len() > MAX_RECORD {
-        return Err(WireError::Unencodable {
-            reason: "a record's payload is 1 byte to 16 MiB long",
-        });
+        return Err(WireError::unencodable(
+            "a record's payload is 1 byte to 16 MiB long",
+        ));
     }
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
     out.extend_from_slice(&crc32c(payload).to_le_bytes());

@@ -1,6 +1,4 @@
-//! The decoder interface, and what several decoders share: choosing one sender, and numbering frames by a counter that skips.
-
-use std::num::NonZeroU32;
+//! The decoder interface, and the choice of one sender among several.
 
 use crate::WireError;
 use crate::pose::{PoseUpdate, SkeletonUpdate, TrackerUpdate};
@@ -55,50 +53,5 @@ impl<T: PartialEq> Active<T> {
         self.messages_without = 0;
         self.id = Some(id);
         Some(is_new)
-    }
-}
-
-/// Counter values at most this far behind the newest belong to reordered datagrams; values farther behind, to a
-/// restarted stream.
-pub(crate) const MAX_REORDER: u32 = 100;
-/// Steps after which the smallest step is determined again.
-const STRIDE_WINDOW: u8 = 64;
-
-/// The smallest recent step of a frame counter, which counts one frame (senders may skip a fixed number of counts).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stride {
-    smallest: u32,
-    /// The smallest step of the current window of [`STRIDE_WINDOW`] steps.
-    window_smallest: u32,
-    window_steps: u8,
-}
-
-impl Stride {
-    pub(crate) const NEW: Self = Self {
-        smallest: u32::MAX,
-        window_smallest: u32::MAX,
-        window_steps: 0,
-    };
-
-    /// Number of frames in `counts` counts back.
-    pub(crate) fn frames_back(&self, counts: u32) -> u32 {
-        let smallest = self.smallest.min(counts).max(1);
-        (counts - smallest / 2).div_ceil(smallest)
-    }
-
-    /// Number of frames in a `step` forward, which is taken into account.
-    pub(crate) fn advance(&mut self, step: NonZeroU32) -> u32 {
-        let step = step.get();
-        self.smallest = self.smallest.min(step);
-        self.window_smallest = self.window_smallest.min(step);
-        self.window_steps += 1;
-        if self.window_steps == STRIDE_WINDOW {
-            *self = Self {
-                smallest: self.window_smallest,
-                ..Self::NEW
-            };
-        }
-        // Rounded to the nearest count; no underflow, as `smallest` is at most `step`.
-        (step - self.smallest / 2).div_ceil(self.smallest)
     }
 }

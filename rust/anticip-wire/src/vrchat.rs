@@ -1,13 +1,15 @@
 //! VRChat's trackers over OSC, as SlimeVR and others send them, UDP port 9000.
 //!
-//! The messages are `/tracking/trackers/N/position ,fff` (metres) and `/tracking/trackers/N/rotation ,fff` (Unity's Euler
-//! angles in degrees, about z, then x, then y), with N from 1 to 8 or `head`. VRChat does not assign the numbers to parts
-//! of the body; [`TRACKERS`] is the assignment of SlimeVR, which others follow. Negating z makes the axes right-handed.
+//! The messages are `/tracking/trackers/N/position ,fff` (metres) and `/tracking/trackers/N/rotation ,fff` (Unity's
+//! Euler angles in degrees, about z, then x, then y), with N from 1 to 8 or `head`. VRChat does not assign the numbers
+//! to parts of the body; [`TRACKERS`] is the assignment of SlimeVR, which others follow. Negating z makes the axes
+//! right-handed.
 //!
 //! A frame is complete when every value of the previous frame has come again, in a bundle or message by message. Frames
 //! have no times. A tracker that is missing keeps its last transform.
 
 use crate::WireError;
+use crate::bytes::put_f32s_be;
 use crate::osc;
 use crate::pose::{Tracker, TrackerUpdate, is_position, is_rotation};
 use crate::source::{Source, Update};
@@ -97,9 +99,7 @@ impl VrchatAssembler {
 impl Source for VrchatAssembler {
     fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         if !osc::is_bundle(datagram) && osc::message(datagram).is_none() {
-            return Err(WireError::Alien {
-                expected: "VRChat tracker datagram",
-            });
+            return Err(WireError::alien("VRChat tracker datagram"));
         }
         osc::check(datagram)?;
         osc::walk(datagram, &mut |message| {
@@ -145,7 +145,8 @@ fn to_unity_euler([w, x, y, z]: [f32; 4]) -> [f32; 3] {
     [x, y, z]
 }
 
-/// Appends a frame to `out` as one bundle. `trackers` are in the order of [`TRACKERS`]; their unknown values are left out.
+/// Appends a frame to `out` as one bundle. `trackers` are in the order of [`TRACKERS`]; their unknown values are left
+/// out.
 ///
 /// # Errors
 /// [`WireError::Unencodable`] if there are more than nine trackers, or a rotation or position is invalid.
@@ -154,9 +155,9 @@ pub fn encode_frame(trackers: &[Tracker], out: &mut Vec<u8>) -> Result<(), WireE
         tracker.rotation.is_none_or(|q| is_rotation(&q)) && tracker.position.is_none_or(|p| is_position(&p))
     };
     if trackers.len() > TRACKERS.len() || !trackers.iter().all(is_valid) {
-        return Err(WireError::Unencodable {
-            reason: "VRChat has nine trackers, of finite places and rotations",
-        });
+        return Err(WireError::unencodable(
+            "VRChat has nine trackers, of finite places and rotations",
+        ));
     }
     osc::put_bundle(out);
     for (tracker, (number, _)) in trackers.iter().zip(TRACKERS) {
@@ -169,9 +170,7 @@ pub fn encode_frame(trackers: &[Tracker], out: &mut Vec<u8>) -> Result<(), WireE
             osc::put_element(out, |out| {
                 osc::put_string(out, &format!("/tracking/trackers/{number}/{name}"));
                 osc::put_string(out, ",fff");
-                values
-                    .iter()
-                    .for_each(|v| out.extend_from_slice(&v.to_be_bytes()));
+                put_f32s_be(out, &values);
             });
         }
     }

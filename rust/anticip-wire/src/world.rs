@@ -57,14 +57,23 @@ pub(crate) fn to_euler_yxz(q: [f32; 4]) -> [f32; 3] {
     [about_y, about_x, about_z].map(|v| v.to_degrees() as f32)
 }
 
-/// A joint's transform in world coordinates.
+/// A joint's transform, by default the identity.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WorldTransform {
+pub(crate) struct Transform {
     pub(crate) rotation: [f32; 4],
     pub(crate) position: [f32; 3],
 }
 
-impl WorldTransform {
+impl Default for Transform {
+    fn default() -> Self {
+        Self {
+            rotation: [1.0, 0.0, 0.0, 0.0],
+            position: [0.0; 3],
+        }
+    }
+}
+
+impl Transform {
     /// Rotation and position relative to `parent`.
     pub(crate) fn relative_to(&self, parent: &Self) -> ([f32; 4], [f32; 3]) {
         let inverse = conjugate(normalized(parent.rotation));
@@ -78,19 +87,22 @@ impl WorldTransform {
 
 /// World transforms of every joint of a pose; `parents` lists parents before children. A missing joint coincides with
 /// its parent.
-pub(crate) fn world_transforms(pose: &PoseUpdate, parents: &[i32]) -> Vec<WorldTransform> {
-    let mut world: Vec<WorldTransform> = Vec::with_capacity(parents.len());
+pub(crate) fn world_transforms(pose: &PoseUpdate, parents: &[i32]) -> Vec<Transform> {
+    let mut world: Vec<Transform> = Vec::with_capacity(parents.len());
     for (id, parent) in parents.iter().enumerate() {
-        let (rotation, position) = pose
-            .joint(id as u16)
-            .map_or(([1.0, 0.0, 0.0, 0.0], [0.0; 3]), |j| (j.rotation, j.position));
+        let Transform { rotation, position } =
+            pose.joint(id as u16)
+                .map_or_else(Transform::default, |joint| Transform {
+                    rotation: joint.rotation,
+                    position: joint.position,
+                });
         let transform = match usize::try_from(*parent) {
-            Err(_) => WorldTransform { rotation, position },
+            Err(_) => Transform { rotation, position },
             Ok(parent) => {
                 let above = world[parent];
                 let turn = normalized(above.rotation);
                 let offset = rotate(turn, position.map(f64::from));
-                WorldTransform {
+                Transform {
                     rotation: product(turn, rotation.map(f64::from)).map(|v| v as f32),
                     position: [0, 1, 2].map(|i| above.position[i] + offset[i] as f32),
                 }
@@ -110,7 +122,7 @@ const CENTIMETRE_THRESHOLD: f32 = 3.0;
 #[derive(Clone, Debug)]
 pub(crate) struct WorldBody {
     /// The joints received in the current frame.
-    joints: Vec<Option<WorldTransform>>,
+    joints: Vec<Option<Transform>>,
     skeleton: SkeletonUpdate,
     skeleton_sent: bool,
     /// Metres per unit of the sender's positions.
@@ -164,14 +176,14 @@ impl WorldBody {
         let Some(Some(first)) = self.joints.first() else {
             return false;
         };
-        let is_far = |joint: &&WorldTransform| {
+        let is_far = |joint: &&Transform| {
             (0..3).any(|i| (joint.position[i] - first.position[i]).abs() > CENTIMETRE_THRESHOLD)
         };
         2 * self.joints.iter().flatten().filter(is_far).count() > self.joints.len()
     }
 
-    /// Whether `result`, from [`WorldBody::finish_frame`], says that the sender has too few joints for a body even counting
-    /// unusable ones: a tracked object, rather than a performer with a failed sensor.
+    /// Whether `result`, from [`WorldBody::finish_frame`], says that the sender has too few joints for a body even
+    /// counting unusable ones: a tracked object, rather than a performer with a failed sensor.
     pub(crate) fn is_not_a_body(&self, result: &Result<(), WireError>) -> bool {
         matches!(result, Err(WireError::Partial { found, needed }) if *needed > found + self.pose.unusable as usize)
     }
@@ -179,7 +191,7 @@ impl WorldBody {
     /// Sets one joint of the frame; an invalid transform is only counted.
     pub(crate) fn set_joint(&mut self, id: usize, rotation: [f32; 4], position: [f32; 3]) {
         if is_rotation(&rotation) && is_position(&position) {
-            self.joints[id] = Some(WorldTransform { rotation, position });
+            self.joints[id] = Some(Transform { rotation, position });
         } else {
             self.pose.unusable += 1;
         }
@@ -205,12 +217,7 @@ impl WorldBody {
                     None => continue,
                 },
             };
-            self.pose.joints.push(Joint {
-                id: id as u16,
-                rotation,
-                position,
-                fresh: true,
-            });
+            self.pose.joints.push(Joint::new(id as u16, rotation, position));
         }
         if !self.skeleton_sent && self.pose.joints.len() == self.joints.len() {
             self.skeleton_sent = true;

@@ -1,20 +1,19 @@
 //! Perception Neuron: the BVH broadcast of Axis Studio (and Axis Neuron), binary or text, UDP port 7012.
 //!
 //! Binary, little-endian: a 64-byte header (u16 `0xddff`, u32 version, u16 number count, u8 has-displacement, u8
-//! has-reference, u32 avatar, 32-byte name, u32 frame, three reserved u32, u16 `0xeeff`), then the numbers as f32, in one
-//! datagram or two. Text: avatar index, name (any number of words), the same numbers, `||`, separated by blanks.
+//! has-reference, u32 avatar, 32-byte name, u32 frame, three reserved u32, u16 `0xeeff`), then the numbers as f32, in
+//! one datagram or two. Text: avatar index, name (any number of words), the same numbers, `||`, separated by blanks.
 //!
-//! The numbers are one BVH motion line for 59 bones: six for the reference, if there is one, then per bone the displacement
-//! (cm; without has-displacement only the hips have one) and the intrinsic Euler angles in degrees about y, x and z. Axes
-//! are right-handed, y up, z forward; all rotations are zero in T-pose. Only one avatar is decoded: the first, until it
-//! has been absent for 200 datagrams from others.
-
-use std::num::NonZeroU32;
+//! The numbers are one BVH motion line for 59 bones: six for the reference, if there is one, then per bone the
+//! displacement (cm; without has-displacement only the hips have one) and the intrinsic Euler angles in degrees about
+//! y, x and z. Axes are right-handed, y up, z forward; all rotations are zero in T-pose. Only one avatar is decoded:
+//! the first, until it has been absent for 200 datagrams from others.
 
 use crate::WireError;
-use crate::bytes::array;
-use crate::pose::{Joint, PoseUpdate, SkeletonUpdate, is_position, is_rotation};
-use crate::source::{Active, MAX_REORDER, Source, Stride, Update};
+use crate::bytes::{array, put_f32s_le, slice};
+use crate::frame_numbers::FrameNumbers;
+use crate::pose::{PoseUpdate, SkeletonUpdate};
+use crate::source::{Active, Source, Update};
 use crate::world::{from_euler_yxz, to_euler_yxz};
 
 /// Number of bones of the body, including fingers.
@@ -40,8 +39,8 @@ const TRUNK: [(&str, i32, [f32; 3]); TRUNK_BONES] = [
     ("Neck1", 10, [0.0, 0.05, 0.0]),
     ("Head", 11, [0.0, 0.05, 0.01]),
 ];
-/// Name without side, parent index within the arm (-1: the top of the spine) and default offset (metres along the arm and
-/// forward) of an arm's bones.
+/// Name without side, parent index within the arm (-1: the top of the spine) and default offset (metres along the arm
+/// and forward) of an arm's bones.
 const ARM: [(&str, i32, f32, f32); ARM_BONES] = [
     ("Shoulder", -1, 0.03, 0.0),
     ("Arm", 0, 0.13, 0.0),
@@ -89,6 +88,8 @@ const MAX_NUMERIC_NAME_WORDS: usize = 2;
 /// Change of a bone's offset, in metres, from which the datagrams describe another body.
 const OFFSET_TOLERANCE_M: f32 = 1e-3;
 const EXPECTED: &str = "BVH broadcast of Axis Studio";
+const BAD_COUNT: &str =
+    "expected 59 bones: 354 numbers with displacement, 180 without, 6 more with reference";
 
 /// The skeleton assumed until displacements give the real offsets; its rest rotations are the identity.
 #[must_use]
@@ -133,9 +134,8 @@ pub struct AxisDecoder {
     avatar: Active<u32>,
     /// The first part of a frame that comes in two datagrams.
     partial: Vec<u8>,
-    /// The newest frame: its number as sent, and as delivered.
-    newest: Option<(u32, u32)>,
-    stride: Stride,
+    frame_numbers: FrameNumbers,
+    /// The numbers of the datagram.
     numbers: Vec<f32>,
     pose: PoseUpdate,
 }
@@ -147,8 +147,7 @@ impl Default for AxisDecoder {
             skeleton_sent: false,
             avatar: Active::default(),
             partial: Vec::with_capacity(HEADER + 4 * (REFERENCE + FULL)),
-            newest: None,
-            stride: Stride::NEW,
+            frame_numbers: FrameNumbers::default(),
             numbers: Vec::with_capacity(REFERENCE + FULL),
             pose: PoseUpdate::default(),
         }
@@ -160,10 +159,7 @@ impl AxisDecoder {
     fn read(&mut self, datagram: &[u8]) -> Result<(u32, Option<u32>), WireError> {
         self.numbers.clear();
         if !datagram.starts_with(&START_TOKEN) {
-            let bad = WireError::Malformed {
-                reason: "not the text of a BVH broadcast",
-                at: 0,
-            };
+            let bad = WireError::malformed(0, "not the text of a BVH broadcast");
             // Split as bytes: the name may be in any encoding.
             let is_separator = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'|';
             let mut words = datagram
@@ -171,7 +167,8 @@ impl AxisDecoder {
                 .filter(|word| !word.is_empty())
                 .map(|word| std::str::from_utf8(word).unwrap_or_default());
             let avatar = words.next().and_then(|word| word.parse().ok()).ok_or(bad)?;
-            // Read from the end: before the numbers stands the name, any number of words, the last of them perhaps numeric.
+            // Read from the end: before the numbers stands the name, any number of words, the last of them perhaps
+            // numeric.
             let numbers = words.rev().map_while(|word| word.parse::<f32>().ok());
             self.numbers.extend(numbers);
             self.numbers.reverse();
@@ -185,47 +182,13 @@ impl AxisDecoder {
             self.numbers.drain(..name_words);
             return Ok((avatar, None));
         }
-        let (Some(count), Some(avatar), Some(frame), true) = (
-            array::<2>(datagram, 6),
-            array::<4>(datagram, 10),
-            array::<4>(datagram, 46),
-            datagram.len() >= HEADER,
-        ) else {
-            return Err(WireError::Truncated {
-                what: "the header",
-                at: 0,
-                needed: HEADER,
-                left: datagram.len(),
-            });
-        };
-        let needed = 4 * usize::from(u16::from_le_bytes(count));
-        let body = &datagram[HEADER..];
-        let Some(body) = body.get(..needed) else {
-            return Err(WireError::Truncated {
-                what: "the numbers",
-                at: HEADER,
-                needed,
-                left: body.len(),
-            });
-        };
+        let header = slice(datagram, 0, HEADER, "the header")?;
+        let word = |at| array(header, at).map_or(0, u32::from_le_bytes);
+        let count = usize::from(u16::from_le_bytes([header[6], header[7]]));
+        let body = slice(datagram, HEADER, 4 * count, "the numbers")?;
         self.numbers
             .extend(body.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)));
-        Ok((u32::from_le_bytes(avatar), Some(u32::from_le_bytes(frame))))
-    }
-
-    /// The consecutive number of a frame whose sent number may skip by a fixed step.
-    fn frame_number(&mut self, frame: u32) -> u32 {
-        let (newest, number) = *self.newest.get_or_insert((frame, frame));
-        let Some(step) = NonZeroU32::new(frame.wrapping_sub(newest)) else {
-            return number;
-        };
-        let number = match newest.wrapping_sub(frame) {
-            back @ 1..=MAX_REORDER => return number.wrapping_sub(self.stride.frames_back(back)),
-            _ if step.get() < u32::MAX / 2 => number.wrapping_add(self.stride.advance(step)),
-            _ => frame,
-        };
-        self.newest = Some((frame, number));
-        number
+        Ok((word(10), Some(word(46))))
     }
 }
 
@@ -270,19 +233,14 @@ impl AxisDecoder {
             SHORT => (0, false),
             _ if count == FULL + REFERENCE => (REFERENCE, true),
             _ if count == SHORT + REFERENCE => (REFERENCE, false),
-            _ => {
-                return Err(WireError::Malformed {
-                    reason: "expected 59 bones: 354 numbers with displacement, 180 without, 6 more with reference",
-                    at: 0,
-                });
-            }
+            _ => return Err(WireError::malformed(0, BAD_COUNT)),
         };
         let Some(is_new) = self.avatar.accept(avatar) else {
             return Ok(());
         };
         self.skeleton_sent &= !is_new;
         self.pose.clear();
-        self.pose.seq = frame.map(|frame| self.frame_number(frame));
+        self.pose.seq = frame.map(|frame| self.frame_numbers.number(frame));
         let numbers = &self.numbers[first..];
         for id in 0..BONES {
             let at = if is_full { 6 * id } else { 3 * id + 3 };
@@ -294,19 +252,7 @@ impl AxisDecoder {
             };
             let angles = if is_full { at + 3 } else { at };
             let rotation = from_euler_yxz([0, 1, 2].map(|i| numbers[angles + i]));
-            if !is_rotation(&rotation) || !is_position(&position) {
-                self.pose.unusable += 1;
-                continue;
-            }
-            if id == 0 {
-                self.pose.root = Some(position);
-            }
-            self.pose.joints.push(Joint {
-                id: id as u16,
-                rotation,
-                position,
-                fresh: true,
-            });
+            self.pose.push(id as u16, rotation, position);
         }
         if self.pose.joints.is_empty() {
             return Ok(());
@@ -335,10 +281,8 @@ impl AxisDecoder {
 /// # Errors
 /// [`WireError::Unencodable`] if the pose has a joint beyond the 59.
 pub fn encode_frame(pose: &PoseUpdate, out: &mut Vec<u8>) -> Result<(), WireError> {
-    if pose.joints.iter().any(|joint| usize::from(joint.id) >= BONES) {
-        return Err(WireError::Unencodable {
-            reason: "a bone of Axis is 0 to 58",
-        });
+    if !pose.has_ids_below(BONES) {
+        return Err(WireError::unencodable("a bone of Axis is 0 to 58"));
     }
     out.extend_from_slice(&START_TOKEN);
     out.extend_from_slice(&0x0101_0000_u32.to_le_bytes());
@@ -354,9 +298,8 @@ pub fn encode_frame(pose: &PoseUpdate, out: &mut Vec<u8>) -> Result<(), WireErro
         let (position, angles) = pose.joint(id as u16).map_or(([0.0; 3], [0.0; 3]), |joint| {
             (joint.position.map(|v| v * 100.0), to_euler_yxz(joint.rotation))
         });
-        for value in position.iter().chain(&angles) {
-            out.extend_from_slice(&value.to_le_bytes());
-        }
+        put_f32s_le(out, &position);
+        put_f32s_le(out, &angles);
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 use super::FORMAT;
 use crate::WireError;
+use crate::bytes::put_f32s_le;
 use crate::pose::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest};
 
 /// Begins a field and returns the offset of its length.
@@ -37,9 +38,7 @@ fn begin(out: &mut Vec<u8>) {
 
 fn put_transform(out: &mut Vec<u8>, [w, x, y, z]: [f32; 4], [px, py, pz]: [f32; 3]) {
     let at = open(out, b"tran");
-    for value in [x, y, z, w, px, py, pz] {
-        out.extend_from_slice(&value.to_le_bytes());
-    }
+    put_f32s_le(out, &[x, y, z, w, px, py, pz]);
     close(out, at);
 }
 
@@ -50,16 +49,14 @@ fn put_transform(out: &mut Vec<u8>, [w, x, y, z]: [f32; 4], [px, py, pz]: [f32; 
 /// parents are no tree.
 pub fn encode_skeleton(skeleton: &SkeletonUpdate, out: &mut Vec<u8>) -> Result<(), WireError> {
     let joints = skeleton.len();
-    if joints == 0 || joints > MAX_JOINTS || skeleton.offsets.len() != joints || skeleton.rest.len() != joints
-    {
-        return Err(WireError::Unencodable {
-            reason: "a skeleton needs 1 to 256 parents, offsets and rests",
-        });
+    let has_all = [skeleton.offsets.len(), skeleton.rest.len()] == [joints; 2];
+    if joints == 0 || joints > MAX_JOINTS || !has_all {
+        return Err(WireError::unencodable(
+            "a skeleton needs 1 to 256 parents, offsets and rests",
+        ));
     }
     if !is_forest(&skeleton.parents) {
-        return Err(WireError::Unencodable {
-            reason: "the skeleton's parents are no tree",
-        });
+        return Err(WireError::unencodable("the skeleton's parents are no tree"));
     }
     begin(out);
     let skdf = open(out, b"skdf");
@@ -76,8 +73,8 @@ pub fn encode_skeleton(skeleton: &SkeletonUpdate, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// Appends a frame datagram to `out`, with the pose's joints and `seq` (0 if missing). `time_bits` is written as `time`,
-/// `unix_time` (seconds) as `uttm`, which older apps lack.
+/// Appends a frame datagram to `out`, with the pose's joints and `seq` (0 if missing). `time_bits` is written as
+/// `time`, `unix_time` (seconds) as `uttm`, which older apps lack.
 ///
 /// # Errors
 /// [`WireError::Unencodable`] if the pose has no joint or more than [`MAX_JOINTS`].
@@ -88,9 +85,7 @@ pub fn encode_frame(
     out: &mut Vec<u8>,
 ) -> Result<(), WireError> {
     if pose.joints.is_empty() || pose.joints.len() > MAX_JOINTS {
-        return Err(WireError::Unencodable {
-            reason: "a frame needs 1 to 256 joints",
-        });
+        return Err(WireError::unencodable("a frame needs 1 to 256 joints"));
     }
     begin(out);
     let fram = open(out, b"fram");

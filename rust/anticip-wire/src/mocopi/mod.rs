@@ -1,25 +1,25 @@
 //! Sony mocopi: the `sony motion format` datagrams of UDP port 12351.
 //!
 //! A datagram is a sequence of fields, each `u32 length, 4-byte name, value`, little-endian; some values contain fields
-//! themselves. Every datagram has `head` (`ftyp`, `vrsn`) and `sndf` (`ipad`, `rcvp`), then either `skdf` (the skeleton, at
-//! the start and every few seconds) or `fram` (a frame). Fields with other names are skipped at every level, so that newer
-//! apps, which add `tmcd` time codes and more, can be read.
+//! themselves. Every datagram has `head` (`ftyp`, `vrsn`) and `sndf` (`ipad`, `rcvp`), then either `skdf` (the
+//! skeleton, at the start and every few seconds) or `fram` (a frame). Fields with other names are skipped at every
+//! level, so that newer apps, which add `tmcd` time codes and more, can be read.
 //!
 //! Transforms are parent-local, right-handed, y up, in metres. Quaternions are sent as `x, y, z, w`; only their order
 //! changes, so encoding a decoded datagram gives the same bytes except for the sender's address and the clock that is
 //! not read.
 //!
-//! A frame has up to two clocks. `time` is four bytes: apps that fill it write the seconds since the start of the stream as
-//! binary32 (Sony's own receiver library returns a float too); `uttm`, in newer apps only, is Unix time in seconds as
-//! binary64. [`PoseUpdate::time`] is `uttm` if there is one, else `time`.
+//! A frame has up to two clocks. `time` is four bytes: apps that fill it write the seconds since the start of the
+//! stream as binary32 (Sony's own receiver library returns a float too); `uttm`, in newer apps only, is Unix time in
+//! seconds as binary64. [`PoseUpdate::time`] is `uttm` if there is one, else `time`.
 
 mod encode;
 
 pub use encode::{encode_frame, encode_skeleton};
 
 use crate::WireError;
-use crate::bytes::{array, f32s_le};
-use crate::pose::{Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest, is_position, is_rotation};
+use crate::bytes::{array, f32s_le, slice};
+use crate::pose::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest, is_position, is_rotation};
 use crate::source::{Source, Update};
 
 /// Number of bones of all known mocopi skeletons.
@@ -64,22 +64,11 @@ pub const BONE_PARENTS: [i32; BONES] = [
 const FORMAT: &[u8] = b"sony motion format";
 const EXPECTED: &str = "mocopi datagram";
 
-/// Kind of a decoded datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MocopiKind {
-    /// [`MocopiPacket::skeleton`] was replaced.
-    Skeleton,
-    /// [`MocopiPacket::pose`] was replaced.
-    Frame,
-}
-
-/// The decoded values; pass the same one to every [`decode`] to reuse its memory.
+/// Decoder of mocopi datagrams; it reuses its memory.
 #[derive(Clone, Debug, Default)]
 pub struct MocopiPacket {
-    /// The last frame; `root` is the position of bone 0.
-    pub pose: PoseUpdate,
-    /// The last skeleton.
-    pub skeleton: SkeletonUpdate,
+    pose: PoseUpdate,
+    skeleton: SkeletonUpdate,
     seen: Seen,
 }
 
@@ -87,16 +76,6 @@ pub struct MocopiPacket {
 pub fn recognises(datagram: &[u8]) -> bool {
     let head = &datagram[..datagram.len().min(64)];
     head.get(4..8) == Some(b"head") && head.windows(FORMAT.len()).any(|part| part == FORMAT)
-}
-
-impl Source for MocopiPacket {
-    fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
-        match decode(datagram, self)? {
-            MocopiKind::Skeleton => on_update(Update::Skeleton(&self.skeleton)),
-            MocopiKind::Frame => on_update(Update::Frame(&self.pose)),
-        }
-        Ok(())
-    }
 }
 
 /// The set of bone ids seen in a datagram.
@@ -178,16 +157,13 @@ impl<'a> Fields<'a> {
                 left: self.data.len(),
             }
         } else {
-            WireError::Malformed {
-                reason: "a field reaches beyond its container",
-                at: self.at,
-            }
+            WireError::malformed(self.at, "a field reaches beyond its container")
         }
     }
 }
 
 fn malformed(field: &Field<'_>, reason: &'static str) -> WireError {
-    WireError::Malformed { reason, at: field.at }
+    WireError::malformed(field.at, reason)
 }
 
 /// A fixed-size value.
@@ -195,53 +171,53 @@ fn fixed<const N: usize>(field: &Field<'_>, reason: &'static str) -> Result<[u8;
     field.value.try_into().map_err(|_| malformed(field, reason))
 }
 
-/// Decodes one datagram into `out`.
-///
-/// After an error, the one of `pose` and `skeleton` that was being decoded is unspecified; the other is unchanged.
-///
-/// # Errors
-/// [`WireError::Alien`] if it is not a mocopi datagram, [`WireError::Truncated`] if it was cut short,
-/// [`WireError::Malformed`] otherwise.
-pub fn decode(datagram: &[u8], out: &mut MocopiPacket) -> Result<MocopiKind, WireError> {
-    let alien = WireError::Alien { expected: EXPECTED };
-    // Without this start the datagram is another protocol's, whatever else is wrong with it.
-    if array::<4>(datagram, 4) != Some(*b"head") {
-        return Err(alien);
-    }
-    let mut fields = Fields {
-        data: datagram,
-        at: 0,
-        is_outermost: true,
-    };
-    let mut kind = None;
-    let mut has_unknown_fields = false;
-    while let Some(field) = fields.next()? {
-        match &field.name {
-            b"head" => check_head(&field)?,
-            b"sndf" => {}
-            b"skdf" | b"fram" if kind.is_some() => {
-                return Err(malformed(&field, "a second skdf or fram in one datagram"));
-            }
-            b"skdf" => {
-                decode_skeleton(&field, out)?;
-                kind = Some(MocopiKind::Skeleton);
-            }
-            b"fram" => {
-                decode_frame(&field, out)?;
-                kind = Some(MocopiKind::Frame);
-            }
-            _ => has_unknown_fields = true,
+/// The content of a datagram.
+#[derive(Clone, Copy)]
+enum Kind {
+    Skeleton,
+    Frame,
+}
+
+impl Source for MocopiPacket {
+    fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
+        // Without this start the datagram is another protocol's, whatever else is wrong with it.
+        if array::<4>(datagram, 4) != Some(*b"head") {
+            return Err(WireError::alien(EXPECTED));
         }
-    }
-    match kind {
-        Some(kind) => Ok(kind),
-        None if has_unknown_fields => Err(alien),
-        None => Err(WireError::Truncated {
-            what: "skdf or fram",
-            at: datagram.len(),
-            needed: 8,
-            left: 0,
-        }),
+        let mut fields = Fields {
+            data: datagram,
+            at: 0,
+            is_outermost: true,
+        };
+        let mut kind = None;
+        let mut has_unknown_fields = false;
+        while let Some(field) = fields.next()? {
+            match &field.name {
+                b"head" => check_head(&field)?,
+                b"sndf" => {}
+                b"skdf" | b"fram" if kind.is_some() => {
+                    return Err(malformed(&field, "a second skdf or fram in one datagram"));
+                }
+                b"skdf" => {
+                    decode_skeleton(&field, self)?;
+                    kind = Some(Kind::Skeleton);
+                }
+                b"fram" => {
+                    decode_frame(&field, self)?;
+                    kind = Some(Kind::Frame);
+                }
+                _ => has_unknown_fields = true,
+            }
+        }
+        match kind {
+            Some(Kind::Skeleton) => on_update(Update::Skeleton(&self.skeleton)),
+            Some(Kind::Frame) => on_update(Update::Frame(&self.pose)),
+            None if has_unknown_fields => return Err(WireError::alien(EXPECTED)),
+            None => {
+                slice(datagram, datagram.len(), 8, "skdf or fram")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -254,11 +230,7 @@ fn check_head(field: &Field<'_>) -> Result<(), WireError> {
             is_mocopi = inner.value == FORMAT;
         }
     }
-    if is_mocopi {
-        Ok(())
-    } else {
-        Err(WireError::Alien { expected: EXPECTED })
-    }
+    is_mocopi.then_some(()).ok_or(WireError::alien(EXPECTED))
 }
 
 /// A bone of a frame or, with `parent`, of a skeleton.
@@ -343,25 +315,12 @@ fn decode_transforms(field: &Field<'_>, pose: &mut PoseUpdate, seen: &mut Seen) 
         if !seen.insert(id) {
             return Err(malformed(&inner, "a bone id that is doubled or above 255"));
         }
-        if !is_rotation(&rotation) || !is_position(&position) {
-            pose.unusable += 1;
-            continue;
-        }
-        if id == 0 {
-            pose.root = Some(position);
-        }
-        pose.joints.push(Joint {
-            id,
-            rotation,
-            position,
-            fresh: true,
-        });
+        pose.push(id, rotation, position);
     }
     Ok(())
 }
 
 fn decode_skeleton(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), WireError> {
-    const DENSE: &str = "the skeleton's bone ids are not 0 to n-1, each once";
     let MocopiPacket { skeleton, seen, .. } = out;
     *seen = Seen::default();
     let SkeletonUpdate {
@@ -417,18 +376,18 @@ fn decode_skeleton(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), Wire
         }
     }
     if count == 0 || count != parents.len() {
-        return Err(malformed(field, DENSE));
+        return Err(malformed(
+            field,
+            "the skeleton's bone ids are not 0 to n-1, each once",
+        ));
     }
     if !is_forest(parents) {
         return Err(malformed(field, "the skeleton's parents are no tree"));
     }
     if names.len() != count {
+        let name = |id: usize| BONE_NAMES.get(id).map(|name| (*name).to_owned());
         *names = (0..count)
-            .map(|id| {
-                BONE_NAMES
-                    .get(id)
-                    .map_or_else(|| format!("bone_{id}"), |name| (*name).to_owned())
-            })
+            .map(|id| name(id).unwrap_or_else(|| format!("bone_{id}")))
             .collect();
     }
     Ok(())

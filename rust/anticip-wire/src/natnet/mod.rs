@@ -1,16 +1,17 @@
 //! OptiTrack Motive: NatNet 3.0 to 4.2, skeletons of the multicast data stream, UDP port 1511.
 //!
-//! Little-endian. Every message starts with u16 kind and u16 length of the rest. A frame of mocap data (kind 7) has an i32
-//! number, then sections, each with an i32 count (since 4.1 followed by the section's i32 size in bytes): marker sets, other
-//! markers, rigid bodies, skeletons, assets (since 4.1), labelled markers, force plates, devices; then time code, f64
-//! seconds, camera stamps, flags. A rigid body and a bone have the same 38 bytes: i32 id, `x y z` metres, `x y z w`, f32
-//! error, i16 flags (1: tracked); the high half of a bone's id is its skeleton's. A frame does not say whether its sections
-//! carry sizes: it has them if it can be read with them.
+//! Little-endian. Every message starts with u16 kind and u16 length of the rest. A frame of mocap data (kind 7) has an
+//! i32 number, then sections, each with an i32 count (since 4.1 followed by the section's i32 size in bytes): marker
+//! sets, other markers, rigid bodies, skeletons, assets (since 4.1), labelled markers, force plates, devices; then time
+//! code, f64 seconds, camera stamps, flags. A rigid body and a bone have the same 38 bytes: i32 id, `x y z` metres,
+//! `x y z w`, f32 error, i16 flags (1: tracked); the high half of a bone's id is its skeleton's. A frame does not say
+//! whether its sections carry sizes: it has them if it can be read with them.
 //!
 //! Names, parents and offsets come as model definitions (kind 5), which a client requests (kind 4, to port 1510). Bones
-//! are in world or parent-local coordinates, depending on Motive's *Skeleton Coordinates*; the definitions' offsets show
-//! which. Axes are right-handed, y up; in T-pose every bone's rotation is the identity. Only one skeleton is decoded: the
-//! first, until it has been absent for 200 frames with others. Until one is tracked, rigid bodies are delivered as trackers.
+//! are in world or parent-local coordinates, depending on Motive's *Skeleton Coordinates*; the definitions' offsets
+//! show which. Axes are right-handed, y up; in T-pose every bone's rotation is the identity. Only one skeleton is
+//! decoded: the first, until it has been absent for 200 frames with others. Until one is tracked, rigid bodies are
+//! delivered as trackers.
 
 mod encode;
 mod reader;
@@ -18,13 +19,13 @@ mod reader;
 pub use encode::{encode_frame, encode_skeleton};
 
 use crate::WireError;
-use crate::bytes::array;
+use crate::bytes::{array, slice};
 use crate::pose::{
     Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, TrackerUpdate, is_forest, is_position,
     is_rotation,
 };
 use crate::source::{Active, Source, Update};
-use crate::world::WorldTransform;
+use crate::world::Transform;
 use reader::{
     Bone, BoneDefinition, Definitions, Frame, Layout, SkeletonDefinition, read_definitions, read_frame,
 };
@@ -88,7 +89,7 @@ impl NatnetDecoder {
             self.skeleton = definition.skeleton.clone();
             on_update(Update::Skeleton(&self.skeleton));
         }
-        let mut transforms: Vec<Option<WorldTransform>> = vec![None; definition.bone_ids.len()];
+        let mut transforms: Vec<Option<Transform>> = vec![None; definition.bone_ids.len()];
         self.pose.clear();
         for bone in bones.iter().filter(|bone| bone.is_tracked) {
             let Some(index) = definition.bone_ids.iter().position(|id| *id == bone.id & 0xffff) else {
@@ -96,7 +97,7 @@ impl NatnetDecoder {
             };
             if is_rotation(&bone.rotation) && is_position(&bone.position) {
                 let (rotation, position) = (bone.rotation, bone.position);
-                transforms[index] = Some(WorldTransform { rotation, position });
+                transforms[index] = Some(Transform { rotation, position });
             } else {
                 self.pose.unusable += 1;
             }
@@ -115,12 +116,7 @@ impl NatnetDecoder {
                     None => continue,
                 },
             };
-            self.pose.joints.push(Joint {
-                id: id as u16,
-                rotation,
-                position,
-                fresh: true,
-            });
+            self.pose.joints.push(Joint::new(id as u16, rotation, position));
         }
         self.pose.seq = Some(frame.number);
         self.pose.time = frame.seconds;
@@ -169,8 +165,8 @@ impl NatnetDecoder {
 
 impl SkeletonDefinition {
     /// Whether the transforms are parent-local: then the positions are close to the offsets.
-    fn is_local(&self, transforms: &[Option<WorldTransform>]) -> bool {
-        let distance = |(bone, id): (&WorldTransform, usize)| {
+    fn is_local(&self, transforms: &[Option<Transform>]) -> bool {
+        let distance = |(bone, id): (&Transform, usize)| {
             let offset = self.skeleton.offsets[id];
             (0..3).map(|i| (bone.position[i] - offset[i]).abs()).sum::<f32>()
         };
@@ -190,22 +186,14 @@ impl SkeletonDefinition {
 impl Source for NatnetDecoder {
     fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         let (Some(kind), Some(bytes)) = (array::<2>(datagram, 0), array::<2>(datagram, 2)) else {
-            return Err(WireError::Alien { expected: EXPECTED });
+            return Err(WireError::alien(EXPECTED));
         };
         let (kind, needed) = (u16::from_le_bytes(kind), usize::from(u16::from_le_bytes(bytes)));
         if !matches!(kind, SERVER | MODELDEF | FRAME) {
-            return Err(WireError::Alien { expected: EXPECTED });
+            return Err(WireError::alien(EXPECTED));
         }
-        let body = &datagram[HEADER..];
-        let Some(body) = body.get(..needed) else {
-            return Err(WireError::Truncated {
-                what: "the message",
-                at: HEADER,
-                needed,
-                left: body.len(),
-            });
-        };
-        let malformed = |reason| WireError::Malformed { reason, at: HEADER };
+        let body = slice(datagram, HEADER, needed, "the message")?;
+        let malformed = |reason| WireError::malformed(HEADER, reason);
         match kind {
             FRAME => {
                 let frame = read_frame(body, true).or_else(|| read_frame(body, false));
@@ -215,7 +203,8 @@ impl Source for NatnetDecoder {
                 self.on_frame(&frame, on_update)
             }
             MODELDEF => {
-                // In a wrong layout reading ends early, at what looks like a camera: the layout that gives most is right.
+                // In a wrong layout reading ends early, at what looks like a camera: the layout that gives most is
+                // right.
                 let definitions = Layout::ALL
                     .into_iter()
                     .rev()

@@ -6,8 +6,10 @@ use crate::pose::{MAX_JOINTS, SkeletonUpdate};
 
 /// Bytes of a labelled marker.
 const LABELLED_MARKER: usize = 26;
-/// Bytes after the sections of a frame, without and with section sizes.
-const TRAILER: [usize; 2] = [46, 54];
+/// Bytes after the sections of a frame without section sizes.
+const TRAILER: usize = 46;
+/// Bytes after the sections of a frame with section sizes.
+const TRAILER_WITH_SIZES: usize = 54;
 /// Bytes that newer servers may append to the trailer.
 const MAX_EXTRA: usize = 16;
 /// Maximum plausible count of anything.
@@ -107,12 +109,14 @@ impl Reader<'_> {
     /// Reads a section's header: the count of its items and, if sections carry sizes, the offset of its end.
     fn section(&mut self, has_sizes: bool) -> Option<(usize, Option<usize>)> {
         let count = self.count()?;
-        if !has_sizes {
-            return Some((count, None));
-        }
+        let end = if has_sizes { Some(self.end()?) } else { None };
+        Some((count, end))
+    }
+
+    /// Reads a size in bytes and returns the offset at which they end.
+    fn end(&mut self) -> Option<usize> {
         let bytes = usize::try_from(self.int()?).ok()?;
-        let end = self.at.checked_add(bytes).filter(|end| *end <= self.data.len())?;
-        Some((count, Some(end)))
+        self.at.checked_add(bytes).filter(|end| *end <= self.data.len())
     }
 
     /// Skips a section, by its size or item by item with `skip_item`.
@@ -171,9 +175,12 @@ pub(super) fn read_frame(data: &[u8], has_sizes: bool) -> Option<Frame> {
             })
         })?;
     }
-    let left = data.len() - r.at;
-    let longest = TRAILER[usize::from(has_sizes)] + if has_sizes { MAX_EXTRA } else { 0 };
-    if !(TRAILER[usize::from(has_sizes)]..=longest).contains(&left) {
+    let trailer = if has_sizes {
+        TRAILER_WITH_SIZES..=TRAILER_WITH_SIZES + MAX_EXTRA
+    } else {
+        TRAILER..=TRAILER
+    };
+    if !trailer.contains(&(data.len() - r.at)) {
         return None;
     }
     let seconds = array::<8>(data, r.at + 8).map(f64::from_le_bytes);
@@ -242,12 +249,7 @@ pub(super) fn read_definitions(data: &[u8], layout: Layout) -> Option<Definition
     let mut definitions = Definitions::default();
     for _ in 0..r.count()? {
         let kind = r.int()?;
-        let end = if has_sizes {
-            let bytes = usize::try_from(r.int()?).ok()?;
-            Some(r.at.checked_add(bytes).filter(|end| *end <= data.len())?)
-        } else {
-            None
-        };
+        let end = if has_sizes { Some(r.end()?) } else { None };
         match kind {
             0 if end.is_none() => {
                 r.text()?;

@@ -3,8 +3,8 @@
 //! A message is one object with `version`, `fps` and `scene`, which has `timestamp` (seconds) and `actors`, each with
 //! `name`, `meta` and `body`: per joint `position {x, y, z}` in metres and `rotation {x, y, z, w}`, both in world
 //! coordinates with Unity's left-handed axes, y up. The T-pose rotations are not the identity but those of the vendor's
-//! plug-ins (rokoko-studio-live-blender, `core/animation_lists.py`). The conversion to right-handed axes is that of VMC:
-//! `(x, y, -z)` and `w, x, y, z = (-w, x, y, -z)`.
+//! plug-ins (rokoko-studio-live-blender, `core/animation_lists.py`). The conversion to right-handed axes is that of
+//! VMC: `(x, y, -z)` and `w, x, y, z = (-w, x, y, -z)`.
 //!
 //! Only one actor is decoded: the first with a complete body, until it has been absent for 200 messages with others.
 //! Parsing JSON allocates.
@@ -118,10 +118,8 @@ impl Default for RokokoDecoder {
 
 impl RokokoDecoder {
     fn decode_json(&mut self, text: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
-        let message: Message = serde_json::from_slice(text).map_err(|error| WireError::Malformed {
-            reason: "not the JSON of Rokoko Studio",
-            at: error.column(),
-        })?;
+        let message: Message = serde_json::from_slice(text)
+            .map_err(|error| WireError::malformed(error.column(), "not the JSON of Rokoko Studio"))?;
         let version = message.version();
         let is_other_version =
             |scene: &Scene| version < 3.0 || (scene.actors.is_empty() && !scene.newtons.is_empty());
@@ -181,10 +179,7 @@ impl Source for RokokoDecoder {
             .read_to_end(&mut text)
         {
             Ok(_) => self.decode_json(&text, on_update),
-            Err(_) => Err(WireError::Malformed {
-                reason: "an LZ4 frame that does not unpack",
-                at: 0,
-            }),
+            Err(_) => Err(WireError::malformed(0, "an LZ4 frame that does not unpack")),
         };
         self.text = text;
         result
@@ -197,25 +192,24 @@ impl Source for RokokoDecoder {
 /// # Errors
 /// [`WireError::Unencodable`] if a joint's id exceeds 20, or a number is not finite.
 pub fn encode_frame(pose: &PoseUpdate, fps: f64, out: &mut Vec<u8>) -> Result<(), WireError> {
-    let is_finite = |joint: &crate::Joint| {
-        joint
-            .rotation
-            .iter()
-            .chain(&joint.position)
-            .all(|v| v.is_finite())
-    };
-    if pose
+    let mut numbers = pose
         .joints
         .iter()
-        .any(|joint| usize::from(joint.id) >= JOINTS || !is_finite(joint))
-        || !(fps + pose.time.unwrap_or(0.0)).is_finite()
-    {
-        return Err(WireError::Unencodable {
-            reason: "a joint of Rokoko is 0 to 20, its numbers, the time and the rate finite",
-        });
+        .flat_map(|j| j.rotation.into_iter().chain(j.position));
+    let is_finite = numbers.all(f32::is_finite) && (fps + pose.time.unwrap_or(0.0)).is_finite();
+    if !pose.has_ids_below(JOINTS) || !is_finite {
+        return Err(WireError::unencodable(
+            "a joint of Rokoko is 0 to 20, its numbers, the time and the rate finite",
+        ));
     }
     let mut text = format!(
-        r#"{{"version":3.0,"fps":{fps:.1},"scene":{{"timestamp":{},"actors":[{{"name":"pyanticip","color":[255,255,255],"meta":{{"hasGloves":false,"hasLeftGlove":false,"hasRightGlove":false,"hasBody":true,"hasFace":false}},"dimensions":{{"totalHeight":1.8,"hipHeight":1.0}},"body":{{"#,
+        concat!(
+            r#"{{"version":3.0,"fps":{:.1},"scene":{{"timestamp":{},"#,
+            r#""actors":[{{"name":"pyanticip","color":[255,255,255],"meta":{{"hasGloves":false,"hasLeftGlove":false,"#,
+            r#""hasRightGlove":false,"hasBody":true,"hasFace":false}},"#,
+            r#""dimensions":{{"totalHeight":1.8,"hipHeight":1.0}},"body":{{"#
+        ),
+        fps,
         pose.time.unwrap_or(0.0)
     );
     for (id, joint) in world_transforms(pose, &JOINT_PARENTS).iter().enumerate() {

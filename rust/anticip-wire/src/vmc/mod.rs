@@ -1,8 +1,8 @@
 //! The VMC protocol: humanoid bones over OSC, UDP port 39539.
 //!
 //! The messages are `/VMC/Ext/Bone/Pos ,sfffffff` and `/VMC/Ext/Root/Pos ,sfffffff` (name, position, quaternion
-//! `x, y, z, w`, local to the parent) and `/VMC/Ext/T ,f` (the sender's clock in seconds). A number may be `f`, `d`, `i`
-//! or `h`, but a clock that only ever sends integers is ignored. Other addresses and further arguments are ignored;
+//! `x, y, z, w`, local to the parent) and `/VMC/Ext/T ,f` (the sender's clock in seconds). A number may be `f`, `d`, `i` or
+//! `h`, but a clock that only ever sends integers is ignored. Other addresses and further arguments are ignored;
 //! messages with too few or wrongly typed arguments are dropped.
 //!
 //! Unity is left-handed: positions become `(x, y, -z)`, quaternions `w, x, y, z = (-qw, qx, qy, -qz)`. The root's
@@ -11,13 +11,13 @@
 //! VMC does not mark frames; [`VmcAssembler`] finds their ends:
 //! * A frame ends before a bone that it already has, and before a second `T` of another value.
 //! * Unbundled, it also ends at a `T` that follows bones.
-//! * A bundle with `T` after bones ends a frame, like the last of VirtualMotionCapture's several bundles per frame. For a
-//!   sender that never does so, a bundle ends the frame if the frame has every body bone of the previous one, or if the
-//!   previous one came complete in a single bundle.
+//! * A bundle with `T` after bones ends a frame, like the last of VirtualMotionCapture's several bundles per frame. For
+//!   a sender that never does so, a bundle ends the frame if the frame has every body bone of the previous one, or if
+//!   the previous one came complete in a single bundle.
 //! * A `T` before the bones of its bundle begins a frame; without any `T`, so do hips that come first in a bundle.
 //!
-//! So a frame may span bundles, and a bundle may hold several. Bones that a frame lacks repeat their last transform with
-//! `fresh` false; bones never seen are not listed.
+//! So a frame may span bundles, and a bundle may hold several. Bones that a frame lacks repeat their last transform
+//! with `fresh` false; bones never seen are not listed.
 
 mod bones;
 mod encode;
@@ -29,24 +29,14 @@ use crate::WireError;
 use crate::osc;
 use crate::pose::{Joint, PoseUpdate, is_position, is_rotation};
 use crate::source::{Source, Update};
-use crate::world::product;
+use crate::world::{Transform, product};
 
 const BONE_ADDRESS: &[u8] = b"/VMC/Ext/Bone/Pos";
 const ROOT_ADDRESS: &[u8] = b"/VMC/Ext/Root/Pos";
 const TIME_ADDRESS: &[u8] = b"/VMC/Ext/T";
-/// Bit mask of the bones that delimit frames: all except eyes, jaw and fingers, which some senders send at another rate.
+/// Bit mask of the bones that delimit frames: all except eyes, jaw and fingers, which some senders send at another
+/// rate.
 const BODY_BONES: u64 = ((1 << 21) - 1) | (1 << 54);
-
-#[derive(Clone, Copy, Debug)]
-struct Transform {
-    rotation: [f32; 4],
-    position: [f32; 3],
-}
-
-const IDENTITY: Transform = Transform {
-    rotation: [1.0, 0.0, 0.0, 0.0],
-    position: [0.0; 3],
-};
 
 impl Transform {
     /// Whether there is a rotation; composing the identity would only lose precision.
@@ -86,9 +76,41 @@ pub fn recognises(datagram: &[u8]) -> bool {
 
 impl Source for VmcAssembler {
     fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
-        let poses = self.feed(datagram)?;
-        poses.iter().for_each(|pose| on_update(Update::Frame(pose)));
-        Ok(())
+        let is_bundled = osc::is_bundle(datagram);
+        if !is_bundled && osc::message(datagram).is_none() {
+            return Err(match datagram.first() {
+                Some(b'/') => WireError::Truncated {
+                    what: "an OSC message",
+                    at: 0,
+                    needed: datagram.len() + 1,
+                    left: datagram.len(),
+                },
+                _ => WireError::alien("VMC datagram"),
+            });
+        }
+        osc::check(datagram)?;
+        (self.has_bone, self.has_closing_time, self.leading_time) = (false, false, None);
+        let (mut bones_read, mut dropped) = (0, None);
+        osc::walk(datagram, &mut |message| match message {
+            Some(message) if message.address == BONE_ADDRESS => {
+                match self.read_bone(&message, is_bundled, on_update) {
+                    Ok(()) => bones_read += 1,
+                    Err(reason) => {
+                        self.unplayed_reason.get_or_insert(reason);
+                        dropped = Some(reason);
+                    }
+                }
+            }
+            Some(message) => self.read_other(&message, is_bundled, on_update),
+            None => {}
+        });
+        if is_bundled {
+            self.end_bundle(on_update);
+        }
+        match dropped {
+            Some(reason) if bones_read == 0 => Err(WireError::malformed(0, reason)),
+            _ => Ok(()),
+        }
     }
 
     fn unplayed_reason(&self) -> Option<&'static str> {
@@ -96,12 +118,23 @@ impl Source for VmcAssembler {
     }
 }
 
-/// Assembles frames from datagrams; see the module documentation. It allocates only when a datagram completes more
-/// frames than any before.
 #[derive(Clone, Debug)]
+struct Bones([Transform; BONES]);
+
+impl Default for Bones {
+    fn default() -> Self {
+        Self([Transform::default(); BONES])
+    }
+}
+
+/// Assembles frames from datagrams; see the module documentation.
+///
+/// A datagram whose sizes are inconsistent is an error, and nothing of it is used. One that has bones, none of which
+/// can be read, is an error too, but its other messages count.
+#[derive(Clone, Debug, Default)]
 pub struct VmcAssembler {
     /// Last known transform of each bone.
-    bones: [Transform; BONES],
+    bones: Bones,
     root: Transform,
     /// The hips' bit (1) if the root ever left the origin, else 0.
     root_moved: u64,
@@ -136,108 +169,28 @@ pub struct VmcAssembler {
     unusable: u32,
     /// Why the first unplayable bone was dropped.
     unplayed_reason: Option<&'static str>,
-    /// Frames completed by the last datagram, then spare ones.
-    poses: Vec<PoseUpdate>,
-    /// Number of completed frames in `poses`.
-    completed: usize,
-}
-
-impl Default for VmcAssembler {
-    fn default() -> Self {
-        Self::new()
-    }
+    /// The frame that was delivered last.
+    pose: PoseUpdate,
 }
 
 impl VmcAssembler {
-    /// Creates an assembler.
-    pub fn new() -> Self {
-        Self {
-            bones: [IDENTITY; BONES],
-            root: IDENTITY,
-            root_moved: 0,
-            root_received: 0,
-            seen: 0,
-            fresh: 0,
-            received: 0,
-            previous: 0,
-            bundles: 0,
-            was_single_bundle: false,
-            time: None,
-            leading_time: None,
-            has_bone: false,
-            has_closing_time: false,
-            sends_time: false,
-            sends_closing_time: false,
-            next_id: 0,
-            unusable: 0,
-            unplayed_reason: None,
-            poses: Vec::new(),
-            completed: 0,
-        }
-    }
-
-    /// The frames completed by the last [`feed`](Self::feed), oldest first.
-    pub fn poses(&self) -> &[PoseUpdate] {
-        &self.poses[..self.completed]
-    }
-
-    /// Decodes one datagram and returns the frames it completes, oldest first: usually one for a bundle with a whole body,
-    /// none or one for a part of it.
-    ///
-    /// # Errors
-    /// [`WireError::Alien`] if it is not OSC, [`WireError::Truncated`] or [`WireError::Malformed`] if its sizes are
-    /// inconsistent; then nothing of it was used. [`WireError::Malformed`] also if it has bones and none could be read.
-    pub fn feed(&mut self, datagram: &[u8]) -> Result<&[PoseUpdate], WireError> {
-        self.completed = 0;
-        let is_bundled = osc::is_bundle(datagram);
-        if !is_bundled && osc::message(datagram).is_none() {
-            return Err(match datagram.first() {
-                Some(b'/') => WireError::Truncated {
-                    what: "an OSC message",
-                    at: 0,
-                    needed: datagram.len() + 1,
-                    left: datagram.len(),
-                },
-                _ => WireError::Alien {
-                    expected: "VMC datagram",
-                },
-            });
-        }
-        osc::check(datagram)?;
-        (self.has_bone, self.has_closing_time, self.leading_time) = (false, false, None);
-        let (mut bones_read, mut dropped) = (0, None);
-        osc::walk(datagram, &mut |message| match message {
-            Some(message) if message.address == BONE_ADDRESS => match self.read_bone(&message, is_bundled) {
-                Ok(()) => bones_read += 1,
-                Err(reason) => {
-                    self.unplayed_reason.get_or_insert(reason);
-                    dropped = Some(reason);
-                }
-            },
-            Some(message) => self.read_other(&message, is_bundled),
-            None => {}
-        });
-        if is_bundled {
-            self.end_bundle();
-        }
-        match dropped {
-            Some(reason) if bones_read == 0 => Err(WireError::Malformed { reason, at: 0 }),
-            _ => Ok(self.poses()),
-        }
-    }
-
     /// Reads a bone message; the error is the reason for which it is dropped.
-    fn read_bone(&mut self, message: &osc::Message<'_>, is_bundled: bool) -> Result<(), &'static str> {
+    fn read_bone(
+        &mut self,
+        message: &osc::Message<'_>,
+        is_bundled: bool,
+        on_update: &mut dyn FnMut(Update<'_>),
+    ) -> Result<(), &'static str> {
         let (name, numbers) = split_name(message)?;
         let Some(id) = bones::find(name, self.next_id) else {
-            let is_last = name == b"LastBone";
-            return is_last
-                .then_some(())
-                .ok_or("a bone by a name that Unity's humanoid does not have");
+            return match name {
+                b"LastBone" => Ok(()),
+                _ => Err("a bone by a name that Unity's humanoid does not have"),
+            };
         };
-        self.on_bone(id, is_bundled);
+        self.on_bone(id, is_bundled, on_update);
         if let Some(transform) = read_transform(message.tags, numbers)? {
-            self.bones[id] = transform;
+            self.bones.0[id] = transform;
             self.seen |= 1 << id;
             self.fresh |= 1 << id;
         } else {
@@ -249,7 +202,12 @@ impl VmcAssembler {
     }
 
     /// Reads a message of the root or of the clock.
-    fn read_other(&mut self, message: &osc::Message<'_>, is_bundled: bool) {
+    fn read_other(
+        &mut self,
+        message: &osc::Message<'_>,
+        is_bundled: bool,
+        on_update: &mut dyn FnMut(Update<'_>),
+    ) {
         match message.address {
             ROOT_ADDRESS => {
                 let root = split_name(message).and_then(|(_, numbers)| read_transform(message.tags, numbers));
@@ -259,13 +217,14 @@ impl VmcAssembler {
                 }
             }
             TIME_ADDRESS => {
-                // A clock that sends only integers has milliseconds or a counter; among floats integers are whole seconds.
+                // A clock that sends only integers has milliseconds or a counter; among floats integers are whole
+                // seconds.
                 let is_integer_clock = !self.sends_time && matches!(message.tags.first(), Some(b'i' | b'h'));
                 if let Some([seconds]) = osc::numbers(message.tags, message.arguments)
                     && seconds.is_finite()
                     && !is_integer_clock
                 {
-                    self.on_time(seconds, is_bundled);
+                    self.on_time(seconds, is_bundled, on_update);
                 }
             }
             _ => {}
@@ -278,15 +237,15 @@ impl VmcAssembler {
     }
 
     /// Ends the current frame if a bone begins the next one, and registers the bone, valid or not.
-    fn on_bone(&mut self, id: usize, is_bundled: bool) {
+    fn on_bone(&mut self, id: usize, is_bundled: bool, on_update: &mut dyn FnMut(Update<'_>)) {
         let bit = 1 << id;
         self.next_id = id + 1;
         let is_first_hips = is_bundled && id == 0 && !self.has_bone && !self.sends_time;
         if let Some(seconds) = self.leading_time.take() {
-            self.flush();
+            self.flush(on_update);
             self.time = Some(seconds);
         } else if self.has_body_bone() && (is_first_hips || self.fresh & bit != 0) {
-            self.flush();
+            self.flush(on_update);
         }
         if bit & BODY_BONES != 0 {
             self.received |= bit;
@@ -296,18 +255,18 @@ impl VmcAssembler {
     }
 
     /// Registers the sender's clock, which comes before or after a frame's bones; a frame takes its first one.
-    fn on_time(&mut self, seconds: f64, is_bundled: bool) {
+    fn on_time(&mut self, seconds: f64, is_bundled: bool, on_update: &mut dyn FnMut(Update<'_>)) {
         self.sends_time = true;
         if !self.has_body_bone() {
             self.time = Some(seconds);
         } else if self.time.is_some() {
             if self.time != Some(seconds) {
-                self.flush();
+                self.flush(on_update);
             }
             self.time = Some(seconds);
         } else if !is_bundled {
             self.time = Some(seconds);
-            self.flush();
+            self.flush(on_update);
         } else if self.has_bone {
             self.time = Some(seconds);
             (self.has_closing_time, self.sends_closing_time) = (true, true);
@@ -317,7 +276,7 @@ impl VmcAssembler {
     }
 
     /// Completes the current frame if this bundle was its last one.
-    fn end_bundle(&mut self) {
+    fn end_bundle(&mut self, on_update: &mut dyn FnMut(Update<'_>)) {
         if let Some(seconds) = self.leading_time.take() {
             // No bone followed, so it is this frame's.
             self.time = Some(seconds);
@@ -325,7 +284,7 @@ impl VmcAssembler {
         }
         let is_last = !self.sends_closing_time && (self.was_single_bundle || self.is_complete());
         if self.has_body_bone() && (self.has_closing_time || is_last) {
-            self.flush();
+            self.flush(on_update);
         }
     }
 
@@ -335,19 +294,15 @@ impl VmcAssembler {
     }
 
     /// Completes the current frame.
-    fn flush(&mut self) {
-        if self.poses.len() == self.completed {
-            self.poses.push(PoseUpdate::default());
-        }
-        let out = &mut self.poses[self.completed];
-        self.completed += 1;
+    fn flush(&mut self, on_update: &mut dyn FnMut(Update<'_>)) {
+        let out = &mut self.pose;
         out.clear();
         out.time = self.time.take();
         out.unusable = std::mem::take(&mut self.unusable);
         // A root that moves makes the hips known and fresh even without a message of their own.
         let seen = self.seen | self.root_moved;
         let fresh = self.fresh | (self.root_moved & std::mem::take(&mut self.root_received));
-        for (id, bone) in self.bones.iter().enumerate() {
+        for (id, bone) in self.bones.0.iter().enumerate() {
             let bit = 1 << id;
             if seen & bit == 0 {
                 continue;
@@ -357,10 +312,8 @@ impl VmcAssembler {
                 out.root = Some(position);
             }
             out.joints.push(Joint {
-                id: id as u16,
-                rotation,
-                position,
                 fresh: fresh & bit != 0,
+                ..Joint::new(id as u16, rotation, position)
             });
         }
         self.was_single_bundle = self.bundles == 1 && self.previous != 0 && self.is_complete();
@@ -368,6 +321,7 @@ impl VmcAssembler {
         (self.fresh, self.bundles) = (0, 0);
         // The rest of the bundle belongs to the next frame.
         (self.has_bone, self.has_closing_time) = (false, false);
+        on_update(Update::Frame(&self.pose));
     }
 }
 

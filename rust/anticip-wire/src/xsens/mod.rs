@@ -3,10 +3,11 @@
 //! Big-endian. A header of 24 bytes: `MXTP02`, u32 sample counter, u8 datagram counter (the high bit: the last of its
 //! sample), u8 items, u32 time code (milliseconds), u8 character, u8 body, prop and finger segments, two reserved
 //! bytes, u16 payload size (older programs leave the last bytes zero). Then items of 32 bytes: u32 segment id from 1,
-//! position `x y z` in metres (in centimetres by the vendor's document; the body's size shows which), rotation `w x y z`.
+//! position `x y z` in metres (in centimetres by the vendor's document; the body's size shows which), rotation
+//! `w x y z`.
 //!
-//! Transforms are in world coordinates, z up, x forward; in T-pose every rotation is the identity. A cyclic permutation of
-//! the axes makes y up and z forward. Segments 1 to 23 are the body; props and fingers are skipped.
+//! Transforms are in world coordinates, z up, x forward; in T-pose every rotation is the identity. A cyclic permutation
+//! of the axes makes y up and z forward. Segments 1 to 23 are the body; props and fingers are skipped.
 //!
 //! A sample may come in several datagrams, in any order; it becomes a frame once all have come, or when the next sample
 //! begins. If MVN sends fewer samples than it captures, the counter skips; frames are numbered by its smallest step. If
@@ -14,12 +15,12 @@
 //! Only one character is decoded: the first complete one, until it has been absent for 200 datagrams of others.
 
 use std::hash::{DefaultHasher, Hasher};
-use std::num::NonZeroU32;
 
 use crate::WireError;
-use crate::bytes::array;
+use crate::bytes::{array, put_f32s_be, slice};
+use crate::frame_numbers::{FrameNumbers, MAX_REORDER};
 use crate::pose::PoseUpdate;
-use crate::source::{Active, MAX_REORDER, Source, Stride, Update};
+use crate::source::{Active, Source, Update};
 use crate::world::{WorldBody, world_transforms};
 
 /// Number of segments of the body.
@@ -71,6 +72,8 @@ pub fn recognises(datagram: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     counter: u32,
+    /// Consecutive number of its frame.
+    number: u32,
     time_ms: u32,
     /// Bit per datagram: received.
     received: u128,
@@ -87,9 +90,7 @@ pub struct XsensAssembler {
     body: WorldBody,
     character: Active<u8>,
     sample: Option<Sample>,
-    /// Consecutive number of the current frame.
-    frame_number: u32,
-    stride: Stride,
+    numbers: FrameNumbers,
 }
 
 impl Default for XsensAssembler {
@@ -102,8 +103,7 @@ impl Default for XsensAssembler {
             ),
             character: Active::default(),
             sample: None,
-            frame_number: 0,
-            stride: Stride::NEW,
+            numbers: FrameNumbers::default(),
         }
     }
 }
@@ -122,7 +122,8 @@ fn expected(message_type: &[u8]) -> &'static str {
 }
 
 impl XsensAssembler {
-    /// The sample that a datagram belongs to, finishing the current one if a new one begins; `None` if the datagram is late.
+    /// The sample that a datagram belongs to, finishing the current one if a new one begins; `None` if the datagram is
+    /// late.
     fn sample_for(
         &mut self,
         counter: u32,
@@ -130,46 +131,43 @@ impl XsensAssembler {
         content_hash: Option<u64>,
         on_update: &mut dyn FnMut(Update<'_>),
     ) -> Option<&mut Sample> {
-        if let Some(current) = self.sample {
-            let counts_back = current.counter.wrapping_sub(counter);
-            // A sample has one time and, in a single datagram, one content: other ones mean that the counter stands still.
-            let is_other_content = content_hash
-                .zip(current.content_hash)
-                .is_some_and(|(a, b)| a != b);
-            let counter_stands_still =
-                counts_back == 0 && current.is_finished && (current.time_ms != time_ms || is_other_content);
-            if (1..=MAX_REORDER).contains(&counts_back)
-                || (counts_back == 0 && current.is_finished && !counter_stands_still)
-            {
-                return None;
-            }
-            if counter_stands_still {
-                self.frame_number = self.frame_number.wrapping_add(1);
-                self.begin_sample(counter, time_ms);
-            }
-            if counts_back != 0 {
-                // Missing parts of an incomplete sample are not an error of this datagram.
-                let _ = self.finish_sample(on_update);
-                if counts_back < u32::MAX / 2 {
-                    self.body.reset_skeleton();
+        match self.sample {
+            Some(current) if current.counter == counter => {
+                if current.is_finished {
+                    // A sample has one time and, in a single datagram, one content: others mean that the counter stands
+                    // still.
+                    let is_other_content = content_hash
+                        .zip(current.content_hash)
+                        .is_some_and(|(a, b)| a != b);
+                    if current.time_ms == time_ms && !is_other_content {
+                        return None;
+                    }
+                    let number = self.numbers.repeat(counter);
+                    self.begin_sample(counter, number, time_ms);
                 }
             }
-        }
-        if self.sample.is_none_or(|current| current.counter != counter) {
-            let step = self.sample.map(|current| counter.wrapping_sub(current.counter));
-            self.frame_number = match step.filter(|step| *step < u32::MAX / 2).and_then(NonZeroU32::new) {
-                Some(step) => self.frame_number.wrapping_add(self.stride.advance(step)),
-                None => counter,
-            };
-            self.begin_sample(counter, time_ms);
+            current => {
+                let counts_back = current.map_or(0, |current| current.counter.wrapping_sub(counter));
+                if (1..=MAX_REORDER).contains(&counts_back) {
+                    return None;
+                }
+                // Missing parts of an incomplete sample are not an error of this datagram.
+                let _ = self.finish_sample(on_update);
+                if (1..u32::MAX / 2).contains(&counts_back) {
+                    self.body.reset_skeleton();
+                }
+                let number = self.numbers.number(counter);
+                self.begin_sample(counter, number, time_ms);
+            }
         }
         self.sample.as_mut()
     }
 
-    fn begin_sample(&mut self, counter: u32, time_ms: u32) {
+    fn begin_sample(&mut self, counter: u32, number: u32, time_ms: u32) {
         self.body.begin_frame(None);
         self.sample = Some(Sample {
             counter,
+            number,
             time_ms,
             received: 0,
             parts: None,
@@ -178,26 +176,22 @@ impl XsensAssembler {
         });
     }
 
-    /// The frame number of a late sample.
-    fn late_frame_number(&self, counter: u32) -> u32 {
-        let counts_back = self
-            .sample
-            .map_or(0, |current| current.counter.wrapping_sub(counter));
-        self.frame_number
-            .wrapping_sub(self.stride.frames_back(counts_back))
-    }
-
     /// Delivers the current sample, complete or not, unless that was done.
     fn finish_sample(&mut self, on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         let Some(sample) = self.sample.as_mut().filter(|sample| !sample.is_finished) else {
             return Ok(());
         };
         sample.is_finished = true;
-        self.body.pose.seq = Some(self.frame_number);
+        self.body.pose.seq = Some(sample.number);
         self.body.pose.time = Some(f64::from(sample.time_ms) / 1000.0);
         self.body.detect_unit();
         self.body.finish_frame(on_update)
     }
+}
+
+/// The big-endian integer at offset `at`, which is there.
+fn word(data: &[u8], at: usize) -> u32 {
+    array(data, at).map_or(0, u32::from_be_bytes)
 }
 
 /// Hash of a datagram's items.
@@ -209,56 +203,36 @@ fn hash(items: &[u8]) -> u64 {
 
 impl Source for XsensAssembler {
     fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
-        let alien = |expected| Err(WireError::Alien { expected });
         if !recognises(datagram) {
-            return alien("MVN datagram (MXTP02)");
+            return Err(WireError::alien("MVN datagram (MXTP02)"));
         }
         if &datagram[4..6] != b"02" {
             // MVN may be set to send other message types beside the pose.
             if self.character.id.is_some() {
                 return Ok(());
             }
-            return alien(expected(&datagram[4..6]));
+            return Err(WireError::alien(expected(&datagram[4..6])));
         }
-        let (Some(counter), Some([part, items]), Some(time), Some([character])) = (
-            array::<4>(datagram, 6),
-            array::<2>(datagram, 10),
-            array::<4>(datagram, 12),
-            array::<1>(datagram, 16).filter(|_| datagram.len() >= HEADER),
-        ) else {
-            return Err(WireError::Truncated {
-                what: "the header",
-                at: 0,
-                needed: HEADER,
-                left: datagram.len(),
-            });
-        };
-        let payload = &datagram[HEADER..];
-        let needed = usize::from(items) * ITEM;
-        if payload.len() < needed {
-            return Err(WireError::Truncated {
-                what: "the segments",
-                at: HEADER,
-                needed,
-                left: payload.len(),
-            });
-        }
-        let (counter, time_ms) = (u32::from_be_bytes(counter), u32::from_be_bytes(time));
+        let header = slice(datagram, 0, HEADER, "the header")?;
+        let (counter, time_ms) = (word(header, 6), word(header, 12));
+        let [part, items, character] = [10, 11, 16].map(|at: usize| header[at]);
+        let payload = slice(datagram, HEADER, usize::from(items) * ITEM, "the segments")?;
         match self.character.accept(character) {
             None => return Ok(()),
             Some(true) => {
                 self.body.reset_skeleton();
                 self.sample = None;
+                self.numbers.restart();
             }
             Some(false) => {}
         }
         let part_number = u32::from(part & 0x7f);
         let is_last = part & 0x80 != 0;
-        let content_hash = (is_last && part_number == 0).then(|| hash(&payload[..needed]));
+        let content_hash = (is_last && part_number == 0).then(|| hash(payload));
         let Some(sample) = self.sample_for(counter, time_ms, content_hash, on_update) else {
             // Reported once per sample, at its last datagram.
             if is_last {
-                on_update(Update::Late(self.late_frame_number(counter)));
+                on_update(Update::Late(self.numbers.number(counter)));
             }
             return Ok(());
         };
@@ -267,14 +241,13 @@ impl Source for XsensAssembler {
         if is_last {
             sample.parts = Some(part_number + 1);
         }
-        let is_complete = sample
-            .parts
-            .is_some_and(|parts| sample.received.trailing_ones() >= parts);
-        for item in payload[..needed].as_chunks::<ITEM>().0 {
-            let word = |at: usize| array::<4>(item, at).unwrap_or_default();
-            let id = u32::from_be_bytes(word(0)) as usize;
+        let received = sample.received.trailing_ones();
+        let is_complete = sample.parts.is_some_and(|parts| received >= parts);
+        for item in payload.as_chunks::<ITEM>().0 {
+            let id = word(item, 0) as usize;
             if (1..=SEGMENTS).contains(&id) {
-                let [x, y, z, qw, qx, qy, qz] = std::array::from_fn(|i| f32::from_be_bytes(word(4 + 4 * i)));
+                let [x, y, z, qw, qx, qy, qz] =
+                    std::array::from_fn(|i| f32::from_bits(word(item, 4 + 4 * i)));
                 self.body.set_joint(id - 1, [qw, qy, qz, qx], [y, z, x]);
             }
         }
@@ -292,15 +265,14 @@ impl Source for XsensAssembler {
 }
 
 /// Appends a frame of the whole body to `out`: one datagram of 760 bytes, as MVN sends it without props and fingers, of
-/// character 0. A missing `seq` or `time` is sent as 0. The pose is parent-local; the pelvis' position is that in the world.
+/// character 0. A missing `seq` or `time` is sent as 0. The pose is parent-local; the pelvis' position is that in the
+/// world.
 ///
 /// # Errors
 /// [`WireError::Unencodable`] if a joint's id exceeds 22.
 pub fn encode_frame(pose: &PoseUpdate, out: &mut Vec<u8>) -> Result<(), WireError> {
-    if pose.joints.iter().any(|joint| usize::from(joint.id) >= SEGMENTS) {
-        return Err(WireError::Unencodable {
-            reason: "a segment of MVN is 0 to 22",
-        });
+    if !pose.has_ids_below(SEGMENTS) {
+        return Err(WireError::unencodable("a segment of MVN is 0 to 22"));
     }
     out.extend_from_slice(b"MXTP02");
     out.extend_from_slice(&pose.seq.unwrap_or(0).to_be_bytes());
@@ -312,9 +284,7 @@ pub fn encode_frame(pose: &PoseUpdate, out: &mut Vec<u8>) -> Result<(), WireErro
     for (id, joint) in world_transforms(pose, &SEGMENT_PARENTS).iter().enumerate() {
         out.extend_from_slice(&(id as u32 + 1).to_be_bytes());
         let ([y, z, x], [w, qy, qz, qx]) = (joint.position, joint.rotation);
-        for value in [x, y, z, w, qx, qy, qz] {
-            out.extend_from_slice(&value.to_be_bytes());
-        }
+        put_f32s_be(out, &[x, y, z, w, qx, qy, qz]);
     }
     Ok(())
 }

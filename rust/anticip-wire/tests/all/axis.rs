@@ -1,7 +1,9 @@
 //! The BVH broadcast as the vendor's reader documents it (NeuronDataReader's `BvhDataHeader`), byte by byte.
 
+use crate::common::{decode, is_close};
+use crate::invariants::Updates;
 use anticip_wire::axis::{AxisDecoder, BONES, default_skeleton, encode_frame};
-use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
+use anticip_wire::{Joint, PoseUpdate, WireError, recognise};
 use proptest::prelude::*;
 
 const LEFT_ARM: usize = 13 + 23 + 1;
@@ -47,19 +49,10 @@ fn text(full: bool, degrees: f32) -> Vec<u8> {
     format!("0 Avatar00 {} ||\r\n", numbers.join(" ")).into_bytes()
 }
 
-fn decoded(decoder: &mut AxisDecoder, data: &[u8]) -> (usize, Vec<PoseUpdate>) {
-    let (mut skeletons, mut frames) = (0, Vec::new());
-    decoder
-        .decode(data, &mut |update| match update {
-            Update::Skeleton(SkeletonUpdate { names, .. }) => {
-                assert_eq!(names.len(), BONES);
-                skeletons += 1;
-            }
-            Update::Frame(pose) => frames.push(pose.clone()),
-            other => panic!("{other:?}"),
-        })
-        .expect("decodes");
-    (skeletons, frames)
+fn decoded(decoder: &mut AxisDecoder, data: &[u8]) -> Updates {
+    let updates = decode(decoder, data).unwrap();
+    assert!(updates.skeletons.iter().all(|skeleton| skeleton.len() == BONES));
+    updates
 }
 
 #[test]
@@ -74,14 +67,14 @@ fn binary_and_text_with_and_without_displacement_agree() {
         text(false, -40.0),
     ] {
         assert_eq!(recognise(&data), Some("axis"));
-        let (skeletons, frames) = decoded(&mut AxisDecoder::default(), &data);
-        assert_eq!((skeletons, frames.len()), (1, 1));
+        let Updates {
+            skeletons, frames, ..
+        } = decoded(&mut AxisDecoder::default(), &data);
+        assert_eq!((skeletons.len(), frames.len()), (1, 1));
         let pose = &frames[0];
         assert_eq!(pose.joints.len(), BONES);
-        assert_eq!(
-            pose.root.map(|r| r.map(|v| (v * 100.0).round())),
-            Some([1.0, 95.0, 2.0])
-        );
+        let root = pose.root.unwrap().map(|v| (v * 100.0).round());
+        assert_eq!(root, [1.0, 95.0, 2.0]);
         let half = (-20.0_f32).to_radians();
         for joint in &pose.joints {
             let expected = if usize::from(joint.id) == LEFT_ARM {
@@ -89,42 +82,30 @@ fn binary_and_text_with_and_without_displacement_agree() {
             } else {
                 [1.0, 0.0, 0.0, 0.0]
             };
-            assert!(
-                joint
-                    .rotation
-                    .iter()
-                    .zip(expected)
-                    .all(|(a, b)| (a - b).abs() < 1e-6)
-            );
+            assert!(is_close(&joint.rotation, &expected, 1e-6));
         }
     }
-    assert_eq!(
-        decoded(&mut AxisDecoder::default(), &binary(true, false, 0, 9, 0.0)).1[0].seq,
-        Some(9)
-    );
+    let alone = decoded(&mut AxisDecoder::default(), &binary(true, false, 0, 9, 0.0));
+    assert_eq!(alone.frames[0].seq, Some(9));
 }
 
 #[test]
 fn names_in_text_may_be_anything() {
     let line_text = String::from_utf8(text(true, -40.0)).expect("ASCII");
     let plain = decoded(&mut AxisDecoder::default(), line_text.as_bytes());
-    assert_eq!(plain.1.len(), 1);
+    assert_eq!(plain.frames.len(), 1);
     let (before, after) = line_text.split_once("Avatar00").expect("is named");
-    let ascii = ["", "My Char", "Anna 2", "7", "12 34", "nan"].map(str::as_bytes);
-    let zoe_in_latin_1 = b"Zo\xeb";
+    let utf_8 = ["", "My Char", "Anna 2", "7", "12 34", "nan", "Zoë", "演员"].map(str::as_bytes);
+    let zoe_in_latin_1 = &b"Zo\xeb"[..];
     let actor_in_gbk = b"\xd1\xdd\xd4\xb1 \x81|";
-    for name in ascii
-        .into_iter()
-        .chain(["Zoë", "演员"].map(str::as_bytes))
-        .chain([&zoe_in_latin_1[..], actor_in_gbk])
-    {
+    for name in utf_8.into_iter().chain([zoe_in_latin_1, actor_in_gbk]) {
         let named = [before.as_bytes(), name, after.as_bytes()].concat();
         assert_eq!(recognise(&named), Some("axis"));
         assert_eq!(decoded(&mut AxisDecoder::default(), &named), plain, "{name:?}");
     }
     // Three more numbers are another bone.
     let other = line_text.replace("||", "0 0 0 ||");
-    let refused = AxisDecoder::default().decode(other.as_bytes(), &mut |_| ());
+    let refused = decode(&mut AxisDecoder::default(), other.as_bytes());
     assert!(matches!(refused, Err(WireError::Malformed { .. })));
 }
 
@@ -159,16 +140,15 @@ fn the_default_skeleton_is_170_cm_tall() {
 #[test]
 fn another_avatar_takes_over_when_the_first_is_absent() {
     let mut decoder = AxisDecoder::default();
-    assert_eq!(decoded(&mut decoder, &binary(true, false, 3, 0, 0.0)).1.len(), 1);
+    let mut received = |avatar, frame| {
+        let updates = decoded(&mut decoder, &binary(true, false, avatar, frame, 0.0));
+        (updates.skeletons.len(), updates.frames.len())
+    };
+    assert_eq!(received(3, 0), (1, 1));
     for frame in 0..200 {
-        assert!(
-            decoded(&mut decoder, &binary(true, false, 4, frame, 0.0))
-                .1
-                .is_empty()
-        );
+        assert_eq!(received(4, frame), (0, 0));
     }
-    let (skeletons, frames) = decoded(&mut decoder, &binary(true, false, 4, 200, 0.0));
-    assert_eq!((skeletons, frames.len()), (1, 1));
+    assert_eq!(received(4, 200), (1, 1));
 }
 
 #[test]
@@ -176,11 +156,8 @@ fn a_binary_frame_may_come_in_two_datagrams() {
     let whole = |frame| binary(true, false, 0, frame, -40.0);
     let mut decoder = AxisDecoder::default();
     let mut seqs = |data: &[u8]| -> Vec<_> {
-        decoded(&mut decoder, data)
-            .1
-            .iter()
-            .map(|pose| pose.seq)
-            .collect()
+        let frames = decoded(&mut decoder, data).frames;
+        frames.iter().map(|pose| pose.seq).collect()
     };
     for frame in 0..3 {
         assert_eq!(seqs(&whole(frame)[..1024]), []);
@@ -191,19 +168,11 @@ fn a_binary_frame_may_come_in_two_datagrams() {
     assert_eq!(seqs(&whole(4)), [Some(4)]);
     // A second one in a row is reported.
     assert_eq!(seqs(&whole(5)[..1024]), []);
-    let cut = |data: &[u8], decoder: &mut AxisDecoder| decoder.decode(data, &mut |_| ());
-    assert!(matches!(
-        cut(&whole(6)[..1024], &mut decoder),
-        Err(WireError::Truncated {
-            what: "the numbers",
-            ..
-        })
-    ));
-    assert_eq!(decoded(&mut decoder, &whole(6)[1024..]).1[0].seq, Some(6));
-    assert!(matches!(
-        cut(&whole(6)[1024..], &mut decoder),
-        Err(WireError::Alien { .. })
-    ));
+    let cut = decode(&mut decoder, &whole(6)[..1024]).unwrap_err();
+    assert!(cut.to_string().contains("the numbers needs"), "{cut}");
+    assert_eq!(decoded(&mut decoder, &whole(6)[1024..]).frames[0].seq, Some(6));
+    let rest = decode(&mut decoder, &whole(6)[1024..]);
+    assert!(matches!(rest, Err(WireError::Alien { .. })));
 }
 
 #[test]
@@ -211,30 +180,20 @@ fn skipping_frame_numbers_become_consecutive() {
     let mut decoder = AxisDecoder::default();
     // 16 arrives late; then the counter restarts; then it stands still.
     let frames = [8, 12, 20, 16, 24, 1000, 4, 8, 8];
-    let numbers = frames.map(|frame| decoded(&mut decoder, &binary(true, false, 0, frame, 0.0)).1[0].seq);
+    let numbers =
+        frames.map(|frame| decoded(&mut decoder, &binary(true, false, 0, frame, 0.0)).frames[0].seq);
     assert_eq!(numbers, [8, 9, 11, 10, 12, 256, 4, 5, 5].map(Some));
 }
 
 #[test]
 fn malformed_datagrams_are_refused() {
-    let decode = |data: &[u8]| AxisDecoder::default().decode(data, &mut |_| ());
+    let error_of = |data: &[u8]| decode(&mut AxisDecoder::default(), data).unwrap_err();
     let whole = binary(true, false, 0, 0, 0.0);
-    assert!(matches!(decode(b"hello"), Err(WireError::Alien { .. })));
-    assert!(matches!(
-        decode(&whole[..40]),
-        Err(WireError::Truncated {
-            what: "the header",
-            ..
-        })
-    ));
-    assert!(matches!(
-        decode(b"0 a 1 2 3 ||"),
-        Err(WireError::Malformed { .. })
-    ));
-    assert!(matches!(
-        decode(&header(0, true, false, 0, 0)),
-        Err(WireError::Malformed { .. })
-    ));
+    assert!(matches!(error_of(b"hello"), WireError::Alien { .. }));
+    assert!(error_of(&whole[..40]).to_string().contains("the header needs"));
+    for bad in [&b"0 a 1 2 3 ||"[..], &header(0, true, false, 0, 0)] {
+        assert!(matches!(error_of(bad), WireError::Malformed { .. }));
+    }
 }
 
 proptest! {
@@ -244,14 +203,12 @@ proptest! {
     ) {
         let joints = turns.iter().enumerate().filter_map(|(id, turn)| {
             let norm = turn.iter().map(|v| v * v).sum::<f32>().sqrt();
-            (norm > 0.1).then(|| Joint {
-                id: id as u16, rotation: turn.map(|v| v / norm), position: [0.1, 0.2, 0.3], fresh: true,
-            })
+            (norm > 0.1).then(|| Joint::new(id as u16, turn.map(|v| v / norm), [0.1, 0.2, 0.3]))
         });
         let sent = PoseUpdate { seq: Some(seq), joints: joints.collect(), ..PoseUpdate::default() };
         let mut out = Vec::new();
         encode_frame(&sent, &mut out).unwrap();
-        let (_, frames) = decoded(&mut AxisDecoder::default(), &out);
+        let frames = decoded(&mut AxisDecoder::default(), &out).frames;
         prop_assert_eq!(frames[0].seq, Some(seq));
         for joint in &sent.joints {
             let back = frames[0].joint(joint.id).unwrap();

@@ -1,7 +1,9 @@
 //! NatNet, written field by field as the SDK's direct-depacketisation samples read it, for 3.1, 4.0, 4.1 and 4.2.
 
+use crate::common::{decode, is_close};
+use crate::invariants::Updates;
 use anticip_wire::natnet::NatnetDecoder;
-use anticip_wire::{PoseUpdate, SkeletonUpdate, Source, Update, WireError, recognise};
+use anticip_wire::{WireError, recognise};
 
 /// A byte builder.
 #[derive(Default, Clone)]
@@ -99,22 +101,29 @@ fn frame(version: u8, number: i32, half: f32, local: bool) -> Vec<u8> {
         .floats(&[3.0])
         .int(1)
         .floats(&[4.0]);
-    let mut out = Out::default()
-        .int(number)
-        .section(version, 1, markers)
-        .section(version, 2, Out::default().floats(&[0.25; 6]))
-        .section(version, 1, rigid(7, [0.0; 3], [0.0, 0.0, 0.0, 1.0], true))
-        .section(version, 1, skeleton);
-    if version >= 41 {
-        out = out.section(version, 0, Out::default());
+    let sections = [
+        (1, markers),
+        (2, Out::default().floats(&[0.25; 6])),
+        (1, rigid(7, [0.0; 3], [0.0, 0.0, 0.0, 1.0], true)),
+        (1, skeleton),
+        (1, labelled),
+        (1, plate),
+        (0, Out::default()),
+    ];
+    frame_of(version, number, 12.5, sections)
+}
+
+/// A frame of these sections; the assets, which come fifth since 4.1, are empty.
+fn frame_of(version: u8, number: i32, seconds: f64, sections: [(i32, Out); 7]) -> Vec<u8> {
+    let mut out = Out::default().int(number);
+    for (index, (count, section)) in sections.into_iter().enumerate() {
+        if index == 4 && version >= 41 {
+            out = out.section(version, 0, Out::default());
+        }
+        out = out.section(version, count, section);
     }
-    out = out
-        .section(version, 1, labelled)
-        .section(version, 1, plate)
-        .section(version, 0, Out::default())
-        .int(0)
-        .int(0);
-    out.0.extend(12.5_f64.to_le_bytes());
+    out = out.int(0).int(0);
+    out.0.extend(seconds.to_le_bytes());
     out.0.extend([9; 24]);
     if version >= 41 {
         out = out.int(1).int(2);
@@ -159,18 +168,6 @@ fn definitions(version: u8, markers: i32, sets: bool) -> Vec<u8> {
     out.message(5)
 }
 
-fn decoded(decoder: &mut NatnetDecoder, data: &[u8]) -> (Vec<SkeletonUpdate>, Vec<PoseUpdate>) {
-    let (mut skeletons, mut frames) = (Vec::new(), Vec::new());
-    decoder
-        .decode(data, &mut |update| match update {
-            Update::Skeleton(skeleton) => skeletons.push(skeleton.clone()),
-            Update::Frame(pose) => frames.push(pose.clone()),
-            other => panic!("{other:?} beside a skeleton"),
-        })
-        .expect("decodes");
-    (skeletons, frames)
-}
-
 #[test]
 fn every_version_in_world_or_local_coordinates_agrees() {
     for version in [31, 40, 41, 42] {
@@ -178,11 +175,17 @@ fn every_version_in_world_or_local_coordinates_agrees() {
             let mut decoder = NatnetDecoder::default();
             let data = frame(version, 5, 0.2, local);
             assert_eq!(recognise(&data), Some("natnet"));
-            // The definitions have not come yet.
-            assert_eq!(decoded(&mut decoder, &data), (vec![], vec![]));
-            assert_eq!(recognise(&definitions(version, 0, true)), Some("natnet"));
-            decoded(&mut decoder, &definitions(version, 0, true));
-            let (skeletons, frames) = decoded(&mut decoder, &data);
+            // Nothing comes before the definitions.
+            let definitions = definitions(version, 0, true);
+            assert_eq!(recognise(&definitions), Some("natnet"));
+            let mut updates = Updates::default();
+            for bytes in [&data, &definitions] {
+                assert_eq!(updates.decode(&mut decoder, bytes), Ok(()));
+                assert_eq!(updates, Updates::default());
+            }
+            let Updates {
+                skeletons, frames, ..
+            } = decode(&mut decoder, &data).unwrap();
             assert_eq!(skeletons[0].names, NAMES);
             assert_eq!(skeletons[0].parents, [-1, 0, 1]);
             assert_eq!(skeletons[0].offsets, [OFFSET; 3]);
@@ -192,13 +195,7 @@ fn every_version_in_world_or_local_coordinates_agrees() {
             assert_eq!(pose.joints.len(), 3);
             for joint in &pose.joints {
                 let expected = [0.2_f32.cos(), 0.2_f32.sin(), 0.0, 0.0];
-                assert!(
-                    joint
-                        .rotation
-                        .iter()
-                        .zip(expected)
-                        .all(|(a, b)| (a - b).abs() < 1e-5)
-                );
+                assert!(is_close(&joint.rotation, &expected, 1e-5));
             }
         }
     }
@@ -210,13 +207,10 @@ fn a_prop_of_any_markers_does_not_hide_the_skeleton_after_it() {
         for markers in 3..=9 {
             for sets in [false, true] {
                 let mut decoder = NatnetDecoder::default();
-                decoded(&mut decoder, &definitions(version, markers, sets));
-                let (skeletons, frames) = decoded(&mut decoder, &frame(version, 5, 0.2, false));
-                assert_eq!(
-                    (skeletons.len(), frames.len()),
-                    (1, 1),
-                    "{version} {markers} {sets}"
-                );
+                decode(&mut decoder, &definitions(version, markers, sets)).unwrap();
+                let updates = decode(&mut decoder, &frame(version, 5, 0.2, false)).unwrap();
+                let counts = [updates.skeletons.len(), updates.frames.len()];
+                assert_eq!(counts, [1, 1], "{version} {markers} {sets}");
             }
         }
     }
@@ -232,20 +226,8 @@ fn bodies(version: u8, seen: bool) -> Vec<u8> {
 /// A frame with the given rigid bodies and skeletons.
 fn scene(version: u8, rigid: (i32, Out), skeletons: (i32, Out)) -> Vec<u8> {
     let none = || (0, Out::default());
-    let mut out = Out::default().int(6);
-    for (count, section) in [none(), none(), rigid, skeletons] {
-        out = out.section(version, count, section);
-    }
-    for _ in 0..if version >= 41 { 4 } else { 3 } {
-        out = out.section(version, 0, Out::default());
-    }
-    out = out.int(0).int(0);
-    out.0.extend(2.5_f64.to_le_bytes());
-    out.0.extend([9; 24]);
-    if version >= 41 {
-        out = out.int(1).int(2);
-    }
-    out.short(0).int(0).message(7)
+    let sections = [none(), none(), rigid, skeletons, none(), none(), none()];
+    frame_of(version, 6, 2.5, sections)
 }
 
 #[test]
@@ -263,27 +245,22 @@ fn rigid_bodies_are_trackers_without_a_skeleton() {
             }
             definitions_body = definitions_body.add(one);
         }
-        let (mut decoder, mut found) = (NatnetDecoder::default(), Vec::new());
+        let (mut decoder, mut updates) = (NatnetDecoder::default(), Updates::default());
         for data in [
             bodies(version, true),
             definitions_body.message(5),
             bodies(version, true),
             bodies(version, false),
         ] {
-            let result = decoder.decode(&data, &mut |update| match update {
-                Update::Trackers(update) => found.push(update.clone()),
-                other => panic!("{other:?}"),
-            });
-            result.expect("decodes");
+            updates.decode(&mut decoder, &data).unwrap();
         }
         // Without names they are not delivered.
-        let [first, second] = &found[..] else {
-            panic!("{found:?}")
+        let [first, second] = &updates.trackers[..] else {
+            panic!("{updates:?}")
         };
-        assert_eq!(
-            (first.seq, first.time, first.forward_axis),
-            (Some(6), Some(2.5), None)
-        );
+        assert!(updates.skeletons.is_empty() && updates.frames.is_empty());
+        assert_eq!((first.seq, first.time), (Some(6), Some(2.5)));
+        assert_eq!(first.forward_axis, None);
         let [hand, head] = &first.trackers[..] else {
             panic!("{first:?}")
         };
@@ -307,33 +284,32 @@ fn rigid_bodies_play_until_the_skeleton_that_is_defined_is_tracked() {
         let one = one.int(0);
         definitions_body = definitions_body.int(kind).int(one.0.len() as i32).add(one);
     }
-    let (mut decoder, mut found) = (NatnetDecoder::default(), Vec::new());
+    let mut decoder = NatnetDecoder::default();
     let (two, whole) = (bodies(41, true), frame(41, 9, 0.1, false));
-    for data in [definitions_body.message(5), two.clone(), whole, two] {
-        let result = decoder.decode(&data, &mut |update| {
-            found.push(match update {
-                Update::Trackers(_) => "trackers",
-                Update::Skeleton(_) => "skeleton",
-                Update::Frame(_) => "frame",
-                other => panic!("{other:?}"),
-            });
-        });
-        result.expect("decodes");
+    // After the frame, the skeleton may return.
+    for (data, counts) in [
+        (&definitions_body.message(5), [0, 0, 0]),
+        (&two, [1, 0, 0]),
+        (&whole, [0, 1, 1]),
+        (&two, [0, 0, 0]),
+    ] {
+        let updates = decode(&mut decoder, data).unwrap();
+        let Updates {
+            trackers,
+            skeletons,
+            frames,
+            ..
+        } = updates;
+        assert_eq!([trackers.len(), skeletons.len(), frames.len()], counts);
     }
-    // A skeleton that was active may return.
-    assert_eq!(found, ["trackers", "skeleton", "frame"]);
 }
 
 /// A frame of skeletons with one bone each; a negative id means that it is not tracked.
 fn skeletons(ids: &[i32]) -> Vec<u8> {
     let one = |out: Out, signed_id: &i32| {
         let id = signed_id.abs();
-        let bone = rigid(
-            (id << 16) | 1,
-            [id as f32; 3],
-            [0.0, 0.0, 0.0, 1.0],
-            *signed_id > 0,
-        );
+        let (place, turn) = ([id as f32; 3], [0.0, 0.0, 0.0, 1.0]);
+        let bone = rigid((id << 16) | 1, place, turn, *signed_id > 0);
         out.add(Out::default().int(id).int(1).add(bone))
     };
     let all = ids.iter().fold(Out::default(), one);
@@ -349,32 +325,29 @@ fn another_skeleton_takes_over_when_the_first_is_absent() {
         definitions_body = definitions_body.int(2).int(one.0.len() as i32).add(one);
     }
     let mut decoder = NatnetDecoder::default();
-    decoded(&mut decoder, &definitions_body.message(5));
-    let mut heard = |ids: &[i32]| {
-        let (announced, frames) = decoded(&mut decoder, &skeletons(ids));
-        (
-            announced.len(),
-            frames.first().and_then(|pose| pose.root).map(|root| root[0]),
-        )
+    decode(&mut decoder, &definitions_body.message(5)).unwrap();
+    let mut received = |ids: &[i32]| {
+        let updates = decode(&mut decoder, &skeletons(ids)).unwrap();
+        let root = updates.frames.first().and_then(|pose| pose.root);
+        (updates.skeletons.len(), root.map(|root| root[0]))
     };
-    assert_eq!(heard(&[3, 4]), (1, Some(3.0)));
-    assert_eq!(heard(&[4]), (0, None));
-    assert_eq!(heard(&[4, 3]), (0, Some(3.0)));
+    assert_eq!(received(&[3, 4]), (1, Some(3.0)));
+    assert_eq!(received(&[4]), (0, None));
+    assert_eq!(received(&[4, 3]), (0, Some(3.0)));
     for _ in 0..100 {
-        assert_eq!(heard(&[4]), (0, None));
-        assert_eq!(heard(&[-3, 4]), (0, None));
+        assert_eq!(received(&[4]), (0, None));
+        assert_eq!(received(&[-3, 4]), (0, None));
     }
-    assert_eq!(heard(&[-3, 4]), (1, Some(4.0)));
-    assert_eq!(heard(&[3, 4]), (0, Some(4.0)));
+    assert_eq!(received(&[-3, 4]), (1, Some(4.0)));
+    assert_eq!(received(&[3, 4]), (0, Some(4.0)));
 }
 
 #[test]
 fn malformed_messages_are_refused() {
-    let decode = |data: &[u8]| NatnetDecoder::default().decode(data, &mut |_| ());
-    let whole = frame(41, 0, 0.1, false);
-    assert!(matches!(decode(b"hello"), Err(WireError::Alien { .. })));
-    assert!(matches!(decode(&whole[..60]), Err(WireError::Truncated { .. })));
-    let mut worse = whole.clone();
-    worse[8..12].copy_from_slice(&i32::MAX.to_le_bytes());
-    assert!(matches!(decode(&worse), Err(WireError::Malformed { .. })));
+    let error_of = |data: &[u8]| decode(&mut NatnetDecoder::default(), data).unwrap_err();
+    let mut whole = frame(41, 0, 0.1, false);
+    assert!(matches!(error_of(b"hello"), WireError::Alien { .. }));
+    assert!(matches!(error_of(&whole[..60]), WireError::Truncated { .. }));
+    whole[8..12].copy_from_slice(&i32::MAX.to_le_bytes());
+    assert!(matches!(error_of(&whole), WireError::Malformed { .. }));
 }

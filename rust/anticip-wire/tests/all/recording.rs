@@ -105,9 +105,13 @@ fn behind_damage_the_next_whole_record_is_found() {
     assert_eq!(find(&claims, 0, true), Err(claims.len()));
 }
 
+fn payloads(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Vec<u8>>> {
+    prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), count)
+}
+
 proptest! {
     #[test]
-    fn every_cut_keeps_every_whole_record(payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 0..8)) {
+    fn every_cut_keeps_every_whole_record(payloads in payloads(0..8)) {
         let whole = file(&payloads);
         for end in HEADER..=whole.len() {
             let (found, stop) = walk(&whole[..end]);
@@ -121,7 +125,7 @@ proptest! {
 
     #[test]
     fn a_flipped_bit_in_a_payload_costs_that_record_only(
-        payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 1..8), which in any::<prop::sample::Index>(), bit in any::<prop::sample::Index>(),
+        payloads in payloads(1..8), which in any::<prop::sample::Index>(), bit in any::<prop::sample::Index>(),
     ) {
         let mut whole = file(&payloads);
         let hit = which.index(payloads.len());

@@ -1,9 +1,17 @@
 //! VMC: assembly of frames from messages and bundles, and cut and damaged datagrams.
 
 use crate::common::osc::{bone, bundle, bytes, full_pose, message, time, transform, turned};
+use crate::common::{decode, is_close};
+use crate::invariants::Updates;
 use anticip_wire::vmc::{BONE_NAMES, BONES, VmcAssembler, encode_frame};
 use anticip_wire::{PoseUpdate, Source, WireError};
-use rosc::{OscPacket, OscTime, OscType};
+use rosc::{OscPacket, OscType};
+
+/// The frames that a bundle of these messages completes.
+fn feed(assembler: &mut VmcAssembler, messages: Vec<OscPacket>) -> Vec<PoseUpdate> {
+    let updates = decode(assembler, &bytes(&bundle(messages)));
+    updates.unwrap().frames
+}
 
 #[test]
 fn bundles_have_the_size_that_another_implementation_gives_them() {
@@ -20,18 +28,12 @@ fn an_encoded_frame_comes_back_bit_for_bit_and_rosc_reads_it_too() {
     let pose = full_pose();
     let mut out = Vec::new();
     encode_frame(&pose, &mut out).unwrap();
-    let mut assembler = VmcAssembler::new();
-    assert_eq!(assembler.feed(&out).unwrap(), [pose]);
+    let frames = decode(&mut VmcAssembler::default(), &out).unwrap().frames;
+    assert_eq!(frames, [pose]);
     let (_, OscPacket::Bundle(read)) = rosc::decoder::decode_udp(&out).unwrap() else {
         panic!("no bundle")
     };
-    assert_eq!(
-        read.timetag,
-        OscTime {
-            seconds: 0,
-            fractional: 1
-        }
-    );
+    assert_eq!((read.timetag.seconds, read.timetag.fractional), (0, 1));
     assert_eq!(read.content[0], message("/VMC/Ext/OK", vec![OscType::Int(1)]));
     assert_eq!(read.content[1], time(12.5));
     assert_eq!(
@@ -52,15 +54,10 @@ fn unity_axes_become_right_handed_ones() {
     // Unity: a quarter turn about +y takes +z (forward) to +x (right). Right-handed with z turned round:
     // forward -z goes to +x, which is a turn about y by minus a quarter.
     let h = 0.5f32.sqrt();
-    let mut assembler = VmcAssembler::new();
-    let poses = assembler
-        .feed(&bytes(&bundle(vec![bone(
-            "Spine",
-            &[1.0, 2.0, 3.0, 0.0, h, 0.0, h],
-        )])))
-        .unwrap();
-    assert_eq!(poses[0].joints[0].position, [1.0, 2.0, -3.0]);
-    assert_eq!(poses[0].joints[0].rotation, [-h, 0.0, h, -0.0]);
+    let spine = bone("Spine", &[1.0, 2.0, 3.0, 0.0, h, 0.0, h]);
+    let joint = feed(&mut VmcAssembler::default(), vec![spine])[0].joints[0];
+    assert_eq!(joint.position, [1.0, 2.0, -3.0]);
+    assert_eq!(joint.rotation, [-h, 0.0, h, -0.0]);
 }
 
 #[test]
@@ -72,37 +69,27 @@ fn the_root_carries_the_hips() {
         // v2.1: scale and offset follow.
         &[10.0, 0.0, 0.0, 0.0, h, 0.0, h, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0],
     );
-    let mut assembler = VmcAssembler::new();
-    let pose = &assembler
-        .feed(&bytes(&bundle(vec![
-            root,
-            bone("Hips", &[0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 1.0]),
-        ])))
-        .unwrap()[0];
+    let hips = bone("Hips", &[0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 1.0]);
+    let pose = &feed(&mut VmcAssembler::default(), vec![root, hips])[0];
     // In Unity: (0,1,2) turned to (2,1,0), moved to (12,1,0).
-    let [x, y, z] = pose.root.unwrap();
-    assert!(
-        (x - 12.0).abs() < 1e-6 && (y - 1.0).abs() < 1e-6 && z.abs() < 1e-6,
-        "{x} {y} {z}"
-    );
+    let place = pose.root.unwrap();
+    assert!(is_close(&place, &[12.0, 1.0, 0.0], 1e-6), "{place:?}");
     let rotation = pose.joints[0].rotation;
-    let sign = rotation[0].signum();
-    for (got, want) in rotation.iter().zip([h, 0.0, -h, 0.0]) {
-        assert!((sign * got - want).abs() < 1e-6, "{rotation:?}");
-    }
+    let positive = rotation.map(|v| v * rotation[0].signum());
+    assert!(is_close(&positive, &[h, 0.0, -h, 0.0], 1e-6), "{rotation:?}");
 }
 
 #[test]
 fn a_root_that_moves_is_the_hips_of_who_sends_none() {
     let root = |x: f32| transform("/VMC/Ext/Root/Pos", "root", &[x, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
-    let mut assembler = VmcAssembler::new();
+    let mut assembler = VmcAssembler::default();
     let mut roots = Vec::new();
     // A root counts only once it has left the origin.
     for place in [Some(0.0), Some(2.0), None, Some(0.0)] {
         let mut messages = vec![bone("Spine", &turned(0.1))];
         messages.extend(place.map(root));
         messages.push(time(roots.len() as f32));
-        let pose = &assembler.feed(&bytes(&bundle(messages))).unwrap()[0];
+        let pose = &feed(&mut assembler, messages)[0];
         roots.push((pose.root.map(|r| r[0]), pose.joint(0).map(|hips| hips.fresh)));
     }
     assert_eq!(
@@ -118,20 +105,13 @@ fn a_root_that_moves_is_the_hips_of_who_sends_none() {
 
 #[test]
 fn missing_bones_are_held_and_flagged() {
-    let mut assembler = VmcAssembler::new();
-    let whole = bundle(vec![
-        bone("Hips", &turned(0.1)),
-        bone("Spine", &turned(0.2)),
-        bone("Head", &turned(0.3)),
-    ]);
-    assembler.feed(&bytes(&whole)).unwrap();
-    let before = assembler.poses()[0].clone();
-    let part = bundle(vec![bone("Hips", &turned(1.1)), time(3.0)]);
-    let pose = &assembler.feed(&bytes(&part)).unwrap()[0];
-    assert_eq!(
-        pose.joints.iter().map(|joint| joint.fresh).collect::<Vec<_>>(),
-        [true, false, false]
-    );
+    let mut assembler = VmcAssembler::default();
+    let whole = ["Hips", "Spine", "Head"].map(|name| bone(name, &turned(0.1)));
+    let before = &feed(&mut assembler, whole.to_vec())[0];
+    let part = vec![bone("Hips", &turned(1.1)), time(3.0)];
+    let pose = &feed(&mut assembler, part)[0];
+    let fresh: Vec<_> = pose.joints.iter().map(|joint| joint.fresh).collect();
+    assert_eq!(fresh, [true, false, false]);
     assert_eq!(pose.joints[1].rotation, before.joints[1].rotation);
     assert_ne!(pose.joints[0].rotation, before.joints[0].rotation);
     assert_eq!(pose.time, Some(3.0));
@@ -151,7 +131,7 @@ fn a_frame_may_come_in_several_bundles() {
         ("no time", 0),
         ("no time", 1),
     ] {
-        let mut assembler = VmcAssembler::new();
+        let mut assembler = VmcAssembler::default();
         for frame in 0..6 {
             let bones: Vec<_> = BONE_NAMES
                 .iter()
@@ -164,11 +144,9 @@ fn a_frame_may_come_in_several_bundles() {
                 _ => {}
             }
             let mut frames = Vec::new();
-            for part in parts
-                .into_iter()
-                .skip(if frame == 0 { bundles_missed } else { 0 })
-            {
-                frames.extend_from_slice(assembler.feed(&bytes(&bundle(part))).unwrap());
+            let missed = if frame == 0 { bundles_missed } else { 0 };
+            for part in parts.into_iter().skip(missed) {
+                frames.extend(feed(&mut assembler, part));
             }
             if frame < 3 {
                 // By now it is known what a frame contains.
@@ -179,11 +157,8 @@ fn a_frame_may_come_in_several_bundles() {
                 panic!("{layout} {frame}: {} frames", frames.len())
             };
             let expected = -turned(frame as f32)[6];
-            assert_eq!(
-                pose.time,
-                (layout != "no time").then_some(frame as f64),
-                "{layout}"
-            );
+            let sent = (layout != "no time").then_some(frame as f64);
+            assert_eq!(pose.time, sent, "{layout}");
             assert_eq!(pose.joints.len(), BONES);
             for joint in &pose.joints[1..] {
                 assert!(joint.fresh && joint.rotation[0] == expected, "{layout} {frame}");
@@ -194,12 +169,9 @@ fn a_frame_may_come_in_several_bundles() {
 
 #[test]
 fn a_sender_without_known_bone_names_is_refused() {
-    let mut assembler = VmcAssembler::new();
-    let small = bundle(vec![
-        bone("hips", &turned(0.1)),
-        bone("leftUpperArm", &turned(0.2)),
-    ]);
-    assert_eq!(assembler.feed(&bytes(&small)).unwrap()[0].joints.len(), 2);
+    let mut assembler = VmcAssembler::default();
+    let small = ["hips", "leftUpperArm"].map(|name| bone(name, &turned(0.1)));
+    assert_eq!(feed(&mut assembler, small.to_vec())[0].joints.len(), 2);
     let mut words = vec![OscType::String("Hips".to_owned())];
     words.extend((0..7).map(|i| OscType::String(i.to_string())));
     assert_eq!(assembler.unplayed_reason(), None);
@@ -207,16 +179,27 @@ fn a_sender_without_known_bone_names_is_refused() {
         bone("J_Bip_C_Hips", &turned(0.0)),
         message("/VMC/Ext/Bone/Pos", words),
     ] {
-        let result = assembler.feed(&bytes(&bundle(vec![strange.clone()])));
+        let result = decode(&mut assembler, &bytes(&bundle(vec![strange.clone()])));
         assert!(matches!(result, Err(WireError::Malformed { .. })), "{result:?}");
         // One readable bone is enough.
-        let result = assembler.feed(&bytes(&bundle(vec![strange, bone("Hips", &turned(0.3))])));
-        assert!(result.is_ok());
+        feed(&mut assembler, vec![strange, bone("Hips", &turned(0.3))]);
         assert_eq!(
             assembler.unplayed_reason(),
             Some("a bone by a name that Unity's humanoid does not have")
         );
     }
+}
+
+#[test]
+fn a_frame_that_an_unreadable_bone_completes_is_delivered() {
+    let mut assembler = VmcAssembler::default();
+    let hips = bytes(&bone("Hips", &turned(0.1)));
+    assert_eq!(decode(&mut assembler, &hips).unwrap().frames, []);
+    let mut updates = Updates::default();
+    let unreadable = bundle(vec![time(2.0), bone("Hips", &[0.0; 6])]);
+    let result = updates.decode(&mut assembler, &bytes(&unreadable));
+    assert!(matches!(result, Err(WireError::Malformed { .. })), "{result:?}");
+    assert_eq!(updates.frames.len(), 1);
 }
 
 #[test]
@@ -235,34 +218,31 @@ fn a_number_is_one_whatever_its_type() {
             arguments.extend(values.into_iter().zip(types).map(|(v, number)| number(v)));
             message("/VMC/Ext/Bone/Pos", arguments)
         };
-        let mut assembler = VmcAssembler::new();
+        let mut assembler = VmcAssembler::default();
         let frame = |time| {
-            bytes(&bundle(vec![
-                integer_bone("Hips", [1, -2, 3, 0, 0, 0, 1]),
-                integer_bone("Spine", [0, 4, 0, 0, -1, 0, 0]),
-                time,
-            ]))
+            let hips = integer_bone("Hips", [1, -2, 3, 0, 0, 0, 1]);
+            vec![hips, integer_bone("Spine", [0, 4, 0, 0, -1, 0, 0]), time]
         };
-        let pose = &assembler.feed(&frame(time(6.5))).unwrap()[0];
+        let pose = &feed(&mut assembler, frame(time(6.5)))[0];
         assert_eq!(pose.root, Some([1.0, -2.0, -3.0]));
         assert_eq!(pose.joints[1].rotation, [0.0, 0.0, -1.0, 0.0]);
         let whole = frame(message("/VMC/Ext/T", vec![number(7)]));
-        assert_eq!(assembler.feed(&whole).unwrap()[0].time, Some(7.0));
+        assert_eq!(feed(&mut assembler, whole.clone())[0].time, Some(7.0));
         assert_eq!(assembler.unplayed_reason(), None);
         // A clock that sends only integers does not count seconds.
-        let mut alone = VmcAssembler::new();
-        let _ = alone.feed(&whole);
+        let mut alone = VmcAssembler::default();
+        feed(&mut alone, whole.clone());
         let expected = if i == 1 || i == 2 { None } else { Some(7.0) };
-        assert_eq!(alone.feed(&whole).unwrap()[0].time, expected);
+        assert_eq!(feed(&mut alone, whole)[0].time, expected);
     }
 }
 
 #[test]
 fn wrong_messages_are_dropped_and_strangers_ignored() {
-    let mut assembler = VmcAssembler::new();
+    let mut assembler = VmcAssembler::default();
     let mut flags = vec![OscType::String("Spine".to_owned())];
     flags.extend((0..7).map(|_| OscType::Bool(true)));
-    let packet = bundle(vec![
+    let messages = vec![
         bone("Spine", &[0.0; 6]),
         message("/VMC/Ext/Bone/Pos", flags),
         message("/VMC/Ext/T", vec![OscType::Nil]),
@@ -284,8 +264,8 @@ fn wrong_messages_are_dropped_and_strangers_ignored() {
         // No rotation: counted in the pose.
         bone("Neck", &[0.0; 7]),
         bone("Head", &turned(0.5)),
-    ]);
-    let pose = &assembler.feed(&bytes(&packet)).unwrap()[0];
+    ];
+    let pose = &feed(&mut assembler, messages)[0];
     assert_eq!((pose.joints.len(), pose.unusable, pose.time), (1, 1, None));
     assert_eq!(
         assembler.unplayed_reason(),
@@ -297,21 +277,16 @@ fn wrong_messages_are_dropped_and_strangers_ignored() {
 fn cuts_are_refused_whole() {
     let mut whole = Vec::new();
     encode_frame(&full_pose(), &mut whole).unwrap();
-    let mut assembler = VmcAssembler::new();
+    let mut assembler = VmcAssembler::default();
     // A cut between two elements is indistinguishable from a smaller bundle.
-    let mut ends = vec![16];
-    while let Some(size) = whole.get(ends[ends.len() - 1]..ends[ends.len() - 1] + 4) {
-        ends.push(ends[ends.len() - 1] + 4 + u32::from_be_bytes(size.try_into().unwrap()) as usize);
+    let (mut ends, mut at) = (Vec::new(), 16);
+    while let Some(size) = whole.get(at..at + 4) {
+        ends.push(at);
+        at += 4 + u32::from_be_bytes(size.try_into().unwrap()) as usize;
     }
     for end in 0..whole.len() {
-        let result = assembler.feed(&whole[..end]);
+        let result = decode(&mut assembler, &whole[..end]);
         match end {
-            0 => assert_eq!(
-                result,
-                Err(WireError::Alien {
-                    expected: "VMC datagram"
-                })
-            ),
             _ if ends.contains(&end) => assert!(result.is_ok()),
             _ if end < 8 => assert!(matches!(result, Err(WireError::Alien { .. }))),
             _ => assert!(matches!(result, Err(WireError::Truncated { .. })), "{end}"),
@@ -320,20 +295,17 @@ fn cuts_are_refused_whole() {
     let single = bytes(&bone("Hips", &turned(0.0)));
     for end in 1..single.len() {
         // A cut within the arguments leaves a message with too few of them.
-        match assembler.feed(&single[..end]) {
-            Ok(poses) => assert!(poses.is_empty()),
+        match decode(&mut assembler, &single[..end]) {
+            Ok(updates) => assert!(updates.frames.is_empty()),
             Err(error) => assert!(matches!(
                 error,
                 WireError::Truncated { .. } | WireError::Malformed { .. }
             )),
         }
     }
-    assert_eq!(
-        assembler.feed(b"\x23\0\0\0head"),
-        Err(WireError::Alien {
-            expected: "VMC datagram"
-        })
-    );
+    let expected = "VMC datagram";
+    let alien = decode(&mut assembler, b"\x23\0\0\0head");
+    assert_eq!(alien, Err(WireError::Alien { expected }));
 }
 
 #[test]
@@ -342,18 +314,15 @@ fn deep_nests_are_refused() {
     for _ in 0..8 {
         packet = bundle(vec![packet]);
     }
-    assert!(matches!(
-        VmcAssembler::new().feed(&bytes(&packet)),
-        Err(WireError::Malformed { .. })
-    ));
+    let nested = bytes(&packet);
     // As deep as fits into a datagram: three thousand bundles.
     let mut raw: Vec<u8> = Vec::new();
     for level in (1..=3270u32).rev() {
         raw.extend_from_slice(b"#bundle\0\0\0\0\0\0\0\0\x01");
         raw.extend_from_slice(&((level - 1) * 20).to_be_bytes());
     }
-    assert!(matches!(
-        VmcAssembler::new().feed(&raw),
-        Err(WireError::Malformed { .. })
-    ));
+    for data in [nested, raw] {
+        let result = decode(&mut VmcAssembler::default(), &data);
+        assert!(matches!(result, Err(WireError::Malformed { .. })));
+    }
 }

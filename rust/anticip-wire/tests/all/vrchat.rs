@@ -1,7 +1,8 @@
 //! VRChat trackers, encoded by `rosc`. The Python tests use SlimeVR's arithmetic.
 
+use crate::common::decode;
 use anticip_wire::vrchat::{TRACKERS, VrchatAssembler, encode_frame};
-use anticip_wire::{Source, Tracker, TrackerUpdate, Update, WireError, recognise};
+use anticip_wire::{Tracker, TrackerUpdate, WireError, recognise};
 use proptest::prelude::*;
 use rosc::{OscMessage, OscPacket, OscType, encoder};
 
@@ -14,13 +15,7 @@ fn message(address: &str, values: &[f32]) -> Vec<u8> {
 }
 
 fn decoded(source: &mut VrchatAssembler, data: &[u8]) -> Vec<TrackerUpdate> {
-    let mut found = Vec::new();
-    let result = source.decode(data, &mut |update| match update {
-        Update::Trackers(update) => found.push(update.clone()),
-        other => panic!("{other:?}"),
-    });
-    result.expect("decodes");
-    found
+    decode(source, data).unwrap().trackers
 }
 
 #[test]
@@ -69,16 +64,17 @@ fn other_messages_are_ignored() {
             assert!(decoded(&mut source, &data).is_empty());
         }
     }
-    let wrong = source.decode(b"hello", &mut |_| ());
-    assert!(matches!(wrong, Err(WireError::Alien { .. })));
+    assert!(matches!(
+        decode(&mut source, b"hello"),
+        Err(WireError::Alien { .. })
+    ));
 }
 
 #[test]
 fn every_tracker_has_an_address_of_its_own() {
     let tracker = |n: usize| Tracker {
-        name: String::new(),
-        rotation: None,
         position: Some([n as f32; 3]),
+        ..Tracker::default()
     };
     let mut out = Vec::new();
     encode_frame(&(0..9).map(tracker).collect::<Vec<_>>(), &mut out).unwrap();

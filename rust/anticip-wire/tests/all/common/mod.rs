@@ -4,6 +4,9 @@ pub(crate) mod osc;
 
 use std::path::PathBuf;
 
+use crate::invariants::Updates;
+use anticip_wire::{Source, WireError};
+
 /// A real mocopi packet; without the data folder `None`, reported on stderr.
 pub(crate) fn real(name: &str) -> Option<Vec<u8>> {
     let root = std::env::var_os("PYANTICIP_DATA").map_or_else(
@@ -16,6 +19,17 @@ pub(crate) fn real(name: &str) -> Option<Vec<u8>> {
         eprintln!("skipped: no {}", path.display());
     }
     bytes
+}
+
+/// The updates of one datagram.
+pub(crate) fn decode(source: &mut dyn Source, data: &[u8]) -> Result<Updates, WireError> {
+    let mut updates = Updates::default();
+    updates.decode(source, data).map(|()| updates)
+}
+
+/// Whether two lists of numbers differ by less than `tolerance`.
+pub(crate) fn is_close(a: &[f32], b: &[f32], tolerance: f32) -> bool {
+    a.iter().zip(b).all(|(a, b)| (a - b).abs() < tolerance)
 }
 
 /// A small random generator (SplitMix64) with reproducible output.
@@ -47,16 +61,9 @@ pub(crate) fn mutations(seed: &[u8], count: usize) -> impl Iterator<Item = Vec<u
         for _ in 0..=random.below(4) {
             let at = random.below(bytes.len());
             match random.below(6) {
-                0 => {
-                    if let Some(byte) = bytes.get_mut(at) {
-                        *byte ^= 1 << random.below(8);
-                    }
-                }
-                1 => {
-                    if let Some(byte) = bytes.get_mut(at) {
-                        *byte = random.next() as u8;
-                    }
-                }
+                0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+                1 if at < bytes.len() => bytes[at] = random.next() as u8,
+                0 | 1 => {}
                 2 => {
                     let value =
                         [0u32, 1, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0x8000_0000, u32::MAX][random.below(8)];

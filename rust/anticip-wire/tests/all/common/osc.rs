@@ -53,12 +53,7 @@ pub(crate) fn turned(angle: f32) -> [f32; 7] {
 /// A frame with all bones.
 pub(crate) fn full_pose() -> PoseUpdate {
     let joints = (0..BONES as u16)
-        .map(|id| Joint {
-            id,
-            rotation: [0.8, 0.6, 0.0, 0.0],
-            position: [0.0, 0.1, f32::from(id)],
-            fresh: true,
-        })
+        .map(|id| Joint::new(id, [0.8, 0.6, 0.0, 0.0], [0.0, 0.1, f32::from(id)]))
         .collect();
     PoseUpdate {
         time: Some(12.5),
