@@ -47,12 +47,7 @@ impl Neg for Quat {
 
     #[inline]
     fn neg(self) -> Self {
-        Self {
-            w: -self.w,
-            x: -self.x,
-            y: -self.y,
-            z: -self.z,
-        }
+        self.map(|c| -c)
     }
 }
 
@@ -83,16 +78,16 @@ impl Quat {
         [self.w, self.x, self.y, self.z]
     }
 
+    #[inline]
+    fn map(self, f: impl Fn(f64) -> f64) -> Self {
+        Self::new(f(self.w), f(self.x), f(self.y), f(self.z))
+    }
+
     /// The conjugate, which is the inverse rotation of a unit quaternion.
     #[inline]
     #[must_use]
     pub const fn conj(self) -> Self {
-        Self {
-            w: self.w,
-            x: -self.x,
-            y: -self.y,
-            z: -self.z,
-        }
+        Self::new(self.w, -self.x, -self.y, -self.z)
     }
 
     /// The four-dimensional inner product.
@@ -113,12 +108,7 @@ impl Quat {
     #[must_use]
     pub fn normalize(self) -> Self {
         let n = self.norm();
-        Self {
-            w: self.w / n,
-            x: self.x / n,
-            y: self.y / n,
-            z: self.z / n,
-        }
+        self.map(|c| c / n)
     }
 
     /// The unit quaternion in the same direction, or `None` if a component is not finite or the norm is below
@@ -131,15 +121,7 @@ impl Quat {
         }
         let m = self.w.abs().max(self.x.abs()).max(self.y.abs()).max(self.z.abs());
         let all_finite = self.to_array().iter().all(|c| c.is_finite());
-        all_finite.then(|| {
-            Self {
-                w: self.w / m,
-                x: self.x / m,
-                y: self.y / m,
-                z: self.z / m,
-            }
-            .normalize()
-        })
+        all_finite.then(|| self.map(|c| c / m).normalize())
     }
 
     /// [`Quat::try_normalize`], or `fallback` if that is `None`.
@@ -359,20 +341,16 @@ mod tests {
         for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             assert_eq!(Quat::new(bad, 0.0, 0.0, 1.0).try_normalize(), None);
         }
-        assert_eq!(Quat::new(0.0, 0.0, 0.0, 0.0).try_normalize(), None);
-        assert_eq!(Quat::new(9e-7, 0.0, 0.0, 0.0).try_normalize(), None);
-        assert_eq!(
-            Quat::new(2e-6, 0.0, 0.0, 0.0).try_normalize(),
-            Some(Quat::IDENTITY)
-        );
-        assert_eq!(
-            Quat::new(f64::MAX, 0.0, 0.0, 0.0).try_normalize(),
-            Some(Quat::IDENTITY)
-        );
-        assert_eq!(
-            Quat::new(0.0, 0.0, 0.0, f64::NAN).normalize_or(Quat::IDENTITY),
-            Quat::IDENTITY
-        );
+        for (w, normal) in [
+            (0.0, None),
+            (9e-7, None),
+            (2e-6, Some(Quat::IDENTITY)),
+            (f64::MAX, Some(Quat::IDENTITY)),
+        ] {
+            assert_eq!(Quat::new(w, 0.0, 0.0, 0.0).try_normalize(), normal);
+        }
+        let fallback = Quat::new(0.0, 0.0, 0.0, f64::NAN).normalize_or(Quat::IDENTITY);
+        assert_eq!(fallback, Quat::IDENTITY);
         assert_eq!(Quat::from_two_vectors([0.0; 3], [1.0, 0.0, 0.0]), Quat::IDENTITY);
         assert_eq!(Quat::from_axis_angle([0.0; 3], 1.0), Quat::IDENTITY);
         assert_eq!(Quat::IDENTITY.log(), [0.0; 3]);

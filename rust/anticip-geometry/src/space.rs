@@ -10,6 +10,8 @@ use crate::quat::Quat;
 pub(crate) trait Space {
     /// Absolute error of one distance.
     const ABS_ERROR: f64;
+    /// Whether the distance is the Euclidean one of the states' numbers, so that they can be sketched.
+    const IS_EUCLIDEAN: bool;
     /// Numbers in a state, padding included.
     fn state_len(&self) -> usize;
     /// Numbers in a tangent vector, padding (zeros) included.
@@ -19,16 +21,21 @@ pub(crate) trait Space {
     /// The squared distance of two states.
     fn dist2(&self, a: &[f64], b: &[f64]) -> f64;
     /// Cheaper lower and upper bounds on [`Self::dist2`], if there are any.
-    fn dist2_bounds(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)>;
+    #[inline(always)]
+    fn dist2_bounds(&self, _a: &[f64], _b: &[f64]) -> Option<(f64, f64)> {
+        None
+    }
     /// Numbers in a coarse state; 0 if the space has none.
-    fn coarse_len(&self) -> usize;
+    fn coarse_len(&self) -> usize {
+        0
+    }
     /// Writes the coarse form of a state.
-    fn coarsen(&self, state: &[f64], out: &mut [i16]);
+    fn coarsen(&self, _state: &[f64], _out: &mut [i16]) {}
     /// A lower bound on the squared distance of two states from their coarse forms; only useful from
     /// [`coarse::USEFUL`] on.
-    fn least_dist2(&self, a: &[i16], b: &[i16]) -> f64;
-    /// Whether the distance is the Euclidean one of the states' numbers, so that they can be sketched.
-    fn euclidean(&self) -> bool;
+    fn least_dist2(&self, _a: &[i16], _b: &[i16]) -> f64 {
+        0.0
+    }
     /// Adds a state to the window.
     fn enter(&mut self, state: &[f64]);
     /// Removes a state of the window.
@@ -36,11 +43,15 @@ pub(crate) trait Space {
     /// Removes all states.
     fn clear(&mut self);
     /// Whether the running sums have lost so much precision that they must be computed again.
-    fn sums_are_worn(&self, newest: &[f64]) -> bool;
+    fn sums_are_worn(&self, _newest: &[f64]) -> bool {
+        false
+    }
     /// Writes the centre of the `n` states in the window; `newest` is the last of them.
     fn centre(&self, n: usize, newest: &[f64], out: &mut [f64]);
     /// Proximity to given limits in `[0, 1]`, or `None` if the range of the data is the limit.
-    fn proximity(&self, state: &[f64], velocity: Option<&[f64]>) -> Option<f64>;
+    fn proximity(&self, _state: &[f64], _velocity: Option<&[f64]>) -> Option<f64> {
+        None
+    }
 }
 
 /// Poses: unit quaternions of joints with weights.
@@ -106,6 +117,7 @@ pub(crate) fn set_joint(state: &mut [f64], j: usize, q: Quat) {
 
 impl Space for PoseSpace {
     const ABS_ERROR: f64 = 1e-14;
+    const IS_EUCLIDEAN: bool = false;
 
     fn state_len(&self) -> usize {
         self.groups * POSE_GROUP
@@ -144,10 +156,6 @@ impl Space for PoseSpace {
         coarse::least_dist2(a, b, &self.coarse_weights)
     }
 
-    fn euclidean(&self) -> bool {
-        false
-    }
-
     #[inline(always)]
     fn enter(&mut self, state: &[f64]) {
         self.sums.update(state, 1);
@@ -160,10 +168,6 @@ impl Space for PoseSpace {
 
     fn clear(&mut self) {
         self.sums.clear();
-    }
-
-    fn sums_are_worn(&self, _newest: &[f64]) -> bool {
-        false
     }
 
     #[inline(always)]
@@ -257,6 +261,7 @@ impl VectorSpace {
 
 impl Space for VectorSpace {
     const ABS_ERROR: f64 = 0.0;
+    const IS_EUCLIDEAN: bool = true;
 
     fn state_len(&self) -> usize {
         self.high.len()
@@ -276,25 +281,6 @@ impl Space for VectorSpace {
     #[inline(always)]
     fn dist2(&self, a: &[f64], b: &[f64]) -> f64 {
         kernel::vector_dist2(a, b)
-    }
-
-    #[inline(always)]
-    fn dist2_bounds(&self, _a: &[f64], _b: &[f64]) -> Option<(f64, f64)> {
-        None
-    }
-
-    fn coarse_len(&self) -> usize {
-        0
-    }
-
-    fn coarsen(&self, _state: &[f64], _out: &mut [i16]) {}
-
-    fn least_dist2(&self, _a: &[i16], _b: &[i16]) -> f64 {
-        0.0
-    }
-
-    fn euclidean(&self) -> bool {
-        true
     }
 
     #[inline(always)]
@@ -339,9 +325,5 @@ impl Space for VectorSpace {
             let e = (n * head - p) + n * (x - head);
             *o = x + ((hi - p) + (lo - e)) / n;
         }
-    }
-
-    fn proximity(&self, _state: &[f64], _velocity: Option<&[f64]>) -> Option<f64> {
-        None
     }
 }

@@ -77,7 +77,7 @@ impl<S: Space> Window<S> {
             neighbours: Vec::with_capacity(k + 1),
             seeds: Vec::with_capacity(k),
             k,
-            sketch: space.euclidean().then(|| Sketch::new(len, n)).flatten(),
+            sketch: S::IS_EUCLIDEAN.then(|| Sketch::new(len, n)).flatten(),
             redrawn_at: 0,
             best: Vec::with_capacity(k + 1),
             space,
