@@ -64,11 +64,8 @@ impl Kernel {
         let raw = tensor(tensors, "trunk.bias.raw_alpha", &[heads])?;
         let beta = tensor(tensors, "trunk.bias.beta", &[heads])?;
         let mut table = Vec::with_capacity(heads * (past + 1));
-        for (raw, beta) in raw
-            .into_iter()
-            .map(f64::from)
-            .zip(beta.into_iter().map(f64::from))
-        {
+        for (raw, beta) in raw.into_iter().zip(beta) {
+            let (raw, beta) = (f64::from(raw), f64::from(beta));
             let alpha = if positive {
                 raw.max(0.0) + (-raw.abs()).exp().ln_1p()
             } else {
@@ -91,10 +88,9 @@ impl Kernel {
             .zip(amplitudes);
         for ((out, kernel), amplitude) in heads {
             let (late, early) = out.split_at_mut(newest + 1);
-            let slots = late.iter_mut().rev().chain(early.iter_mut().rev());
-            slots
-                .zip(kernel)
-                .for_each(|(out, kernel)| *out = amplitude * kernel);
+            for (out, kernel) in late.iter_mut().rev().chain(early.iter_mut().rev()).zip(kernel) {
+                *out = amplitude * kernel;
+            }
         }
     }
 }

@@ -9,14 +9,55 @@ use crate::{ModelError, MotionSizes, Tensors};
 
 const BYTES: Precision = Precision::Bytes;
 
-/// Pre-norm attention and feed-forward: `x += out(attend(norm x)); x += down(gelu(up(norm x)))`.
+/// A pre-norm MLP with a residual connection: `x += down(gelu(up(norm x)))`.
 #[derive(Debug, Clone)]
-struct Block {
-    norms: [Norm; 2],
-    qkv: Linear,
-    out: Linear,
+pub(crate) struct FeedForward {
+    norm: Norm,
     up: Linear,
     down: Linear,
+}
+
+impl FeedForward {
+    /// Reads `{name}.{norm}`, `{name}.up` and `{name}.down`.
+    ///
+    /// # Errors
+    /// A tensor that is missing or has another shape.
+    pub(crate) fn new(
+        tensors: &Tensors,
+        name: &str,
+        norm: &str,
+        width: usize,
+        hidden: usize,
+    ) -> Result<Self, ModelError> {
+        Ok(Self {
+            norm: Norm::new(tensors, &format!("{name}.{norm}"), width)?,
+            up: Linear::new(tensors, &format!("{name}.up"), hidden, width, BYTES)?,
+            down: Linear::new(tensors, &format!("{name}.down"), width, hidden, BYTES)?,
+        })
+    }
+
+    /// Number of hidden units.
+    pub(crate) fn hidden(&self) -> usize {
+        self.up.outputs()
+    }
+
+    /// Applies the MLP to `x`; `normed`, as long as `x`, and `hidden` are buffers.
+    pub(crate) fn apply(&self, x: &mut [f32], normed: &mut [f32], hidden: &mut [f32]) {
+        self.norm.apply(x, normed);
+        self.up.apply(normed, hidden);
+        gelu(hidden);
+        self.down.apply(hidden, normed);
+        x.iter_mut().zip(normed).for_each(|(x, change)| *x += *change);
+    }
+}
+
+/// Pre-norm attention, `x += out(attend(norm x))`, then the MLP.
+#[derive(Debug, Clone)]
+struct Block {
+    norm: Norm,
+    qkv: Linear,
+    out: Linear,
+    feed_forward: FeedForward,
     /// (slots, width) each.
     keys: Vec<f32>,
     values: Vec<f32>,
@@ -30,22 +71,15 @@ impl Block {
         hidden: usize,
         slots: usize,
     ) -> Result<Self, ModelError> {
-        let norm = |part| Norm::new(tensors, &format!("{name}.{part}"), width);
-        let unbiased = |part, outputs| {
-            Linear::unbiased(
-                tensors,
-                &format!("{name}.attention.{part}"),
-                outputs,
-                width,
-                BYTES,
-            )
+        let attention = |part, outputs| {
+            let name = format!("{name}.attention.{part}");
+            Linear::unbiased(tensors, &name, outputs, width, BYTES)
         };
         Ok(Self {
-            norms: [norm("norm1")?, norm("norm2")?],
-            qkv: unbiased("qkv", 3 * width)?,
-            out: unbiased("out", width)?,
-            up: Linear::new(tensors, &format!("{name}.up"), hidden, width, BYTES)?,
-            down: Linear::new(tensors, &format!("{name}.down"), width, hidden, BYTES)?,
+            norm: Norm::new(tensors, &format!("{name}.norm1"), width)?,
+            qkv: attention("qkv", 3 * width)?,
+            out: attention("out", width)?,
+            feed_forward: FeedForward::new(tensors, name, "norm2", width, hidden)?,
             keys: vec![0.0; slots * width],
             values: vec![0.0; slots * width],
         })
@@ -134,7 +168,7 @@ impl Pathway {
         self.x.copy_from_slice(x);
         let last = self.blocks.len() - 1;
         for (i, block) in self.blocks.iter_mut().enumerate() {
-            block.norms[0].apply(&self.x, &mut self.normed);
+            block.norm.apply(&self.x, &mut self.normed);
             block.qkv.apply(&self.normed, &mut self.qkv);
             let (query, key_value) = self.qkv.split_at(width);
             let (key, value) = key_value.split_at(width);
@@ -153,14 +187,9 @@ impl Pathway {
             let (scores, mixed) = (&mut self.scores[..self.heads * filled], &mut self.mixed[..]);
             Arch::new().dispatch(|| past.attend(query, self.heads, scores, mixed));
             block.out.add(&self.mixed, &mut self.x);
-            block.norms[1].apply(&self.x, &mut self.normed);
-            block.up.apply(&self.normed, &mut self.hidden);
-            gelu(&mut self.hidden);
-            block.down.apply(&self.hidden, &mut self.normed);
-            self.x
-                .iter_mut()
-                .zip(&self.normed)
-                .for_each(|(x, change)| *x += change);
+            block
+                .feed_forward
+                .apply(&mut self.x, &mut self.normed, &mut self.hidden);
         }
     }
 
@@ -224,9 +253,9 @@ impl Past<'_> {
         }
         for scores in scores.chunks_exact_mut(steps) {
             let max_score = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            scores
-                .iter_mut()
-                .for_each(|score| *score = exp(*score - max_score));
+            for score in scores.iter_mut() {
+                *score = exp(*score - max_score);
+            }
             let share = scores.iter().sum::<f32>().recip();
             scores.iter_mut().for_each(|score| *score *= share);
         }
@@ -237,10 +266,9 @@ impl Past<'_> {
                 .zip(value.chunks_exact(head_width));
             for (head, (mixed, value)) in heads_of_step.enumerate() {
                 let weight = scores[head * steps + step];
-                mixed
-                    .iter_mut()
-                    .zip(value)
-                    .for_each(|(sum, v)| *sum += weight * v);
+                for (sum, v) in mixed.iter_mut().zip(value) {
+                    *sum += weight * v;
+                }
             }
         }
     }

@@ -61,15 +61,20 @@ pub type Tensors = HashMap<String, Tensor>;
 
 /// The values of a tensor, which must have this shape.
 fn tensor(tensors: &Tensors, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError> {
-    let found = tensors.get(name);
-    match found {
+    match tensors.get(name) {
         Some(t) if t.shape == shape && t.values.len() == shape.iter().product::<usize>() => {
             Ok(t.values.clone())
         }
-        _ => Err(ModelError::Shape {
-            what: name.to_owned(),
-            expected: format!("{shape:?}"),
-            given: found.map_or_else(|| "nothing".into(), |t| format!("{:?}", t.shape)),
-        }),
+        _ => Err(wrong_shape(tensors, name, format!("{shape:?}"))),
+    }
+}
+
+/// The error of a tensor that is missing or has another shape than expected.
+fn wrong_shape(tensors: &Tensors, name: &str, expected: String) -> ModelError {
+    let given = tensors.get(name).map(|tensor| format!("{:?}", tensor.shape));
+    ModelError::Shape {
+        what: name.to_owned(),
+        expected,
+        given: given.unwrap_or_else(|| "nothing".into()),
     }
 }

@@ -8,11 +8,11 @@ use anticip_motion::features::{FEATURE_COUNT, SCALAR, TWIN};
 use anticip_motion::twin::PARAMETER_COUNT;
 use pulp::Arch;
 
-use crate::activations::gelu;
+use crate::block::FeedForward;
 use crate::heads::PARAM_COUNT;
 use crate::linear::{Linear, Norm, Precision};
 use crate::twin_mix::TwinMix;
-use crate::{MAX_SIZE, ModelError, Tensors, tensor};
+use crate::{MAX_SIZE, ModelError, Tensors, tensor, wrong_shape};
 
 /// Values of a frame that are read, the first of the kinematics: up, and the joints' positions.
 pub(crate) const PLACE_COUNT: usize = 3 + 3 * (JOINT_COUNT - 1);
@@ -21,13 +21,6 @@ const CLIP: f32 = 10.0;
 /// Number of inputs besides poses and paths: the columns of a row from the scalars on, which are the scalars, height
 /// and velocity of the hips, and the twin.
 const OTHER_INPUTS: usize = FEATURE_COUNT - SCALAR;
-
-#[derive(Debug, Clone)]
-struct Block {
-    norm: Norm,
-    up: Linear,
-    down: Linear,
-}
 
 /// The MLP, and the last poses of one stream.
 #[derive(Debug, Clone)]
@@ -38,7 +31,7 @@ pub(crate) struct PoseWindow {
     mean: Vec<f32>,
     gain: Vec<f32>,
     inlet: Linear,
-    blocks: Vec<Block>,
+    blocks: Vec<FeedForward>,
     norm: Norm,
     outlet: Linear,
     mix: TwinMix,
@@ -52,8 +45,6 @@ pub(crate) struct PoseWindow {
     stream: Vec<f32>,
     normed: Vec<f32>,
     hidden: Vec<f32>,
-    /// Output of a block.
-    added: Vec<f32>,
 }
 
 impl PoseWindow {
@@ -69,13 +60,7 @@ impl PoseWindow {
         if !tensors.contains_key("poses.basis") {
             return Ok(None);
         }
-        let wrong = |what: &str| ModelError::Shape {
-            what: what.into(),
-            expected: format!("two axes of 1 to {MAX_SIZE}"),
-            given: tensors
-                .get(what)
-                .map_or_else(|| "nothing".into(), |t| format!("{:?}", t.shape)),
-        };
+        let wrong = |name: &str| wrong_shape(tensors, name, format!("two axes of 1 to {MAX_SIZE}"));
         let sized = |name: &str| axes(name).ok_or_else(|| wrong(name));
         let [frames, order] = sized("poses.basis")?;
         let [width, _] = sized("poses.inlet.weight")?;
@@ -84,14 +69,10 @@ impl PoseWindow {
         while tensors.contains_key(&format!("poses.blocks.{}.up.weight", blocks.len())) {
             let name = format!("poses.blocks.{}", blocks.len());
             let [hidden, _] = sized(&format!("{name}.up.weight"))?;
-            blocks.push(Block {
-                norm: Norm::new(tensors, &format!("{name}.norm"), width)?,
-                up: Linear::new(tensors, &format!("{name}.up"), hidden, width, Precision::Bytes)?,
-                down: Linear::new(tensors, &format!("{name}.down"), width, hidden, Precision::Bytes)?,
-            });
+            blocks.push(FeedForward::new(tensors, &name, "norm", width, hidden)?);
         }
         let std = tensor(tensors, "poses.std", &[inputs])?;
-        let hidden = blocks.iter().map(|block| block.up.outputs()).max();
+        let hidden = blocks.iter().map(FeedForward::hidden).max();
         Ok(Some(Self {
             basis: tensor(tensors, "poses.basis", &[frames, order])?,
             order,
@@ -109,7 +90,6 @@ impl PoseWindow {
             stream: vec![0.0; width],
             normed: vec![0.0; width],
             hidden: vec![0.0; hidden.unwrap_or(0)],
-            added: vec![0.0; width],
         }))
     }
 
@@ -132,15 +112,8 @@ impl PoseWindow {
         }
         self.inlet.apply(&self.inputs, &mut self.stream);
         for block in &self.blocks {
-            let hidden = &mut self.hidden[..block.up.outputs()];
-            block.norm.apply(&self.stream, &mut self.normed);
-            block.up.apply(&self.normed, hidden);
-            gelu(hidden);
-            block.down.apply(hidden, &mut self.added);
-            self.stream
-                .iter_mut()
-                .zip(&self.added)
-                .for_each(|(z, added)| *z += added);
+            let hidden = &mut self.hidden[..block.hidden()];
+            block.apply(&mut self.stream, &mut self.normed, hidden);
         }
         self.norm.apply(&self.stream, &mut self.normed);
         self.outlet.apply(&self.normed, params);
