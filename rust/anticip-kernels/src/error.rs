@@ -1,11 +1,8 @@
-//! The error type of this crate.
+//! The error type of this crate, and checks of buffers.
 
 use thiserror::Error;
 
-/// Maximum number of attention heads.
-pub(crate) const MAX_HEADS: usize = 4096;
-
-/// Buffers that do not fit together.
+/// Buffers or sizes that do not fit together.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KernelError {
@@ -19,49 +16,42 @@ pub enum KernelError {
         /// The length of the buffer.
         given: usize,
     },
-    /// Fewer places than a cursor needs to move.
-    #[error("places: expected at least 2, given {given}")]
-    Places {
-        /// The number of places.
-        given: usize,
+    /// A size or an index out of its range.
+    #[error("{name}: expected {expected}, given {given}")]
+    Range {
+        /// The size or index.
+        name: &'static str,
+        /// Its range.
+        expected: String,
+        /// The value.
+        given: String,
     },
-    /// Too many heads. With strides of zero, buffers do not limit their number.
-    #[error("heads: expected at most {most}, given {given}", most = MAX_HEADS)]
-    Heads {
-        /// The number of heads.
-        given: usize,
-    },
-    /// Positions outside the table of sinusoids.
-    #[error("positions: expected within the {rows} rows of the table, given one outside")]
-    Positions {
-        /// Rows of the table.
-        rows: usize,
-    },
-    /// Vectors of width 0.
-    #[error("width: expected at least 1, given 0")]
-    Width,
-    /// Codes out of range.
-    #[error("codes: expected below {codes}, given one outside")]
-    Codes {
-        /// The number of codes.
-        codes: usize,
-    },
-    /// Plans without slots, or with more slots than codes.
-    #[error("slots: expected 1 to {most}, given {given}")]
-    Slots {
-        /// The number of codes.
-        most: usize,
-        /// The number of slots.
-        given: usize,
-    },
-    /// More jumping cursors than cursors.
-    #[error("jumping: expected at most {cursors} cursors, given {given}")]
-    Jumping {
-        /// The number of cursors.
-        cursors: usize,
-        /// The number of jumping cursors.
-        given: usize,
-    },
+}
+
+/// The error of a size or an index out of its range.
+#[cold]
+pub(crate) fn range(name: &'static str, expected: impl Into<String>, given: impl ToString) -> KernelError {
+    KernelError::Range {
+        name,
+        expected: expected.into(),
+        given: given.to_string(),
+    }
+}
+
+/// Checks that a size is not 0.
+pub(crate) fn check_positive(name: &'static str, given: usize) -> Result<(), KernelError> {
+    if given > 0 {
+        return Ok(());
+    }
+    Err(range(name, "at least 1", given))
+}
+
+/// The `count` chunks of an optional buffer; each is `None` if there is no buffer.
+pub(crate) fn chunks<T>(buffer: Option<&mut [T]>, length: usize, count: usize) -> Vec<Option<&mut [T]>> {
+    match buffer {
+        Some(buffer) => buffer.chunks_mut(length).map(Some).collect(),
+        None => (0..count).map(|_| None).collect(),
+    }
 }
 
 /// Checks the length of a buffer.

@@ -13,9 +13,11 @@
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, MAX_HEADS, check};
+use crate::error::{KernelError, check, check_positive, range};
 use crate::lanes::Lanes;
 
+/// Maximum number of heads: with strides of zero, buffers do not limit it.
+const MAX_HEADS: usize = 4096;
 /// Queries processed together, which at usual widths fit the L1 cache.
 const BLOCK: usize = 128;
 /// Keys that share the loads of the queries.
@@ -100,11 +102,9 @@ impl<T: Lanes> Gated<'_, T> {
     /// Writes the gradient of the gates into `into` (B, L); the result is the same, bit for bit, in parallel or not.
     pub fn gate_gradient(&self, parallel: bool, into: &mut [T]) -> Result<(), KernelError> {
         check("gradient of gates", into, self.rows * self.steps)?;
-        if self.width == 0 {
-            return Err(KernelError::Width);
-        }
+        check_positive("width", self.width)?;
         if self.heads > MAX_HEADS {
-            return Err(KernelError::Heads { given: self.heads });
+            return Err(range("heads", format!("at most {MAX_HEADS}"), self.heads));
         }
         if into.is_empty() || self.heads == 0 {
             into.fill(T::ZERO);

@@ -6,7 +6,7 @@
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, check};
+use crate::error::{KernelError, check, chunks};
 use crate::lanes::Lanes;
 use crate::matrix::{GROUP, Matrix};
 
@@ -75,10 +75,7 @@ impl<T: Lanes> Gru<'_, T> {
         let arch = Arch::new();
         let h = self.hidden;
         let matrix = Matrix::new(h, 3 * h, arch, |row, column| self.weights[column * h + row]);
-        let gates: Vec<Option<&mut [T]>> = match gates {
-            Some(gates) => gates.chunks_mut(GROUP * sequence_len * GATES).map(Some).collect(),
-            None => (0..self.batch.div_ceil(GROUP)).map(|_| None).collect(),
-        };
+        let gates = chunks(gates, GROUP * sequence_len * GATES, self.batch.div_ceil(GROUP));
         out.par_chunks_mut(GROUP * sequence_len)
             .zip(gates)
             .enumerate()

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use pulp::{Simd, bytemuck};
 
-use crate::real::Real;
+use crate::real::{EXPONENTIAL, LOGARITHM, ROUND, Real};
 
 /// `f32` or `f64`, in SIMD vectors.
 pub trait Lanes: Real + Debug {
@@ -18,48 +18,35 @@ pub trait Lanes: Real + Debug {
 
     /// Number of lanes of a vector.
     #[inline(always)]
-    #[must_use]
     fn lanes<S: Simd>() -> usize {
         size_of::<Self::Vector<S>>() / size_of::<Self>()
     }
 
     /// A slice as vectors, without the remainder at its end.
-    #[must_use]
     fn vectors<S: Simd>(of: &[Self]) -> &[Self::Vector<S>];
     /// A mutable slice as vectors, without the remainder at its end.
-    #[must_use]
     fn vectors_mut<S: Simd>(of: &mut [Self]) -> &mut [Self::Vector<S>];
     /// Loads the start of a slice, padded with zeros.
-    #[must_use]
     fn load<S: Simd>(s: S, from: &[Self]) -> Self::Vector<S>;
     /// Stores to the start of a slice, as far as it goes.
     fn store<S: Simd>(s: S, into: &mut [Self], values: Self::Vector<S>);
     /// The same value in all lanes.
-    #[must_use]
     fn splat<S: Simd>(s: S, x: Self) -> Self::Vector<S>;
     /// `a + b`.
-    #[must_use]
     fn plus<S: Simd>(s: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     /// `a - b`.
-    #[must_use]
     fn minus<S: Simd>(s: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     /// `a b`.
-    #[must_use]
     fn times<S: Simd>(s: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     /// `a / b`.
-    #[must_use]
     fn over<S: Simd>(s: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     /// `a b + c`, rounded once where the processor has that.
-    #[must_use]
     fn fma<S: Simd>(s: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
     /// The larger of two.
-    #[must_use]
     fn max<S: Simd>(s: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     /// Absolute value.
-    #[must_use]
     fn abs<S: Simd>(s: S, a: Self::Vector<S>) -> Self::Vector<S>;
     /// `yes` where `a < b`, else `no`.
-    #[must_use]
     fn if_less<S: Simd>(
         s: S,
         a: Self::Vector<S>,
@@ -68,38 +55,30 @@ pub trait Lanes: Real + Debug {
         no: Self::Vector<S>,
     ) -> Self::Vector<S>;
     /// Whether any lane of `a` is above `b` or NaN.
-    #[must_use]
     fn any_above<S: Simd>(s: S, a: Self::Vector<S>, b: Self::Vector<S>) -> bool;
     /// Sum of all lanes.
-    #[must_use]
     fn sum<S: Simd>(s: S, a: Self::Vector<S>) -> Self;
     /// Maximum of all lanes.
-    #[must_use]
     fn largest<S: Simd>(s: S, a: Self::Vector<S>) -> Self;
     /// Natural logarithms of positive normal numbers; NaN stays NaN.
-    #[must_use]
     fn log<S: Simd>(s: S, a: Self::Vector<S>) -> Self::Vector<S>;
     /// e to powers of at most 0; results are bounded below by about the smallest normal number.
-    #[must_use]
     fn raise<S: Simd>(s: S, a: Self::Vector<S>) -> Self::Vector<S>;
 
     /// [`Lanes::log`] of one number.
     #[inline(always)]
-    #[must_use]
     fn log_one<S: Simd>(s: S, x: Self) -> Self {
         Self::largest(s, Self::log(s, Self::splat(s, x)))
     }
 
     /// [`Lanes::raise`] of one number.
     #[inline(always)]
-    #[must_use]
     fn raise_one<S: Simd>(s: S, x: Self) -> Self {
         Self::largest(s, Self::raise(s, Self::splat(s, x)))
     }
 
     /// `1 / (1 + e^-x)`.
     #[inline(always)]
-    #[must_use]
     fn sigmoid<S: Simd>(s: S, x: Self::Vector<S>) -> Self::Vector<S> {
         let (zero, one) = (Self::splat(s, Self::ZERO), Self::splat(s, Self::ONE));
         let small = Self::raise(s, Self::minus(s, zero, Self::abs(s, x)));
@@ -109,7 +88,6 @@ pub trait Lanes: Real + Debug {
 
     /// Hyperbolic tangent, to a few ulps of 1.
     #[inline(always)]
-    #[must_use]
     fn tanh<S: Simd>(s: S, x: Self::Vector<S>) -> Self::Vector<S> {
         let (zero, one) = (Self::splat(s, Self::ZERO), Self::splat(s, Self::ONE));
         let size = Self::abs(s, x);
@@ -268,18 +246,9 @@ impl Lanes for f32 {
         );
         let m = s.sub_f32s(s.transmute_f32s_u32s(mantissa), s.splat_f32s(1.0));
         let z = s.mul_f32s(m, m);
-        let mut p = s.splat_f32s(7.037_683_6e-2);
-        for c in [
-            -1.151_461e-1,
-            1.167_699_9e-1,
-            -1.242_014_1e-1,
-            1.424_932_3e-1,
-            -1.666_805_8e-1,
-            2.000_071_5e-1,
-            -2.499_999_4e-1,
-            3.333_333e-1,
-        ] {
-            p = s.mul_add_e_f32s(p, m, s.splat_f32s(c));
+        let mut p = s.splat_f32s(LOGARITHM[0]);
+        for c in &LOGARITHM[1..] {
+            p = s.mul_add_e_f32s(p, m, s.splat_f32s(*c));
         }
         let tail = s.mul_f32s(z, s.splat_f32s(-0.5));
         let tail = s.mul_add_e_f32s(e, s.splat_f32s(-2.121_944_4e-4), tail);
@@ -291,7 +260,6 @@ impl Lanes for f32 {
 
     #[inline(always)]
     fn raise<S: Simd>(s: S, a: S::f32s) -> S::f32s {
-        const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: the fraction falls off
         let lowest = s.splat_f32s(-87.0);
         let x = s.select_f32s(s.less_than_f32s(a, lowest), lowest, a);
         let round = s.splat_f32s(ROUND);
@@ -299,9 +267,9 @@ impl Lanes for f32 {
         let n = s.sub_f32s(shifted, round);
         let r = s.mul_add_e_f32s(n, s.splat_f32s(-0.693_359_4), x);
         let r = s.mul_add_e_f32s(n, s.splat_f32s(2.121_944_4e-4), r);
-        let mut p = s.splat_f32s(1.987_569_1e-4);
-        for c in [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5e-1] {
-            p = s.mul_add_e_f32s(p, r, s.splat_f32s(c));
+        let mut p = s.splat_f32s(EXPONENTIAL[0]);
+        for c in &EXPONENTIAL[1..] {
+            p = s.mul_add_e_f32s(p, r, s.splat_f32s(*c));
         }
         let y = s.mul_add_e_f32s(s.mul_f32s(p, r), r, r);
         let y = s.add_f32s(y, s.splat_f32s(1.0));
@@ -394,14 +362,8 @@ mod tests {
                 let exact = f64::from(x);
                 let vector = <f32 as Lanes>::splat(s, x);
                 close("tanh", x, one(<f32 as Lanes>::tanh(s, vector)), exact.tanh(), 1.0);
-                let sigmoid = 1.0 / (1.0 + (-exact).exp());
-                close(
-                    "sigmoid",
-                    x,
-                    one(<f32 as Lanes>::sigmoid(s, vector)),
-                    sigmoid,
-                    1.0,
-                );
+                let (sigmoid, wanted) = (<f32 as Lanes>::sigmoid(s, vector), 1.0 / (1.0 + (-exact).exp()));
+                close("sigmoid", x, one(sigmoid), wanted, 1.0);
             }
             assert!(<f32 as Lanes>::raise_one(s, -1e30_f32) < 1e-37);
             let nan = <f32 as Lanes>::splat(s, f32::NAN);

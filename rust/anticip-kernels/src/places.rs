@@ -6,11 +6,11 @@
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, check};
+use crate::error::{KernelError, check, check_positive, chunks};
 use crate::lanes::Lanes;
 use crate::matrix::{GROUP, Matrix};
 use crate::scan::{Cursor, CursorGradients, Gradients, Scan};
-use crate::step::{Rows, add_to, back, divide, live_range, padded, power, shift};
+use crate::step::{Rows, add_to, back, live_range, padded};
 
 /// Steps between saved histograms.
 pub const SEGMENT: usize = 16;
@@ -46,9 +46,7 @@ impl<T: Lanes> Places<'_, T> {
 
     fn check(&self, places: &[T], saved: Option<&[T]>) -> Result<(), KernelError> {
         self.scan.check()?;
-        if self.width == 0 {
-            return Err(KernelError::Width);
-        }
+        check_positive("width", self.width)?;
         let d = self.scan.dims;
         check("table", self.table, d.places * self.width)?;
         check("places", places, d.batch * d.cursors * d.steps * self.width)?;
@@ -78,10 +76,7 @@ impl<T: Lanes> Places<'_, T> {
         let table = Matrix::new(d.places, self.width, arch, |place, i| {
             self.table[place * self.width + i]
         });
-        let saved: Vec<Option<&mut [T]>> = match saved {
-            Some(saved) => saved.chunks_mut(self.saved_len()).map(Some).collect(),
-            None => (0..d.batch * d.cursors).map(|_| None).collect(),
-        };
+        let saved = chunks(saved, self.saved_len(), d.batch * d.cursors);
         places
             .par_chunks_mut(d.steps * self.width)
             .zip(last.par_chunks_mut(d.places))
@@ -158,13 +153,13 @@ impl<T: Lanes> WithSimd for Forward<'_, T> {
         rows[1..=places].copy_from_slice(cursor.start);
         for (group, moves) in cursor.moves.chunks(GROUP).enumerate() {
             let (mut first, mut end) = (places, 0);
-            for (i, moves) in moves.iter().enumerate() {
+            for i in 0..moves.len() {
                 let t = group * GROUP + i;
                 let (h, n) = rows[i * row..(i + 2) * row].split_at_mut(row);
                 if let Some(saved) = self.saved.as_deref_mut().filter(|_| t.is_multiple_of(SEGMENT)) {
                     saved[t / SEGMENT * places..][..places].copy_from_slice(&h[1..=places]);
                 }
-                step(s, &cursor, t, moves, h, n);
+                cursor.step(s, t, h, n, &mut []);
                 let (from, to) = live_range::<S, T>(s, n, places);
                 (first, end) = (first.min(from), end.max(to));
             }
@@ -184,23 +179,6 @@ impl<T: Lanes> WithSimd for Forward<'_, T> {
             rows.copy_within(moves.len() * row..(moves.len() + 1) * row, 0);
         }
         self.last.copy_from_slice(&rows[1..=places]);
-    }
-}
-
-/// One step: computes `n` from `h`, both padded.
-#[inline(always)]
-fn step<S: Simd, T: Lanes>(
-    s: S,
-    cursor: &Cursor<'_, T>,
-    t: usize,
-    moves: &[T; crate::step::MOVES],
-    h: &[T],
-    n: &mut [T],
-) {
-    shift(s, h, moves, cursor.jump(t), cursor.places, n);
-    if let Some(gamma) = cursor.gamma {
-        let total = power(s, n, gamma, cursor.places);
-        divide(s, n, total, &mut []);
     }
 }
 
@@ -238,7 +216,7 @@ impl<T: Lanes> WithSimd for Backward<'_, T> {
             histograms[1..=places].copy_from_slice(saved);
             for i in 0..count {
                 let (h, n) = histograms[i * row..(i + 2) * row].split_at_mut(row);
-                step(s, &cursor, begin + i, &cursor.moves[begin + i], h, n);
+                cursor.step(s, begin + i, h, n, &mut []);
             }
             // In a short segment the rest keeps old values, which are not used.
             segment_grad[..count * self.width]

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use rayon::prelude::*;
 
 use crate::beta::Beta;
-use crate::error::{KernelError, check};
+use crate::error::{KernelError, check, range};
 
 /// Maximum range of log frequencies in a band of codes, which are drawn from together.
 const BAND: f64 = 0.25;
@@ -83,7 +83,7 @@ impl PlanDraw<'_> {
     ) -> Result<(), KernelError> {
         let most = self.log_frequency.len();
         if slots == 0 || slots > most {
-            return Err(KernelError::Slots { most, given: slots });
+            return Err(range("slots", format!("1 to {most}"), slots));
         }
         if self.quantiles.len() < 2 {
             check("quantiles", self.quantiles, 2)?;
@@ -103,7 +103,7 @@ impl PlanDraw<'_> {
         let within = |&number: &i64, most| usize::try_from(number).is_ok_and(|number| number < most);
         let mut given = occurring.codes.iter().zip(occurring.place);
         if !given.all(|(code, place)| *place == 0 || within(code, most) && within(place, shapes.len())) {
-            return Err(KernelError::Codes { codes: most });
+            return Err(range("codes", format!("below {most}"), "one outside"));
         }
         let bands = Bands::new(self.log_frequency);
         codes
@@ -377,16 +377,14 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        assert!(matches!(
-            draw(5, &[], 1),
-            Err(KernelError::Slots { most: 4, given: 5 })
-        ));
-        assert!(matches!(draw(2, &[4], 1), Err(KernelError::Codes { codes: 4 })));
-        assert!(matches!(draw(2, &[-2], 1), Err(KernelError::Codes { codes: 4 })));
-        assert!(matches!(
-            draw(2, &[0; 3], 2),
-            Err(KernelError::Length { name: "comes", .. })
-        ));
+        for (slots, codes, steps, message) in [
+            (5, &[][..], 1, "slots: expected 1 to 4, given 5"),
+            (2, &[4], 1, "codes: expected below 4, given one outside"),
+            (2, &[-2], 1, "codes: expected below 4, given one outside"),
+            (2, &[0; 3], 2, "comes: expected 2 values, given 3"),
+        ] {
+            assert_eq!(draw(slots, codes, steps).unwrap_err().to_string(), message);
+        }
         let (mut codes, mut found) = ([0; 2], [0.0; 2]);
         for (place, shapes) in [(1, vec![1.0; 2]), (-1, vec![1.0; 4]), (1, vec![1.0; 5])] {
             let occurring = OccurringCodes {
@@ -406,12 +404,9 @@ mod tests {
             shapes: &[],
         };
         let refused = flat.draw(7, 2, none, (&mut codes, &mut found));
-        assert!(matches!(
-            refused,
-            Err(KernelError::Length {
-                name: "quantiles",
-                ..
-            })
-        ));
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "quantiles: expected 2 values, given 1"
+        );
     }
 }

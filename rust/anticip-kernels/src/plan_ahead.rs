@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::error::{KernelError, check};
+use crate::error::{KernelError, check, check_positive};
 
 /// Sequences of codes, and the horizon around each step.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +35,7 @@ impl PlanAhead<'_> {
         whole: &mut [bool],
     ) -> Result<Vec<f64>, KernelError> {
         let (count, horizon) = (self.count, self.horizon);
-        if horizon == 0 {
-            return Err(KernelError::Width);
-        }
+        check_positive("horizon", horizon)?;
         let rows = self.codes.len().checked_div(count).unwrap_or(0);
         check("codes", self.codes, rows * count)?;
         let length = whole.len().checked_div(rows).unwrap_or(0);
@@ -223,7 +221,13 @@ mod tests {
         };
         assert!(told(&[1, 2], 3, (6, 6, 2)));
         assert!(told(&[], 3, (0, 0, 0)));
-        assert!(!told(&[1, 2], 0, (0, 0, 2)));
+        let no_horizon = PlanAhead {
+            horizon: 0,
+            ..ahead(&[1, 2])
+        };
+        let refused = no_horizon.targets(&mut [], &mut [], &mut [false; 2]);
+        let message = refused.unwrap_err().to_string();
+        assert_eq!(message, "horizon: expected at least 1, given 0");
         assert!(!told(&[1, 2], 3, (5, 6, 2)));
         assert!(!told(&[1, 2], 3, (6, 7, 2)));
         assert!(!told(&[], 3, (0, 0, 1)));

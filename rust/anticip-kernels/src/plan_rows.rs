@@ -2,7 +2,7 @@
 
 use pulp::{Arch, NullaryFnOnce};
 
-use crate::error::{KernelError, check};
+use crate::error::{KernelError, check, check_positive, range};
 use crate::real::{Real, dot};
 
 /// The rows of a table (codes, width) selected by the steps of a plan.
@@ -55,9 +55,7 @@ impl PlanRows<'_> {
         name: &'static str,
         narrow: &[T],
     ) -> Result<usize, KernelError> {
-        if self.width == 0 {
-            return Err(KernelError::Width);
-        }
+        check_positive("width", self.width)?;
         let steps = self.codes.len().checked_div(self.rows_per_step).unwrap_or(0);
         check("codes", self.codes, steps * self.rows_per_step)?;
         let queries_per_step = wide.len().checked_div(steps * self.width).unwrap_or(0);
@@ -69,7 +67,7 @@ impl PlanRows<'_> {
         if self.codes.iter().all(exists) {
             Ok(queries_per_step)
         } else {
-            Err(KernelError::Codes { codes })
+            Err(range("codes", format!("below {codes}"), "one outside"))
         }
     }
 

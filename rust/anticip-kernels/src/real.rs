@@ -21,29 +21,47 @@ pub trait Real:
     const EPS: Self;
 
     /// Natural logarithm of a positive normal number; NaN stays NaN.
-    #[must_use]
     fn ln(self) -> Self;
 
     /// e to a power of at most 0; results are bounded below by about the smallest normal number.
-    #[must_use]
     fn exp(self) -> Self;
 
     /// Rounds a double to this precision.
-    #[must_use]
     fn of(x: f64) -> Self;
 
     /// Converts to double precision.
-    #[must_use]
     fn wide(self) -> f64;
 
     /// Square root.
-    #[must_use]
     fn root(self) -> Self;
 
     /// Cumulative distribution and density of the standard normal distribution.
-    #[must_use]
     fn normal(self) -> (Self, Self);
 }
+
+/// Cephes' polynomial of the logarithm in single precision, highest power first.
+pub(crate) const LOGARITHM: [f32; 9] = [
+    7.037_683_6e-2,
+    -1.151_461e-1,
+    1.167_699_9e-1,
+    -1.242_014_1e-1,
+    1.424_932_3e-1,
+    -1.666_805_8e-1,
+    2.000_071_5e-1,
+    -2.499_999_4e-1,
+    3.333_333e-1,
+];
+/// Cephes' polynomial of the exponential in single precision, highest power first.
+pub(crate) const EXPONENTIAL: [f32; 6] = [
+    1.987_569_1e-4,
+    1.398_2e-3,
+    8.333_452e-3,
+    4.166_579_6e-2,
+    1.666_666_5e-1,
+    5e-1,
+];
+/// Adding this to a float rounds it to an integer, in its low bits: 1.5 * 2^23.
+pub(crate) const ROUND: f32 = 12_582_912.0;
 
 impl Real for f32 {
     const ZERO: Self = 0.0;
@@ -59,17 +77,8 @@ impl Real for f32 {
         let e = (shifted >> 23) as f32;
         let m = f32::from_bits(((shifted & 0x007f_ffff) + HALF_ROOT) as u32) - 1.0;
         let z = m * m;
-        let mut p = 7.037_683_6e-2;
-        for c in [
-            -1.151_461e-1,
-            1.167_699_9e-1,
-            -1.242_014_1e-1,
-            1.424_932_3e-1,
-            -1.666_805_8e-1,
-            2.000_071_5e-1,
-            -2.499_999_4e-1,
-            3.333_333e-1,
-        ] {
+        let mut p = LOGARITHM[0];
+        for c in &LOGARITHM[1..] {
             p = p * m + c;
         }
         let tail = p * m * z - e * 2.121_944_4e-4 - 0.5 * z;
@@ -79,13 +88,12 @@ impl Real for f32 {
 
     #[inline(always)]
     fn exp(self) -> Self {
-        const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: the fraction falls off
         let x = if self < -87.0 { -87.0 } else { self };
         let shifted = x * std::f32::consts::LOG2_E + ROUND;
         let n = shifted - ROUND;
         let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;
-        let mut p = 1.987_569_1e-4;
-        for c in [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5e-1] {
+        let mut p = EXPONENTIAL[0];
+        for c in &EXPONENTIAL[1..] {
             p = p * r + c;
         }
         let y = p * r * r + r + 1.0;

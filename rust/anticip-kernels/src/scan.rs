@@ -3,7 +3,7 @@
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, check};
+use crate::error::{KernelError, check, range};
 use crate::lanes::Lanes;
 use crate::step::{MOVES, divide, padded, power, shift};
 
@@ -88,13 +88,14 @@ impl<T: Lanes> Scan<'_, T> {
     pub(crate) fn check(&self) -> Result<(), KernelError> {
         let d = self.dims;
         if d.places < 2 {
-            return Err(KernelError::Places { given: d.places });
+            return Err(range("places", "at least 2", d.places));
         }
         if d.jumping > d.cursors {
-            return Err(KernelError::Jumping {
-                cursors: d.cursors,
-                given: d.jumping,
-            });
+            return Err(range(
+                "jumping",
+                format!("at most {} cursors", d.cursors),
+                d.jumping,
+            ));
         }
         check("moves", self.moves, d.batch * d.cursors * d.steps * MOVES)?;
         check("start", self.start, d.batch * d.cursors * d.places)?;
@@ -216,9 +217,22 @@ pub(crate) struct Cursor<'a, T> {
     jumps: Option<&'a [T]>,
 }
 
-impl<T> Cursor<'_, T> {
+impl<T: Lanes> Cursor<'_, T> {
     pub(crate) fn jump(&self, step: usize) -> Option<&[T]> {
         self.jumps.map(|j| &j[step * self.places..][..self.places])
+    }
+
+    /// Computes the histogram `n` after step `t` from that before it, `h`, both padded; copies it into `out`, without
+    /// padding, unless that is empty.
+    #[inline(always)]
+    pub(crate) fn step<S: Simd>(&self, s: S, t: usize, h: &[T], n: &mut [T], out: &mut [T]) {
+        shift(s, h, &self.moves[t], self.jump(t), self.places, n);
+        if let Some(gamma) = self.gamma {
+            let total = power(s, n, gamma, self.places);
+            divide(s, n, total, out);
+        } else {
+            out.copy_from_slice(&n[1..=out.len()]);
+        }
     }
 }
 
@@ -239,15 +253,8 @@ impl<T: Lanes> WithSimd for Forward<'_, T> {
         let mut buffers = vec![T::ZERO; 2 * width];
         let (mut h, mut n) = buffers.split_at_mut(width);
         h[1..=places].copy_from_slice(cursor.start);
-        for (t, moves) in cursor.moves.iter().enumerate() {
-            let out = &mut self.out[t * places..][..places];
-            shift(s, h, moves, cursor.jump(t), places, n);
-            if let Some(gamma) = cursor.gamma {
-                let total = power(s, n, gamma, places);
-                divide(s, n, total, out);
-            } else {
-                out.copy_from_slice(&n[1..=places]);
-            }
+        for (t, out) in self.out.chunks_exact_mut(places).enumerate() {
+            cursor.step(s, t, h, n, out);
             std::mem::swap(&mut h, &mut n);
         }
     }

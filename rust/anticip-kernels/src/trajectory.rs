@@ -6,7 +6,7 @@
 
 use pulp::{Arch, NullaryFnOnce};
 
-use crate::error::{KernelError, check};
+use crate::error::{KernelError, check, range};
 
 /// Parameters of the displacement.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -147,7 +147,8 @@ impl Sinusoids<'_> {
         if (-0.5..=rows as f64 - 0.5).contains(&position) {
             return Ok(());
         }
-        Err(KernelError::Positions { rows })
+        let table = format!("within the {rows} rows of the table");
+        Err(range("positions", table, "one outside"))
     }
 
     /// Writes the encoding of one position.
