@@ -23,11 +23,9 @@ fn update(body: &Distributor, t: f64) -> PoseUpdate {
     let root = body
         .apply(&dance(t), [0.0, 0.95, 0.0], &mut local)
         .map(|v| v as f32);
-    let joints = local.iter().enumerate().map(|(id, q)| Joint {
-        id: id as u16,
-        rotation: q.to_array().map(|v| v as f32),
-        position: if id == 0 { root } else { [0.0; 3] },
-        fresh: true,
+    let joints = local.iter().enumerate().map(|(id, q)| {
+        let position = if id == 0 { root } else { [0.0; 3] };
+        Joint::new(id as u16, q.to_array().map(|v| v as f32), position)
     });
     PoseUpdate {
         root: Some(root),

@@ -12,9 +12,8 @@ use super::{JOINT_NAMES, JOINTS};
 pub(super) struct Message<'a> {
     #[serde(borrow)]
     version: Version<'a>,
-    #[serde(default)]
     pub(super) fps: Option<f64>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     pub(super) scene: Option<Scene<'a>>,
 }
 
@@ -55,26 +54,21 @@ pub(super) struct Scene<'a> {
 pub(super) struct Actor<'a> {
     #[serde(borrow)]
     pub(super) name: Cow<'a, str>,
-    #[serde(default)]
     meta: Option<Meta>,
-    #[serde(default)]
     body: Option<Body>,
 }
 
 impl Actor<'_> {
     /// The body, unless `meta.hasBody` is false (the sender then fills in a made-up one).
     pub(super) fn body(&self) -> Option<&Body> {
-        let is_made_up = self
-            .meta
-            .as_ref()
-            .is_some_and(|meta| meta.has_body == Some(false));
-        self.body.as_ref().filter(|_| !is_made_up)
+        let has_body = self.meta.as_ref().and_then(|meta| meta.has_body);
+        self.body.as_ref().filter(|_| has_body != Some(false))
     }
 }
 
 #[derive(Deserialize)]
 struct Meta {
-    #[serde(rename = "hasBody", default)]
+    #[serde(rename = "hasBody")]
     has_body: Option<bool>,
 }
 

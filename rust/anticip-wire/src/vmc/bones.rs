@@ -67,53 +67,15 @@ pub const BONE_PARENTS: [i32; BONES] = [
     28, 17, 30, 31, 17, 33, 34, 17, 36, 37, 18, 39, 40, 18, 42, 43, 18, 45, 46, 18, 48, 49, 18, 51, 52, 8,
 ];
 
-/// Bone ids in byte order of their names.
-const SORTED_BY_NAME: [u8; BONES] = sorted_by_name();
-
-const fn less(a: &[u8], b: &[u8]) -> bool {
-    let mut i = 0;
-    while i < a.len() && i < b.len() {
-        if a[i] != b[i] {
-            return a[i] < b[i];
-        }
-        i += 1;
-    }
-    a.len() < b.len()
-}
-
-const fn sorted_by_name() -> [u8; BONES] {
-    let mut ids = [0; BONES];
-    let mut i = 0;
-    while i < BONES {
-        // Insertion sort, as `sort` is not const.
-        let mut j = i;
-        while j > 0
-            && less(
-                BONE_NAMES[i].as_bytes(),
-                BONE_NAMES[ids[j - 1] as usize].as_bytes(),
-            )
-        {
-            ids[j] = ids[j - 1];
-            j -= 1;
-        }
-        ids[j] = i as u8;
-        i += 1;
-    }
-    ids
-}
-
 /// The id of the bone `name`, case-insensitive as in Unity's receivers; the id `guess` is tried first.
 #[inline]
 pub(super) fn find(name: &[u8], guess: usize) -> Option<usize> {
     if BONE_NAMES.get(guess).is_some_and(|bone| bone.as_bytes() == name) {
         return Some(guess);
     }
-    match SORTED_BY_NAME.binary_search_by(|id| BONE_NAMES[usize::from(*id)].as_bytes().cmp(name)) {
-        Ok(at) => Some(usize::from(SORTED_BY_NAME[at])),
-        Err(_) => BONE_NAMES
-            .iter()
-            .position(|bone| bone.as_bytes().eq_ignore_ascii_case(name)),
-    }
+    BONE_NAMES
+        .iter()
+        .position(|bone| bone.as_bytes().eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
