@@ -100,11 +100,11 @@ def torch_scalars(
     """
     if not isinstance(x, Tensor) or not x.is_floating_point():
         kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise ShapeError(f"x: expected a floating-point tensor (..., L, d), given {kind}")
+        raise ShapeError(f"x: expected a floating-point tensor (..., L, d), got {kind}")
     if x.ndim < 2 or x.shape[-1] == 0:
-        raise ShapeError(f"x: expected shape (..., L, d) with d >= 1, given {tuple(x.shape)}")
+        raise ShapeError(f"x: expected shape (..., L, d) with d >= 1, got {tuple(x.shape)}")
     if missing not in ("hold", "refuse"):
-        raise OptionError(f"option missing: expected 'hold' or 'refuse', given {missing!r}")
+        raise OptionError(f"option missing: expected 'hold' or 'refuse', got {missing!r}")
     weights = tuple(commitment)
     o = _checked_options(
         window, k, stride, horizon, theiler, eps_v, r0, m, weights, ema, uncertainty, stability
@@ -151,7 +151,7 @@ def _refuse_missing(x: Tensor) -> None:
     if invalid.any():
         index = invalid.nonzero()[0].tolist()
         value = x.detach()[tuple(index)].item()
-        raise ShapeError(f"x{index}: expected a finite number of at most 1e100, given {value}")
+        raise ShapeError(f"x{index}: expected a finite number of at most 1e100, got {value}")
 
 
 def _batch_scalars(x: Tensor, o: dict[str, Any]) -> Tensor:
@@ -330,14 +330,14 @@ def bridge_scalars(x: Tensor | npt.ArrayLike, *, missing: Missing = "refuse", **
     if not isinstance(x, Tensor):
         array = np.asarray(x)
         if array.dtype.kind != "f":
-            raise ShapeError(f"x: expected floating-point numbers (..., L, d), given {array.dtype}")
+            raise ShapeError(f"x: expected floating-point numbers (..., L, d), got {array.dtype}")
         x = torch.from_numpy(np.ascontiguousarray(array, np.float64 if array.itemsize > 4 else np.float32))
     if unknown := sorted(options.keys() - _OPTION_NAMES):
         raise OptionError(f"option {unknown[0]}: expected one of {', '.join(sorted(_OPTION_NAMES))}")
     if x.is_cuda or not x.is_floating_point() or x.ndim < 2 or x.shape[-1] == 0:
         return torch_scalars(x, missing=missing, **options)
     if missing not in ("hold", "refuse"):
-        raise OptionError(f"option missing: expected 'hold' or 'refuse', given {missing!r}")
+        raise OptionError(f"option missing: expected 'hold' or 'refuse', got {missing!r}")
     if missing == "refuse":
         _refuse_missing(x)
     dtype = x.dtype if x.dtype == torch.float64 else torch.float32
@@ -428,9 +428,9 @@ def packets(scalars: npt.ArrayLike, *, start: int = 0) -> list[AnticipationPacke
     try:
         array = np.asarray(scalars, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ShapeError(f"scalars: expected an array (L, 7), given {type(scalars).__name__}") from error
+        raise ShapeError(f"scalars: expected an array (L, 7), got {type(scalars).__name__}") from error
     if array.ndim != 2 or array.shape[1] != 7:
-        raise ShapeError(f"scalars: expected shape (L, 7), one sequence, given {array.shape}")
+        raise ShapeError(f"scalars: expected shape (L, 7), one sequence, got {array.shape}")
     return [
         AnticipationPacket(c, u, t, r, p, n, s, start + i)
         for i, (c, u, t, r, p, n, s) in enumerate(array.tolist())
@@ -453,9 +453,9 @@ def from_packets(packets: Iterable[AnticipationPacket]) -> npt.NDArray[np.float6
     last: int | None = None
     for packet in packets:
         if not isinstance(packet, AnticipationPacket):
-            raise ShapeError(f"packets[{len(rows)}]: expected an AnticipationPacket, given {packet!r}")
+            raise ShapeError(f"packets[{len(rows)}]: expected an AnticipationPacket, got {packet!r}")
         if last is not None and packet.index != last + 1:
-            raise ShapeError(f"packets[{len(rows)}]: expected index {last + 1}, given {packet.index}")
+            raise ShapeError(f"packets[{len(rows)}]: expected index {last + 1}, got {packet.index}")
         last = packet.index
         rows.append(packet.scalars)
     return np.array(rows, dtype=np.float64).reshape(len(rows), 7)

@@ -65,13 +65,13 @@ class JointLimits:
 def checked_numbers(name: str, values: npt.ArrayLike, kinds: str = "iuf") -> npt.NDArray[Any]:
     """``values`` as an array; a ShapeError unless its dtype's kind is one of ``kinds``."""
     if hasattr(values, "filled"):
-        raise ShapeError(f"{name}: given a masked array: fill what is masked first")
+        raise ShapeError(f"{name}: got a masked array: fill what is masked first")
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ShapeError(f"{name}: expected an array of numbers: {one_line(error)}") from None
     if array.dtype.kind not in kinds:
-        raise ShapeError(f"{name}: expected an array of numbers, given one of {array.dtype}")
+        raise ShapeError(f"{name}: expected an array of numbers, got one of {array.dtype}")
     return array
 
 
@@ -79,7 +79,7 @@ def _column(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
     """``values`` as float64; a ShapeError unless they have this shape."""
     column = checked_numbers(name, values, "biuf")
     if column.shape != shape:
-        raise ShapeError(f"{name}: expected shape {shape}, given {column.shape}")
+        raise ShapeError(f"{name}: expected shape {shape}, got {column.shape}")
     return column.astype(np.float64)
 
 
@@ -87,7 +87,7 @@ def _limit_rows(joints: int, limits: Any) -> list[list[float]] | None:
     if limits is None:
         return None
     if not isinstance(limits, JointLimits):
-        raise OptionError(f"option limits: expected JointLimits, given {limits!r}")
+        raise OptionError(f"option limits: expected JointLimits, got {limits!r}")
     return limits.rows(joints)
 
 
@@ -103,7 +103,7 @@ def _joint_weights(
     invalid = np.flatnonzero(~(np.isfinite(w) & (w >= 0.0)))
     if invalid.size or not w.any():
         given = f"{w[invalid[0]]} of joint {invalid[0]}" if invalid.size else "only 0"
-        raise OptionError(f"option weights: expected finite weights of at least 0, not all 0, given {given}")
+        raise OptionError(f"option weights: expected finite weights of at least 0, not all 0, got {given}")
     result: list[float] = w.tolist()
     return result
 
@@ -111,7 +111,7 @@ def _joint_weights(
 def checked_count(name: str, value: Any, expected: str = "at least 1, inside the window") -> int:
     """``value`` as an int; an OptionError unless it is a positive integer that fits the core's 64 bits."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value < 1 << 63:
-        raise OptionError(f"option {name}: expected an integer of {expected}, given {value!r}")
+        raise OptionError(f"option {name}: expected an integer of {expected}, got {value!r}")
     return int(value)
 
 
@@ -120,7 +120,7 @@ def _number(name: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise OptionError(f"option {name}: expected a number, given {value!r}") from None
+        raise OptionError(f"option {name}: expected a number, got {value!r}") from None
 
 
 def _weights(commitment: Any) -> tuple[float, ...]:
@@ -128,9 +128,9 @@ def _weights(commitment: Any) -> tuple[float, ...]:
     try:
         weights = tuple(commitment)
     except TypeError:
-        raise OptionError(f"option commitment: expected three weights, given {commitment!r}") from None
+        raise OptionError(f"option commitment: expected three weights, got {commitment!r}") from None
     if len(weights) != 3:
-        raise OptionError(f"option commitment: expected three weights, given {len(weights)}")
+        raise OptionError(f"option commitment: expected three weights, got {len(weights)}")
     return tuple(_number("commitment", weight) for weight in weights)
 
 
@@ -170,7 +170,7 @@ class _Options(dict[str, Any]):
         # left to the core.
         max_m = min(self["window"] or _UNBOUNDED_WINDOW, _UNBOUNDED_WINDOW) - 1
         if _MIN_WINDOW <= max_m + 1 <= self["m"]:
-            raise OptionError(f"option m: expected 1 to {max_m} frames, inside the window, given {m}")
+            raise OptionError(f"option m: expected 1 to {max_m} frames, inside the window, got {m}")
 
 
 class _Stream:
@@ -403,12 +403,12 @@ class VectorStream(_Stream):
 def _refuse_paper(profile: str) -> None:
     if profile != "causal":
         what = "looks into the future: offline only" if profile == "paper" else "unknown"
-        raise OptionError(f"option profile: a stream is always 'causal', given {profile!r} ({what})")
+        raise OptionError(f"option profile: a stream is always 'causal', got {profile!r} ({what})")
 
 
 def _is_paper(profile: str) -> bool:
     if profile not in ("causal", "paper"):
-        raise OptionError(f"option profile: expected 'causal' or 'paper', given {profile!r}")
+        raise OptionError(f"option profile: expected 'causal' or 'paper', got {profile!r}")
     return profile == "paper"
 
 
@@ -454,7 +454,7 @@ def pose_scalars(
     try:
         shape = np.shape(quats)
     except ValueError:
-        raise ShapeError("expected quaternions of shape (..., T, J, 4), given uneven rows") from None
+        raise ShapeError("expected quaternions of shape (..., T, J, 4), got uneven rows") from None
     joints = shape[-2] if len(shape) > 1 else 0
     rows = _limit_rows(joints, limits)
     return _core.pose_scalars(quats, options, _is_paper(profile), _joint_weights(joints, weights, mask), rows)

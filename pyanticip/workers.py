@@ -60,7 +60,7 @@ def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator
         FormatError: a worker process died.
     """
     if workers < 1:
-        raise OptionError(f"workers must be at least 1, given {workers}")
+        raise OptionError(f"workers must be at least 1, got {workers}")
     if workers == 1:
         yield from map(work, tasks)
         return

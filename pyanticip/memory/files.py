@@ -227,7 +227,7 @@ def _poses(takes: list[str], rows: NDArray[np.int16]) -> KeptTakes:
     loaders: dict[str, Callable[[], NDArray[np.int16]]] = {}
     for take in dict.fromkeys(rows[:, 0].tolist()):
         if not 0 <= take < len(takes):
-            raise ValueError(f"poses: expected takes 0 to {len(takes) - 1}, given {take}")
+            raise ValueError(f"poses: expected takes 0 to {len(takes) - 1}, got {take}")
         poses = rows[rows[:, 0] == take, 1:].reshape(-1, len(CANONICAL_JOINTS), 4)
         if not (np.linalg.norm(poses.astype(np.float32) / _QUAT_SCALE, axis=-1) > 0.5).all():
             raise ValueError("poses: expected unit quaternions")
@@ -266,13 +266,13 @@ def _parse(data: bytes, metadata: Mapping[str, Any]) -> tuple[list[str], dict[st
     arrays = safetensors.numpy.load(data)
     for what, supported in (("version", VERSION), ("keys", KEYS_VERSION)):
         if metadata.get(what) != str(supported):
-            raise ValueError(f"expected {what} {supported}, given {metadata.get(what)}; rehearse again")
+            raise ValueError(f"expected {what} {supported}, got {metadata.get(what)}; rehearse again")
     if set(arrays) != set(_SHAPES):
-        raise ValueError(f"expected {', '.join(_SHAPES)}, given {', '.join(sorted(arrays)) or 'nothing'}")
+        raise ValueError(f"expected {', '.join(_SHAPES)}, got {', '.join(sorted(arrays)) or 'nothing'}")
     for name, (width, kind) in _SHAPES.items():
         array = arrays[name]
         if array.ndim != 2 or array.shape[1] != width or array.dtype != kind:
-            raise ValueError(f"{name}: expected {kind} (N, {width}), given {array.dtype} {array.shape}")
+            raise ValueError(f"{name}: expected {kind} (N, {width}), got {array.dtype} {array.shape}")
     takes = json.loads(metadata["takes"])
     if not isinstance(takes, list) or not all(isinstance(take, str) for take in takes):
         raise ValueError("takes: expected a list of names")

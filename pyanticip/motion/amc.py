@@ -196,14 +196,14 @@ def _read_lines(
             seen.append(set())
             continue
         if not rows:
-            raise text.fail(path, line, f"expected a frame number, given {text.quote(content.strip())}")
+            raise text.fail(path, line, f"expected a frame number, got {text.quote(content.strip())}")
         if name not in columns:
             raise text.fail(path, line, f"a bone {text.quote(name)} that the skeleton does not have")
         if name in seen[-1]:
             raise text.fail(path, line, f"bone {text.quote(name)} comes twice in a frame")
         if len(words) - 1 != widths[name]:
             raise text.fail(
-                path, line, f"{name} has {widths[name]} numbers, given {len(words) - 1} (truncated?)"
+                path, line, f"{name} has {widths[name]} numbers, got {len(words) - 1} (truncated?)"
             )
         rows[-1][columns[name] : columns[name] + widths[name]] = [
             text.parse_number(path, line, word) for word in words[1:]

@@ -143,9 +143,7 @@ def _sections(path: Path, data: bytes) -> dict[str, list[Line]]:
             if len(words) > 1:
                 current.append((number, words[1:]))
         elif current is None:
-            raise text.fail(
-                path, number, f"expected a section like :root, given {text.quote(content.strip())}"
-            )
+            raise text.fail(path, number, f"expected a section like :root, got {text.quote(content.strip())}")
         else:
             current.append((number, words))
     if not sections:
@@ -160,7 +158,7 @@ def _floats(path: Path, line: int, words: list[str], count: int) -> tuple[float,
     except ValueError:
         values = ()
     if len(values) != count or not np.isfinite(values).all() or any(abs(value) > 1e6 for value in values):
-        raise text.fail(path, line, f"expected {count} numbers, given {text.quote(' '.join(words))}")
+        raise text.fail(path, line, f"expected {count} numbers, got {text.quote(' '.join(words))}")
     return values
 
 
@@ -174,14 +172,14 @@ def _units(path: Path, lines: list[Line]) -> tuple[bool, float]:
         elif key == "length":
             (length,) = _floats(path, line, words[1:], 1)
             if length <= 0.0:
-                raise text.fail(path, line, f"length must be positive, given {length:g}")
+                raise text.fail(path, line, f"length must be positive, got {length:g}")
     return degrees, length
 
 
 def _order(path: Path, line: int, word: str) -> str:
     lower = word.lower()
     if sorted(lower) != ["x", "y", "z"]:
-        raise text.fail(path, line, f"expected an axis order like XYZ, given {text.quote(word)}")
+        raise text.fail(path, line, f"expected an axis order like XYZ, got {text.quote(word)}")
     return lower
 
 
@@ -209,7 +207,7 @@ def _channels(path: Path, line: int, words: list[str]) -> tuple[str, ...]:
     channels = tuple(word.lower() for word in words)
     if len(set(channels)) != len(channels) or not set(channels) <= set(CHANNELS):
         raise text.fail(
-            path, line, f"expected some of {' '.join(CHANNELS)}, given {text.quote(' '.join(words))}"
+            path, line, f"expected some of {' '.join(CHANNELS)}, got {text.quote(' '.join(words))}"
         )
     return channels
 
@@ -225,7 +223,7 @@ def _bone_data(path: Path, lines: list[Line]) -> list[_Draft]:
                 raise text.fail(path, line, "a bone begins inside another")
             current = _Draft(line)
         elif current is None:
-            raise text.fail(path, line, f"expected begin, given {text.quote(words[0])}")
+            raise text.fail(path, line, f"expected begin, got {text.quote(words[0])}")
         elif key == "end":
             if not current.name or not {"direction", "length"} <= current.seen:
                 raise text.fail(path, current.line, "a bone needs a name, a direction and a length")

@@ -119,9 +119,7 @@ def _read_timing(path: Path, data: bytes, start: int) -> tuple[tuple[int, str], 
         name, _, value = content.decode("utf-8", "replace").partition(":")
         if "".join(name.split()).lower() != key:
             expected = "Frames: N" if key == "frames" else "Frame Time: SECONDS"
-            raise text.fail(
-                path, line - 1, f"expected {expected!r} after MOTION, given {text.quote(content)}"
-            )
+            raise text.fail(path, line - 1, f"expected {expected!r} after MOTION, got {text.quote(content)}")
         values.append((line - 1, value.strip()))
     return values[0], values[1], start
 
@@ -131,7 +129,7 @@ def _check_count(path: Path, line: int, written: str, found: int, warnings: list
     try:
         declared = int(written)
     except ValueError:
-        raise text.fail(path, line, f"expected a number of frames, given {text.quote(written)}") from None
+        raise text.fail(path, line, f"expected a number of frames, got {text.quote(written)}") from None
     if found == 0:
         raise text.fail(path, line, f"has no frame, {declared} declared (truncated?)")
     if found < declared - 1:
@@ -165,7 +163,7 @@ def _read_hierarchy(path: Path, header: bytes) -> tuple[list[_Joint], int]:
     for line, words in parts:
         key = words[0].upper()
         if pending is not None and key != "{":
-            raise text.fail(path, line, f"expected '{{', given {text.quote(' '.join(words))}")
+            raise text.fail(path, line, f"expected '{{', got {text.quote(' '.join(words))}")
         if key in ("ROOT", "JOINT"):
             if key == "ROOT" and joints:
                 raise text.fail(path, line, "a second ROOT: expected one performer a file")
@@ -206,7 +204,7 @@ def _read_hierarchy(path: Path, header: bytes) -> tuple[list[_Joint], int]:
                 raise text.fail(path, line, "CHANNELS outside any joint")
             columns = _channels(path, line, words, joints[open_joints[-1]], columns)
         else:
-            raise text.fail(path, line, f"expected a joint, OFFSET or CHANNELS, given {text.quote(words[0])}")
+            raise text.fail(path, line, f"expected a joint, OFFSET or CHANNELS, got {text.quote(words[0])}")
     if not joints:
         raise text.fail(path, line, "has no ROOT")
     if open_joints or pending is not None:
@@ -222,7 +220,7 @@ def _offset(path: Path, line: int, words: list[str]) -> tuple[float, float, floa
     except ValueError:
         given = " ".join(words)
         raise text.fail(
-            path, line, f"expected OFFSET x y z, given {text.quote(given)}{text.comma_hint(given)}"
+            path, line, f"expected OFFSET x y z, got {text.quote(given)}{text.comma_hint(given)}"
         ) from None
     if not np.isfinite((x, y, z)).all() or max(abs(x), abs(y), abs(z)) > 1e6:
         raise text.fail(path, line, f"an OFFSET out of range: {text.quote(' '.join(words))}")
@@ -238,20 +236,18 @@ def _channels(path: Path, line: int, words: list[str], joint: _Joint, columns: i
     try:
         count = int(words[1])
     except (IndexError, ValueError):
-        raise text.fail(
-            path, line, f"expected CHANNELS n names, given {text.quote(' '.join(words))}"
-        ) from None
+        raise text.fail(path, line, f"expected CHANNELS n names, got {text.quote(' '.join(words))}") from None
     if not 0 <= count <= MAX_CHANNELS:
         expected = f"at most {MAX_CHANNELS} channels, positions and rotations (no scale)"
-        raise text.fail(path, line, f"expected {expected}, given {count}")
+        raise text.fail(path, line, f"expected {expected}, got {count}")
     if count != len(names):
-        raise text.fail(path, line, f"expected {count} channel names, given {len(names)}")
+        raise text.fail(path, line, f"expected {count} channel names, got {len(names)}")
     for name in names:
         lower = name.lower()
         axis, kind = _AXES.get(lower[:1]), lower[1:]
         if axis is None or kind not in ("position", "rotation"):
             raise text.fail(
-                path, line, f"expected a channel like Xposition or Zrotation, given {text.quote(name)}"
+                path, line, f"expected a channel like Xposition or Zrotation, got {text.quote(name)}"
             )
         channels, lookback = (joint.positions, 3) if kind == "position" else (joint.rotations, 1)
         # Rotations may repeat an axis (ZXZ), but not twice in a row; positions may not at all.

@@ -56,9 +56,9 @@ class Clip:
         joints = len(self.skeleton)
         quats, root = frozen("quats", self.quats, np.float32), frozen("root", self.root, np.float32)
         if quats.ndim != 3 or quats.shape[0] == 0 or quats.shape[1:] != (joints, 4):
-            raise ShapeError(f"quats must have shape (T, {joints}, 4) with T >= 1, given {quats.shape}")
+            raise ShapeError(f"quats must have shape (T, {joints}, 4) with T >= 1, got {quats.shape}")
         if root.shape != (quats.shape[0], 3):
-            raise ShapeError(f"root must have shape ({quats.shape[0]}, 3), given {root.shape}")
+            raise ShapeError(f"root must have shape ({quats.shape[0]}, 3), got {root.shape}")
         if not np.isfinite(root).all():
             raise ShapeError("root must hold finite numbers")
         if not (units := are_units(quats)).all():
@@ -70,7 +70,7 @@ class Clip:
             mask = np.ones(joints, np.bool_)
         mask = frozen("mask", mask, np.bool_)
         if mask.shape != (joints,):
-            raise ShapeError(f"mask must have shape ({joints},), given {mask.shape}")
+            raise ShapeError(f"mask must have shape ({joints},), got {mask.shape}")
         object.__setattr__(self, "quats", quats)
         object.__setattr__(self, "root", root)
         object.__setattr__(self, "rate", check_rate(self.rate))
@@ -109,7 +109,7 @@ class Clip:
     def seconds(self, start: float, stop: float) -> "Clip":
         """The part from ``start`` to ``stop`` seconds; a ``stop`` beyond the end is the end."""
         if not 0.0 <= start < stop:
-            raise OptionError(f"expected 0 <= start < stop, given {start} and {stop}")
+            raise OptionError(f"expected 0 <= start < stop, got {start} and {stop}")
         first, last = (round(min(time, self.duration) * self.rate) for time in (start, stop))
         return self[first:last]
 
@@ -161,7 +161,7 @@ class Clip:
                 body (:func:`pyanticip.motion.agreement.checked_retargeter`).
         """
         if body not in BODIES:
-            raise OptionError(f"body is one of {', '.join(BODIES)}, given {body!r}")
+            raise OptionError(f"body is one of {', '.join(BODIES)}, got {body!r}")
         from pyanticip.motion.canonical import canonical_skeleton
 
         skeleton = canonical_skeleton()

@@ -64,10 +64,10 @@ def datagrams(
         SkeletonError: The clip cannot be mapped onto the canonical body.
     """
     if protocol not in PROTOCOLS:
-        raise OptionError(f"protocol is one of {', '.join(PROTOCOLS)}, given {protocol!r}")
+        raise OptionError(f"protocol is one of {', '.join(PROTOCOLS)}, got {protocol!r}")
     low, high = RATE_LIMITS
     if rate is not None and not low <= rate <= high:
-        raise OptionError(f"rate must be {low:g} to {high:g} frames a second, given {rate:g}")
+        raise OptionError(f"rate must be {low:g} to {high:g} frames a second, got {rate:g}")
     if protocol == "msgpack":
         return _stream(*_native(clip if rate is None else clip.resample(rate)), loop, first_number)
     body = clip.retarget("humanoid").resample(
@@ -161,5 +161,5 @@ def _native(clip: Clip) -> _Source:
 def at_speed(clip: Clip, speed: float) -> Clip:
     """The same frames at ``speed`` times the rate; 0.01 to 100."""
     if not 0.01 <= speed <= 100.0:
-        raise OptionError(f"speed must be 0.01 to 100, given {speed:g}")
+        raise OptionError(f"speed must be 0.01 to 100, got {speed:g}")
     return clip if speed == 1.0 else replace(clip, rate=check_rate(clip.rate * speed))

@@ -79,7 +79,7 @@ def read_joints(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
             or not 1 <= len(names) <= 2
             or not all(isinstance(n, str) for n in names)
         ):
-            raise FormatError(f"{file}: joints.{joint}: expected a name or [first, last], given {value!r}")
+            raise FormatError(f"{file}: joints.{joint}: expected a name or [first, last], got {value!r}")
         joint_map[joint] = tuple(names)
     return joint_map
 

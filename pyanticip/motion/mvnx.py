@@ -136,7 +136,7 @@ class _Parser:
         if tag == "segment":
             label = attributes.get("label", "")
             if not label or label in self.labels or len(self.labels) == MAX_JOINTS:
-                raise self._fail(f"expected a new segment with a label, given {text.quote(label)}")
+                raise self._fail(f"expected a new segment with a label, got {text.quote(label)}")
             self.labels.append(label)
         elif tag == "point":
             self._point = attributes.get("label", "")
@@ -180,7 +180,7 @@ class _Parser:
         except ValueError:
             raise self._fail(f"{what} holds something that is not a number") from None
         if len(values) != count or count == 0:
-            raise self._fail(f"{what} has {count} numbers, given {len(values)}")
+            raise self._fail(f"{what} has {count} numbers, got {len(values)}")
         if not (np.abs(values) <= text.MAX_NUMBER).all():
             raise self._fail(f"{what} holds a number that is not finite, or above {text.MAX_NUMBER:g}")
         return values

@@ -200,7 +200,7 @@ def _checked(
         raise text.fail(
             arrays.path,
             None,
-            f"{name} must be numbers of shape {expected}, given {array.dtype} {array.shape}",
+            f"{name} must be numbers of shape {expected}, got {array.dtype} {array.shape}",
         )
     if array.size and not max(-float(array.min()), float(array.max())) <= text.MAX_NUMBER:
         raise text.fail(arrays.path, None, f"{name} must hold finite numbers of at most {text.MAX_NUMBER:g}")
@@ -221,7 +221,7 @@ def _read_own(path: Path, arrays: _Archive, rate: float | None) -> Clip:
         )
     names = arrays["names"].reshape(-1)
     if names.dtype.kind != "U":
-        raise text.fail(path, None, f"names must be text, given {names.dtype}")
+        raise text.fail(path, None, f"names must be text, got {names.dtype}")
     joints = len(names)
     if joints > MAX_JOINTS:
         raise text.fail(path, None, f"has {joints} joints, the most is {MAX_JOINTS}")
@@ -241,7 +241,7 @@ def _read_own(path: Path, arrays: _Archive, rate: float | None) -> Clip:
     )
     mask = arrays["mask"] if "mask" in arrays.names else np.empty(0, np.bool_)
     if mask.dtype.kind != "b":
-        raise text.fail(path, None, f"mask must be bool, given {mask.dtype}")
+        raise text.fail(path, None, f"mask must be bool, got {mask.dtype}")
     return Clip(
         _numbers(arrays, "quats", (None, joints, 4)).astype(np.float32),
         _numbers(arrays, "root", (None, 3)).astype(np.float32),
@@ -304,13 +304,13 @@ def _vectors(path: Path, arrays: _Archive) -> list[NDArray[np.generic]]:
     if "poses" in arrays.names:
         poses = arrays["poses"]
         if poses.ndim != 2 or poses.shape[1] < 3 * _JOINTS:
-            raise text.fail(path, None, f"poses must have shape (T, >= {3 * _JOINTS}), given {poses.shape}")
+            raise text.fail(path, None, f"poses must have shape (T, >= {3 * _JOINTS}), got {poses.shape}")
         for numbers, kind in _OTHER_ROTATIONS.items():
             if poses.shape[1] in (numbers * joints for joints in _JOINT_COUNTS):
                 raise text.fail(
                     path,
                     None,
-                    "poses must be rotation vectors, three numbers a joint (66, 72, 156 or 165 in all), given"
+                    "poses must be rotation vectors, three numbers a joint (66, 72, 156 or 165 in all), got"
                     f" {poses.shape}: {kind} of {poses.shape[1] // numbers} joints",
                 )
         parts = [_checked(arrays, "poses", poses.shape, poses)[:, : 3 * _JOINTS]]

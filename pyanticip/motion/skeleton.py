@@ -59,7 +59,7 @@ class Skeleton:
         names = tuple(str(name) for name in self.names)
         joints = len(names)
         if not 1 <= joints <= MAX_JOINTS:
-            raise SkeletonError(f"a skeleton has 1 to {MAX_JOINTS} joints, given {joints}")
+            raise SkeletonError(f"a skeleton has 1 to {MAX_JOINTS} joints, got {joints}")
         if len(set(names)) != joints:
             duplicate = next(name for index, name in enumerate(names) if name in names[:index])
             raise SkeletonError(f"joint names must differ, {duplicate!r} appears twice")
@@ -75,9 +75,7 @@ class Skeleton:
             ("rest", rest, (joints, 4)),
         ):
             if array.shape != shape:
-                raise SkeletonError(
-                    f"{field_name} of {joints} joints have shape {shape}, given {array.shape}"
-                )
+                raise SkeletonError(f"{field_name} of {joints} joints have shape {shape}, got {array.shape}")
             if not np.isfinite(array).all():
                 raise SkeletonError(f"{field_name} must be finite numbers")
         if parents[0] != -1 or ((parents[1:] < 0) | (parents[1:] >= np.arange(1, joints))).any():

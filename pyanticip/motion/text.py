@@ -107,10 +107,10 @@ def parse_number(path: Path, line: int, word: bytes) -> float:
     try:
         value = float(word)
     except ValueError:
-        reason = f"expected a number, given {quote(word)}{comma_hint(word.decode('utf-8', 'replace'))}"
+        reason = f"expected a number, got {quote(word)}{comma_hint(word.decode('utf-8', 'replace'))}"
         raise fail(path, line, reason) from None
     if not abs(value) <= MAX_NUMBER:
-        raise fail(path, line, f"expected a finite number of at most {MAX_NUMBER:g}, given {quote(word)}")
+        raise fail(path, line, f"expected a finite number of at most {MAX_NUMBER:g}, got {quote(word)}")
     return value
 
 
@@ -164,7 +164,7 @@ def _rows(path: Path, block: bytes, line: int, columns: int) -> NDArray[np.float
             break
     if first_bad < len(counts):
         count = int(counts[first_bad])
-        raise fail(path, line + first_bad, f"expected {columns} numbers, given {count} (truncated?)")
+        raise fail(path, line + first_bad, f"expected {columns} numbers, got {count} (truncated?)")
     raise fail(path, line, "numbers that cannot be read")
 
 

@@ -53,7 +53,7 @@ def understand(
     """
     if rest_frame is not None:
         if rest_frame not in range(len(clip)):
-            raise OptionError(f"rest is a frame, 0 to {len(clip) - 1}, given {rest_frame}")
+            raise OptionError(f"rest is a frame, 0 to {len(clip) - 1}, got {rest_frame}")
         rest_frame = int(rest_frame)
     usual = clip.up
     axis = usual if up is None else world.check_up(up)

@@ -48,10 +48,10 @@ def metres_per_unit(units: str | float | None, reach: float) -> float:
         return UNITS[guess_unit(reach)]
     if isinstance(units, str):
         if units not in UNITS:
-            raise OptionError(f"units is one of {', '.join(UNITS)} or metres per unit, given {units!r}")
+            raise OptionError(f"units is one of {', '.join(UNITS)} or metres per unit, got {units!r}")
         return UNITS[units]
     if not 1e-6 <= units <= 1e6:
-        raise OptionError(f"units must be 1e-6 to 1e6 metres per unit, given {units}")
+        raise OptionError(f"units must be 1e-6 to 1e6 metres per unit, got {units}")
     return float(units)
 
 
@@ -77,11 +77,11 @@ def rate_from_frame_time(text: str) -> tuple[float, bool]:
     try:
         number = Decimal(text)
     except InvalidOperation:
-        raise FormatError(f"frame time is a number of seconds, given {text[:40]!r}") from None
+        raise FormatError(f"frame time is a number of seconds, got {text[:40]!r}") from None
     seconds = float(number) if number.is_finite() else math.nan
     low, high = RATE_LIMITS
     if not 1.0 / high <= seconds <= 1.0 / low:
-        raise FormatError(f"frame time must be {1 / high:g} to {1 / low:g} s, given {text[:40]!r}")
+        raise FormatError(f"frame time must be {1 / high:g} to {1 / low:g} s, got {text[:40]!r}")
     raw = 1.0 / seconds
     if abs(raw - round(raw)) < 1e-6 * raw:
         return float(round(raw)), True
@@ -107,8 +107,8 @@ def rate_from_frame_time(text: str) -> tuple[float, bool]:
 def check_rate(rate: float) -> float:
     """``rate`` as a float; raises an OptionError if it is not a number from 0.1 to 10000 Hz."""
     if isinstance(rate, bool) or not hasattr(rate, "__float__"):
-        raise OptionError(f"rate is a number of frames a second, given {rate!r}")
+        raise OptionError(f"rate is a number of frames a second, got {rate!r}")
     low, high = RATE_LIMITS
     if not low <= rate <= high:
-        raise OptionError(f"rate must be {low:g} to {high:g} Hz, given {rate}")
+        raise OptionError(f"rate must be {low:g} to {high:g} Hz, got {rate}")
     return float(rate)

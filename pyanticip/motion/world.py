@@ -54,7 +54,7 @@ def check_up(up: str) -> str:
     """``up`` as a key of :data:`UPS`; raises an OptionError for anything else."""
     name = up.lower().removeprefix("+")
     if name not in UPS:
-        raise OptionError(f"up is one of {', '.join(UPS)}, given {up!r}")
+        raise OptionError(f"up is one of {', '.join(UPS)}, got {up!r}")
     return name
 
 

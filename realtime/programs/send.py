@@ -67,11 +67,11 @@ def send(
         MotionError: A file that cannot be read, a host that cannot be resolved, an option out of range.
     """
     if seconds is not None and not seconds > 0.0:
-        raise OptionError(f"seconds must be more than 0, given {seconds:g}")
+        raise OptionError(f"seconds must be more than 0, got {seconds:g}")
     if not 1 <= port <= 65535:
-        raise OptionError(f"port must be 1 to 65535, given {port}")
+        raise OptionError(f"port must be 1 to 65535, got {port}")
     if protocol not in SOURCES:
-        raise OptionError(f"protocol is one of {', '.join(SOURCES.names())}, given {protocol!r}")
+        raise OptionError(f"protocol is one of {', '.join(SOURCES.names())}, got {protocol!r}")
     source, is_foreign = SOURCES.load(protocol)(), protocol not in SOURCES.built_in
     sock = connect_udp(host, port, "send", broadcast=True)
     try:

@@ -53,14 +53,14 @@ def test_bridge_object():
     x = torch.randn(2, 40, 8)
     bridge = GeometryBridge(window=32, k=4)
     assert torch.equal(bridge(x), bridge_scalars(x, window=32, k=4))
-    with pytest.raises(ShapeError, match="given nan"):
+    with pytest.raises(ShapeError, match="got nan"):
         bridge(torch.full((3, 2), float("nan")))
     assert GeometryBridge(missing="hold")(torch.full((3, 2), float("nan"))).isfinite().all()
-    with pytest.raises(OptionError, match="option window: expected 32 to 16384 frames, given 8"):
+    with pytest.raises(OptionError, match="option window: expected 32 to 16384 frames, got 8"):
         GeometryBridge(window=8)
     with pytest.raises(OptionError, match="option windows: expected one of commitment, ema"):
         GeometryBridge(windows=64)
-    with pytest.raises(ShapeError, match=r"expected floating-point numbers .*, given int64"):
+    with pytest.raises(ShapeError, match=r"expected floating-point numbers .*, got int64"):
         bridge(np.zeros((3, 2), np.int64))
     assert [p.index for p in bridge.packets(x[0])] == list(range(40))
 
@@ -81,14 +81,14 @@ def test_packets_and_back():
 
 
 def test_packets_refuse():
-    with pytest.raises(ShapeError, match=r"scalars: expected shape \(L, 7\), .* given \(2, 3, 7\)"):
+    with pytest.raises(ShapeError, match=r"scalars: expected shape \(L, 7\), .* got \(2, 3, 7\)"):
         packets(np.zeros((2, 3, 7)))
-    with pytest.raises(ShapeError, match=r"scalars: expected an array \(L, 7\), given str"):
+    with pytest.raises(ShapeError, match=r"scalars: expected an array \(L, 7\), got str"):
         packets("scalars")
     found = packets(np.zeros((3, 7)))
-    with pytest.raises(ShapeError, match=r"packets\[1\]: expected index 1, given 2"):
+    with pytest.raises(ShapeError, match=r"packets\[1\]: expected index 1, got 2"):
         from_packets([found[0], found[2]])
-    with pytest.raises(ShapeError, match=r"packets\[1\]: expected an AnticipationPacket, given 7"):
+    with pytest.raises(ShapeError, match=r"packets\[1\]: expected an AnticipationPacket, got 7"):
         from_packets([found[0], 7])
 
 
@@ -220,24 +220,24 @@ def test_missing_vectors_are_held_or_refused():
     held[0], held[20:23], held[50] = 0, x[19], x[49]
     for way in (torch_scalars, bridge_scalars):
         assert torch.equal(way(tensor(x), missing="hold"), way(tensor(held)))
-        with pytest.raises(ShapeError, match=r"x\[0, 0\]: expected a finite number .* given nan"):
+        with pytest.raises(ShapeError, match=r"x\[0, 0\]: expected a finite number .* got nan"):
             way(tensor(x), missing="refuse")
-        with pytest.raises(ShapeError, match=r"x\[0, 1, 1\]: .* given -inf"):
+        with pytest.raises(ShapeError, match=r"x\[0, 1, 1\]: .* got -inf"):
             way(tensor(x[19:40])[None], missing="refuse")
-        with pytest.raises(OptionError, match="option missing: expected 'hold' or 'refuse', given 'drop'"):
+        with pytest.raises(OptionError, match="option missing: expected 'hold' or 'refuse', got 'drop'"):
             way(tensor(held), missing="drop")
     np.testing.assert_allclose(torch_scalars(tensor(x)).numpy(), pa.vector_scalars(x), atol=TIGHT, rtol=0)
 
 
 @pytest.mark.parametrize("way", [torch_scalars, bridge_scalars])
 def test_bad_input(way):
-    with pytest.raises(ShapeError, match=r"x: expected a floating-point tensor .* given torch.int64"):
+    with pytest.raises(ShapeError, match=r"x: expected a floating-point tensor .* got torch.int64"):
         way(torch.zeros(3, 4, dtype=torch.int64))
-    with pytest.raises(ShapeError, match=r"x: expected shape \(..., L, d\) with d >= 1, given \(5,\)"):
+    with pytest.raises(ShapeError, match=r"x: expected shape \(..., L, d\) with d >= 1, got \(5,\)"):
         way(torch.zeros(5))
-    with pytest.raises(ShapeError, match=r"given \(2, 5, 0\)"):
+    with pytest.raises(ShapeError, match=r"got \(2, 5, 0\)"):
         way(torch.zeros(2, 5, 0))
-    with pytest.raises(ShapeError, match=r"x: expected .*given"):
+    with pytest.raises(ShapeError, match=r"x: expected .*got"):
         way([["a", "b"]])
     for name, value in {
         "window": 31,

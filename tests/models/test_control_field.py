@@ -374,11 +374,11 @@ def test_tensors_that_do_not_reach_their_end_are_refused():
         _core.field_gates(2, width, 0.5, tensors, np.zeros(gates), False, np.zeros((2, 3)))
 
     call()
-    with pytest.raises(ShapeError, match="width: expected at least 1, given 0"):
+    with pytest.raises(ShapeError, match="width: expected at least 1, got 0"):
         call(width=0)
-    with pytest.raises(ShapeError, match="values: expected 24 values, given 23"):
+    with pytest.raises(ShapeError, match="values: expected 24 values, got 23"):
         call(short=2)
-    with pytest.raises(ShapeError, match=r"gates: expected \(rows, steps\), given \[6\]"):
+    with pytest.raises(ShapeError, match=r"gates: expected \(rows, steps\), got \[6\]"):
         call(gates=6)
 
 

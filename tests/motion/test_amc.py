@@ -159,9 +159,9 @@ BROKEN_AMC = {
     "unknown bone": (AMC.replace("ltibia 60", "rtibia 60"), r"amc:12: a bone 'rtibia' that the skeleton"),
     "too few": (
         AMC.replace("lfemur -31.9 -0.33 22.1", "lfemur -31.9 -0.33"),
-        r"amc:11: lfemur has 3 numbers, given 2",
+        r"amc:11: lfemur has 3 numbers, got 2",
     ),
-    "word": (AMC.replace("ltibia 60.06", "ltibia sixty"), r"amc:12: expected a number, given 'sixty'"),
+    "word": (AMC.replace("ltibia 60.06", "ltibia sixty"), r"amc:12: expected a number, got 'sixty'"),
     "cut at a line": (AMC[: AMC.rindex("lclavicle")], r"the last frame lacks 1 bones"),
     "no frames": (":FULLY-SPECIFIED\n:DEGREES\n", "has no frame"),
     "empty frames": (":FULLY-SPECIFIED\n1\n2\n3\n", "no frame has a bone"),

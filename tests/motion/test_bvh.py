@@ -219,10 +219,10 @@ BROKEN = {
     "no motion": (lambda text: text[: text.index("MOTION")], "without a MOTION"),
     "no frames": (lambda text: text[: text.index("Frame Time: 0.02") + 17], "no frame"),
     "frames cut": (lambda text: text.replace("Frames: 6", "Frames: 60"), "declares 60 frames, only 6"),
-    "row cut": (lambda text: text[: text.rindex(" ")], rf":{FIRST + 6}: expected 18 numbers, given 17"),
-    "word": (with_line(FIRST + 1, "1 2 x" + " 0" * 15), rf":{FIRST + 2}: expected a number, given 'x'"),
+    "row cut": (lambda text: text[: text.rindex(" ")], rf":{FIRST + 6}: expected 18 numbers, got 17"),
+    "word": (with_line(FIRST + 1, "1 2 x" + " 0" * 15), rf":{FIRST + 2}: expected a number, got 'x'"),
     "nan": (with_line(FIRST, "1 2 nan" + " 0" * 15), rf":{FIRST + 1}: expected a finite number"),
-    "count": (lambda text: text.replace("Frames: 6", "Frames: six"), "number of frames, given 'six'"),
+    "count": (lambda text: text.replace("Frames: 6", "Frames: six"), "number of frames, got 'six'"),
     "second root": (lambda text: text.replace("JOINT Spine", "ROOT Spine"), ":20: a second ROOT"),
     "channel": (
         lambda text: text.replace("Xrotation Yrotation\n", "Xrotation Wrotation\n"),
@@ -230,9 +230,9 @@ BROKEN = {
     ),
     "scale": (
         lambda text: text.replace("CHANNELS 6", "CHANNELS 9 Xscale Yscale Zscale"),
-        ":5: expected at most 6 channels, positions and rotations .no scale., given 9",
+        ":5: expected at most 6 channels, positions and rotations .no scale., got 9",
     ),
-    "comma": (with_line(FIRST, "1 2 3,5" + " 0" * 15), f":{FIRST + 1}: expected a number, given '3,5' .deci"),
+    "comma": (with_line(FIRST, "1 2 3,5" + " 0" * 15), f":{FIRST + 1}: expected a number, got '3,5' .deci"),
     "commas": (lambda text: text.replace("OFFSET 9 -8 0", "OFFSET 9,5 -8,0 0"), "x y z, .* not a comma"),
     "utf-16 without a mark": (lambda text: text.encode("utf-16-be"), ":1: is text in UTF-16"),
     "utf-16": (lambda text: "\ufeff".join(("", text)).encode("utf-16-le"), ":1: is text in UTF-16"),
@@ -242,7 +242,7 @@ BROKEN = {
     "keyword": (lambda text: text.replace("OFFSET 9", "OFFFSET 9"), ":8: expected a joint"),
     "frame time": (
         lambda text: text.replace("0.02", "fast"),
-        "frame time is a number of seconds, given 'fast'; correct it, or give --rate",
+        "frame time is a number of seconds, got 'fast'; correct it, or give --rate",
     ),
 }
 

@@ -116,5 +116,5 @@ def test_comments_and_other_spellings_of_an_end_site_are_read(tmp_path):
 
 
 def test_a_frame_time_with_a_comma_is_told_what_it_needs(tmp_path):
-    with pytest.raises(FormatError, match=r"given '0,00833' \(decimals need a point, not a comma\); correct"):
+    with pytest.raises(FormatError, match=r"got '0,00833' \(decimals need a point, not a comma\); correct"):
         pa.load_motion(write_bvh(tmp_path, bvh_text(frame_time="0,00833")))

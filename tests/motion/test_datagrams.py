@@ -145,7 +145,7 @@ def test_wrong_protocols_and_rates_are_refused():
     ):
         datagrams(clip, "kinect")
     for protocol, rate in itertools.product(PROTOCOLS, (-1.0, 0.0, 0.99, 1000.1, float("nan"))):
-        with pytest.raises(OptionError, match="rate must be 1 to 1000 frames a second, given"):
+        with pytest.raises(OptionError, match="rate must be 1 to 1000 frames a second, got"):
             datagrams(clip, protocol, rate=rate)
 
 

@@ -157,7 +157,7 @@ def test_centimetres_are_told(tmp_path):
         (lambda data: data.replace(b'frameRate="60"', b'frameRate="x"'), "expected a number"),
         (lambda data: data.replace(b'frameRate="60"', b'frameRate="0"'), "rate must be"),
         (lambda data: data.replace(b'label="L5"', b'label="Pelvis"'), "expected a new segment"),
-        (lambda data: data.replace(b"<position>", b"<position>1 ", 2), "position has 69 numbers, given 70"),
+        (lambda data: data.replace(b"<position>", b"<position>1 ", 2), "position has 69 numbers, got 70"),
         (lambda data: data.replace(b"<position>", b"<position>nan ", 2), "position has 69 numbers"),
         (lambda data: data.replace(b"orientation>", b"other>"), "a frame without orientation"),
         (

@@ -203,7 +203,7 @@ def test_smplx_spelling(tmp_path):
 
 
 BROKEN = {
-    "poses": (amass(poses=np.zeros((4, 63))), r"poses must have shape \(T, >= 66\), given \(4, 63\)"),
+    "poses": (amass(poses=np.zeros((4, 63))), r"poses must have shape \(T, >= 66\), got \(4, 63\)"),
     "6D": (amass(poses=np.zeros((5, 132))), r"rotation vectors, .*\(5, 132\): 6D rotations of 22 joints"),
     "matrices": (amass(poses=np.zeros((5, 198))), "rotation matrices of 22 joints"),
     "trans": (amass(trans=np.zeros((4, 3))), r"trans must be numbers of shape \(5, 3\)"),

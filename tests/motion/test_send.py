@@ -86,9 +86,9 @@ def test_nobody_listening_is_counted_not_raised(tmp_path, receiver):
     [
         ({"host": "no.such.host.invalid"}, DeviceError, "cannot resolve host 'no.such.host.invalid'"),
         ({"host": ""}, DeviceError, "host"),
-        ({"port": 0}, OptionError, "port must be 1 to 65535, given 0"),
-        ({"protocol": "kinect"}, OptionError, "natnet, msgpack, vrchat, phone, wek, osc, given 'kinect'"),
-        ({"rate": 2000.0}, OptionError, "rate must be 1 to 1000 frames a second, given 2000"),
+        ({"port": 0}, OptionError, "port must be 1 to 65535, got 0"),
+        ({"protocol": "kinect"}, OptionError, "natnet, msgpack, vrchat, phone, wek, osc, got 'kinect'"),
+        ({"rate": 2000.0}, OptionError, "rate must be 1 to 1000 frames a second, got 2000"),
         ({"speed": 0.0}, OptionError, "speed must be"),
         ({"seconds": 0.0}, OptionError, "seconds must be"),
         ({"path": "none.bvh"}, FormatError, "none.bvh: no such file"),

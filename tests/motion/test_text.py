@@ -33,9 +33,9 @@ def test_rows_are_the_numbers_that_were_written_whatever_the_blocks(rows, block)
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        (b"1 2", "file.txt:13: expected 3 numbers, given 2"),
-        (b"1 2 3 4", "file.txt:13: expected 3 numbers, given 4"),
-        (b"1 x 3", "file.txt:13: expected a number, given 'x'"),
+        (b"1 2", "file.txt:13: expected 3 numbers, got 2"),
+        (b"1 2 3 4", "file.txt:13: expected 3 numbers, got 4"),
+        (b"1 x 3", "file.txt:13: expected a number, got 'x'"),
         (b"1 nan 3", "file.txt:13: expected a finite number"),
         (b"1 -1000000001 3", "file.txt:13: expected a finite number"),
     ],

@@ -110,7 +110,7 @@ def frozen_frames(
         longest: maximum length of a freeze, frames.
     """
     if not 1 <= shortest <= longest:
-        raise OptionError(f"expected 1 <= shortest <= longest, given {shortest} and {longest}")
+        raise OptionError(f"expected 1 <= shortest <= longest, got {shortest} and {longest}")
     index = np.arange(frames)
     for _ in range(int(rng.poisson(per_minute * frames / (60.0 * RATE)))):
         start, length = int(rng.integers(0, frames)), int(rng.integers(shortest, longest + 1))
@@ -131,7 +131,7 @@ def packet_loss(frames: int, rng: np.random.Generator, *, share: float, burst: f
         burst: mean length of a gap in frames, at least 1.
     """
     if not 0.0 <= share < 1.0 or not burst >= 1.0:
-        raise OptionError(f"expected a share from 0 to below 1 and a burst >= 1, given {share} and {burst}")
+        raise OptionError(f"expected a share from 0 to below 1 and a burst >= 1, got {share} and {burst}")
     leave = 1.0 / burst
     enter = min(leave * share / (1.0 - share), 1.0)
     arrived = np.ones(frames, dtype=np.bool_)

@@ -87,7 +87,7 @@ def read_stages(path: Path = PACKAGED) -> list[AnyStage]:
     tables = read_toml(path, OptionError)
     found = tables.get("stage")
     if set(tables) != {"stage"} or not isinstance(found, list) or {*map(type, found)} != {dict}:
-        raise OptionError(f"{path}: expected tables [[stage]] alone, given {', '.join(tables) or 'none'}")
+        raise OptionError(f"{path}: expected tables [[stage]] alone, got {', '.join(tables) or 'none'}")
     stages: list[AnyStage] = []
     for number, table in enumerate(found, start=1):
         try:
@@ -100,7 +100,7 @@ def read_stages(path: Path = PACKAGED) -> list[AnyStage]:
 def _stage(table: dict[str, Any], before: Sequence[AnyStage]) -> AnyStage:
     kind = KINDS.get(str(table.get("kind")))
     if kind is None:
-        raise OptionError(f"kind: expected one of {', '.join(KINDS)}, given {table.get('kind')!r}")
+        raise OptionError(f"kind: expected one of {', '.join(KINDS)}, got {table.get('kind')!r}")
     try:
         stage = kind(**table)
     except ValidationError as error:

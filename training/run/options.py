@@ -92,7 +92,7 @@ class ScheduleOptions(Options):
         if type(self).model_fields["final_lr"].default is None and self.final_share > 1.0:
             raise OptionError(
                 f"option schedule.final_lr: a rate up to peak_lr={self.peak_lr:g} is needed, "
-                f"given {self.final_lr:g}"
+                f"got {self.final_lr:g}"
             )
         return self
 
@@ -317,10 +317,10 @@ class TrainOptions(Options):
         if first["type"] == "value_error":
             text = str(first["ctx"]["error"])
             plain = not text.startswith("expected ")
-            return text if plain else f"option {'.'.join(names)}: {text}, given {first['input']!r}"
+            return text if plain else f"option {'.'.join(names)}: {text}, got {first['input']!r}"
         assert field is not None
         expected = _expected(field.annotation, field.metadata)
-        return f"option {'.'.join(names)}: expected {expected}, given {first['input']!r}"
+        return f"option {'.'.join(names)}: expected {expected}, got {first['input']!r}"
 
 
 def _flat(tables: Mapping[str, Any], table: str = "") -> dict[str, Any]:

@@ -28,9 +28,9 @@ def seed_list(text: str) -> list[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise OptionError(f"seeds: expected numbers and ranges such as 0-4 or 0,2,7, given {text!r}")
+            raise OptionError(f"seeds: expected numbers and ranges such as 0-4 or 0,2,7, got {text!r}")
         if int(last or first) < int(first):
-            raise OptionError(f"seeds: expected a range that rises, such as 0-4, given {part.strip()!r}")
+            raise OptionError(f"seeds: expected a range that rises, such as 0-4, got {part.strip()!r}")
         found.extend(range(int(first), int(last or first) + 1))
     return list(dict.fromkeys(found))
 
@@ -47,7 +47,7 @@ def setting(given: str) -> tuple[str, str, Any]:
     """
     name, equals, text = given.partition("=")
     if not equals:
-        raise OptionError(f"--set: expected NAME=VALUE, given {given!r}")
+        raise OptionError(f"--set: expected NAME=VALUE, got {given!r}")
     table, _, field_name = name.strip().rpartition(".")
     try:
         value = tomllib.loads(f"value = {text}")["value"]

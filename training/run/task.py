@@ -34,7 +34,7 @@ def check_slow_pathway(config: ModelConfig, window: int) -> None:
     """
     if config.slow_layers and config.slow_stride > window:
         raise OptionError(
-            f"option model.slow_stride: expected at most the {window} steps of a window, given "
+            f"option model.slow_stride: expected at most the {window} steps of a window, got "
             f"{config.slow_stride}: the slow pathway would learn nothing"
         )
 
@@ -171,7 +171,7 @@ def check_same(task: type[Task[Opt, Any]], folder: Path, options: Opt) -> None:
     for name, (given, current) in options.differences(read_options(task, folder)).items():
         flag = "".join(f" (--{short})" for short, key in options.FLAGS.items() if key == name)
         begun, now = ("the default" if value is None else repr(value) for value in (current, given))
-        raise OptionError(f"option {name}{flag}: the run in {folder} was begun with {begun}, given {now}")
+        raise OptionError(f"option {name}{flag}: the run in {folder} was begun with {begun}, got {now}")
 
 
 def check_path_exists(folder: Path, path: str, name: str = "data.path", flag: str = "--data") -> None:

@@ -54,7 +54,7 @@ class CausalLowPass:
 
     def __init__(self, delay_frames: float, poles: int = 2) -> None:
         if not delay_frames >= 0.0:
-            raise OptionError(f"delay_frames must be at least 0, given {delay_frames}")
+            raise OptionError(f"delay_frames must be at least 0, got {delay_frames}")
         self.gain = 1.0 / (1.0 + delay_frames / poles)
         self.poles = poles
         self._state: list[Array] | None = None

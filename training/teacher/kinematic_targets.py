@@ -138,7 +138,7 @@ def compute_targets(quats: NDArray[np.floating]) -> Targets:
     """
     turns = check_quats(quats)
     if len(turns) == 0:
-        raise ShapeError("a clip must have a frame, given none")
+        raise ShapeError("a clip must have a frame, got none")
     velocity = derivative(smooth(positions(turns, upright=True), MOTION_HZ))
     return Targets(teacher_parameters(turns), _events(*speeds(velocity)))
 

@@ -39,11 +39,9 @@ def check_quats(quats: NDArray[np.floating]) -> Array:
     """
     checked = np.asarray(quats, dtype=np.float64)
     if checked.ndim != 3 or checked.shape[1:] != (len(CANONICAL_JOINTS), 4):
-        raise ShapeError(
-            f"canonical rotations must be (T, {len(CANONICAL_JOINTS)}, 4), given {checked.shape}"
-        )
+        raise ShapeError(f"canonical rotations must be (T, {len(CANONICAL_JOINTS)}, 4), got {checked.shape}")
     if not np.isfinite(checked).all():
-        raise ShapeError("canonical rotations must be finite, given NaN or infinity")
+        raise ShapeError("canonical rotations must be finite, got NaN or infinity")
     return checked
 
 

@@ -7,7 +7,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum GeometryError {
     /// A pose with the wrong number of joints.
-    #[error("expected a pose of {expected} joints, given {given}")]
+    #[error("expected a pose of {expected} joints, got {given}")]
     Joints {
         /// Number of joints of the stream.
         expected: usize,
@@ -15,7 +15,7 @@ pub enum GeometryError {
         given: usize,
     },
     /// A vector of the wrong dimension.
-    #[error("expected a vector of dimension {expected}, given {given}")]
+    #[error("expected a vector of dimension {expected}, got {given}")]
     Dimension {
         /// Dimension of the stream.
         expected: usize,
@@ -23,7 +23,7 @@ pub enum GeometryError {
         given: usize,
     },
     /// A buffer whose length does not match its shape.
-    #[error("expected {expected} values ({what}), given {given}")]
+    #[error("expected {expected} values ({what}), got {given}")]
     Length {
         /// The shape, in words.
         what: &'static str,
@@ -33,7 +33,7 @@ pub enum GeometryError {
         given: usize,
     },
     /// An option outside its range, or of the wrong length.
-    #[error("option {name}: expected {expected}, given {given}")]
+    #[error("option {name}: expected {expected}, got {given}")]
     Option {
         /// Name of the option.
         name: &'static str,

@@ -7,7 +7,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum KernelError {
     /// A buffer whose length does not match the sizes.
-    #[error("{name}: expected {expected} values, given {given}")]
+    #[error("{name}: expected {expected} values, got {given}")]
     Length {
         /// The buffer.
         name: &'static str,
@@ -17,7 +17,7 @@ pub enum KernelError {
         given: usize,
     },
     /// A size or an index out of its range.
-    #[error("{name}: expected {expected}, given {given}")]
+    #[error("{name}: expected {expected}, got {given}")]
     Range {
         /// The size or index.
         name: &'static str,

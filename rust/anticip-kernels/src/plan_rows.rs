@@ -190,7 +190,7 @@ mod tests {
         };
         assert_eq!(
             told(&[0, 3, 1, 1], &[0.0; 8], &TABLE),
-            Err("codes: expected below 3, given one outside".into())
+            Err("codes: expected below 3, got one outside".into())
         );
         assert!(told(&[0, -1, 1, 1], &[0.0; 8], &TABLE).is_err());
         assert!(told(&CODES, &[0.0; 7], &TABLE).is_err());

@@ -41,7 +41,7 @@ impl<'py> Reals<'py> {
         }
         let py = value.py();
         let numpy = py.import("numpy")?;
-        let refuse = |what: &str| raise(Kind::Shape, &format!("expected {expected}, given {what}"));
+        let refuse = |what: &str| raise(Kind::Shape, &format!("expected {expected}, got {what}"));
         // Importing `numpy.ma` for its class takes longer than most calls.
         if value.hasattr("filled")? {
             return Err(refuse("a masked array: fill what is masked with NaN first"));
@@ -97,7 +97,7 @@ fn shape_text(shape: &[usize]) -> String {
 fn wrong_shape(what: &str, expected: &str, given: &[usize]) -> PyErr {
     raise(
         Kind::Shape,
-        &format!("expected {what} of shape {expected}, given {}", shape_text(given)),
+        &format!("expected {what} of shape {expected}, got {}", shape_text(given)),
     )
 }
 
@@ -138,7 +138,7 @@ impl PyOptions {
         let refuse = |name: &str, expected: &str, given: &str| {
             raise(
                 Kind::Value,
-                &format!("option {name}: expected {expected}, given {given:?}"),
+                &format!("option {name}: expected {expected}, got {given:?}"),
             )
         };
         let uncertainty = match self.uncertainty.as_str() {

@@ -83,9 +83,9 @@ def test_what_does_not_fit_together_is_refused(takes, shards, tmp_path):
     out = tmp_path / "set"
     with pytest.raises(OptionError, match="shard 2/3 is missing; expected the folders of all 3"):
         merge([shards[0], shards[2]], out)
-    with pytest.raises(OptionError, match="expected 3 shards, given 4: one appears twice"):
+    with pytest.raises(OptionError, match="expected 3 shards, got 4: one appears twice"):
         merge([*shards, shards[0]], out)
-    with pytest.raises(OptionError, match=r"expected i/n .*, given '0/3'"):
+    with pytest.raises(OptionError, match=r"expected i/n .*, got '0/3'"):
         build(takes, tmp_path / "new", shard="0/3")
     build(takes, shards[1], shard="2/3", rate=60.0)
     with pytest.raises(

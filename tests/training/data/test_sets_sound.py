@@ -183,7 +183,7 @@ def test_manifests_say_what_is_wrong_with_them(folder, tmp_path):
         ('[[take]]\nfile = "a/one.bvh"\nsound = 3', "m.toml", "sound: expected a path"),
         ("[take]", "m.toml", r"expected \[\[take\]\] tables"),
         ("x", "m.toml", "not valid TOML"),
-        ("file,offset\na/one.bvh,later\n", "m.csv", "line 2: offset: expected seconds, given 'later'"),
+        ("file,offset\na/one.bvh,later\n", "m.csv", "line 2: offset: expected seconds, got 'later'"),
         ("take,offset\na/one.bvh,1\n", "m.csv", "no column or key 'take'"),
         ("file,offset\na/one.bvh,1,5\n", "m.csv", "line 2: more cells than columns"),
         ("file,offset\na/one.bvh,1\n./a/one.bvh,2\n", "m.csv", "that line 2 names as well"),

@@ -139,12 +139,12 @@ def test_split_files_of_both_kinds(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "match"),
     [
-        ("a.toml", 'anna = "training"', "subject 'anna': expected train, validation, test, given 'training'"),
+        ("a.toml", 'anna = "training"', "subject 'anna': expected train, validation, test, got 'training'"),
         ("a.toml", 'train = ["a"]\ntest = ["a"]', "subject 'a' is both train and test"),
         ("a.toml", 'split = "a"', "expected a table"),
         ("a.toml", "a", "not valid TOML"),
         ("a.toml", "", "names no subject"),
-        ("a.toml", 'valid = ["a"]', "given 'valid'"),
+        ("a.toml", 'valid = ["a"]', "got 'valid'"),
         ("a.csv", "anna,train,yes", "line 1: expected subject,split"),
         ("a.csv", "subject,split\nanna,train\nanna,test", "line 3: subject 'anna' is both"),
     ],

@@ -106,7 +106,7 @@ def known(monkeypatch):
 
 
 def test_more_threads_than_there_can_be_are_refused():
-    with pytest.raises(OptionError, match="threads: expected a whole number from 0 to 1000, given 1000000"):
+    with pytest.raises(OptionError, match="threads: expected a whole number from 0 to 1000, got 1000000"):
         LineOptions(**{**QUICK, "threads": 10**20})
 
 
@@ -163,7 +163,7 @@ def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path):
 
     assert not train(Stopped(), options, tmp_path / "run")["finished"]
     assert int(read_state(tmp_path / "run")["global_step"]) == 17
-    with pytest.raises(OptionError, match=r"data\.slope: the run in .* was begun with 2\.0, given 3\.0"):
+    with pytest.raises(OptionError, match=r"data\.slope: the run in .* was begun with 2\.0, got 3\.0"):
         train(known(), options.replace(slope=3.0), tmp_path / "run", resume=True)
     assert train(known(), None, tmp_path / "run", resume=True)["resumed_at"] == 17
     states = [read_state(tmp_path / name)["state_dict"] for name in ("whole", "run")]

@@ -153,7 +153,7 @@ def build(
     start_time = time.perf_counter()
     source_dir, target = Path(folder), Path(out)
     if not 0.1 <= min_seconds < float("inf"):
-        raise OptionError(f"min_seconds is at least 0.1, given {min_seconds}")
+        raise OptionError(f"min_seconds is at least 0.1, got {min_seconds}")
     if units is not None:
         metres_per_unit(units, 1.0)
     if rate is not None:

@@ -184,7 +184,7 @@ class MotionSet:
     def indices(self, split: Split | None = None) -> list[int]:
         """Indices of the clips of one split, or of all clips."""
         if split is not None and split not in SPLITS:
-            raise OptionError(f"split is one of {', '.join(SPLITS)}, given {split!r}")
+            raise OptionError(f"split is one of {', '.join(SPLITS)}, got {split!r}")
         return [number for number, clip in enumerate(self.clips) if split in (None, clip.split)]
 
     def training(self, without: Sequence[str] = ()) -> list[int]:

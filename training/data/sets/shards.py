@@ -57,7 +57,7 @@ def parse_shard(shard: str) -> tuple[int, int]:
     number, _, count = shard.partition("/")
     if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
         return int(number), int(count)
-    raise OptionError(f"option shard: expected i/n with i from 1 to n, given {shard!r}")
+    raise OptionError(f"option shard: expected i/n with i from 1 to n, got {shard!r}")
 
 
 def write_shard(out: Path, shard: tuple[int, int], plan: BuildPlan, results: Mapping[str, Result]) -> str:
@@ -97,7 +97,7 @@ def read_shards(folders: Sequence[Path]) -> tuple[BuildPlan, dict[str, Result], 
         OptionError: a shard is missing or given twice, or the shards are from different builds.
     """
     if not folders:
-        raise OptionError("expected the folders of all shards, given none")
+        raise OptionError("expected the folders of all shards, got none")
     indices = [_read(folder) for folder in folders]
     first, count = indices[0], indices[0]["shard"][1]
     for folder, index in zip(folders, indices, strict=True):
@@ -108,7 +108,7 @@ def read_shards(folders: Sequence[Path]) -> tuple[BuildPlan, dict[str, Result], 
     if absent:
         raise OptionError(f"shard {', '.join(absent)} is missing; expected the folders of all {count}")
     if len(have) > count:
-        raise OptionError(f"expected {count} shards, given {len(have)}: one appears twice")
+        raise OptionError(f"expected {count} shards, got {len(have)}: one appears twice")
     results: dict[str, Result] = {}
     works: dict[str, Path] = {}
     for folder, index in zip(folders, indices, strict=True):

@@ -131,7 +131,7 @@ def _offset(where: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise FormatError(f"{where}: offset: expected seconds, given {text!r}") from None
+        raise FormatError(f"{where}: offset: expected seconds, got {text!r}") from None
 
 
 def _check(where: str, row: Mapping[str, Any]) -> None:
@@ -140,7 +140,7 @@ def _check(where: str, row: Mapping[str, Any]) -> None:
         what = f"no column or key {unknown[0]!r}" if unknown else "no file"
         raise FormatError(f"{where}: {what}; expected file, sound and offset")
     if not isinstance(row.get("sound", ""), str):
-        raise FormatError(f"{where}: sound: expected a path, given {row['sound']!r}")
+        raise FormatError(f"{where}: sound: expected a path, got {row['sound']!r}")
     offset = row.get("offset", 0.0)
     if isinstance(offset, bool) or not isinstance(offset, int | float) or not abs(offset) < 1e6:
-        raise FormatError(f"{where}: offset: expected seconds, given {offset!r}")
+        raise FormatError(f"{where}: offset: expected seconds, got {offset!r}")

@@ -148,7 +148,7 @@ def _side(path: Path, where: str, subject: str, side: object, sides: dict[str, S
     subject = nfc(subject)
     split = next((name for name in SPLITS if name == side), None)
     if split is None:
-        raise FormatError(f"{path}: {where}: expected {', '.join(SPLITS)}, given {side!r}")
+        raise FormatError(f"{path}: {where}: expected {', '.join(SPLITS)}, got {side!r}")
     if sides.setdefault(subject, split) != split:
         raise FormatError(f"{path}: {where}: subject {subject!r} is both {sides[subject]} and {split}")
 
@@ -157,7 +157,7 @@ def _from_toml(path: Path) -> dict[str, Split]:
     tree = read_toml(path)
     table = tree.get("split", tree)
     if not isinstance(table, dict):
-        raise FormatError(f"{path}: split: expected a table, given {table!r}")
+        raise FormatError(f"{path}: split: expected a table, got {table!r}")
     sides: dict[str, Split] = {}
     for key, value in table.items():
         if isinstance(value, list):
@@ -179,7 +179,7 @@ def _from_csv(path: Path) -> dict[str, Split]:
         if not any(cells) or cells[0].startswith("#") or (number == 1 and cells[:2] == ["subject", "split"]):
             continue
         if len(cells) != 2:
-            raise FormatError(f"{path}: line {number}: expected subject,split, given {','.join(row)[:60]!r}")
+            raise FormatError(f"{path}: line {number}: expected subject,split, got {','.join(row)[:60]!r}")
         _side(path, f"line {number}", cells[0], cells[1], sides)
     return sides
 

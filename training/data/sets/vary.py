@@ -239,7 +239,7 @@ def augment(
     """
     source = base if isinstance(base, MotionSet) else MotionSet.open(base)
     if copies < 1:
-        raise OptionError(f"copies must be at least 1, given {copies}")
+        raise OptionError(f"copies must be at least 1, got {copies}")
     target, used_recipe = Path(out), recipe or Recipe()
     if target.resolve() == source.folder.resolve():
         raise OptionError(f"{target}: is the set itself; expected another folder for its variations")

@@ -109,7 +109,7 @@ class SetWriter:
     def _append(self, name: str, rows: NDArray[Any]) -> None:
         kind, row = ALL_ARRAYS[name]
         if rows.shape[1:] != row:
-            raise FormatError(f"{name}: expected rows of shape {row}, given {rows.shape[1:]}")
+            raise FormatError(f"{name}: expected rows of shape {row}, got {rows.shape[1:]}")
         data = np.ascontiguousarray(rows, dtype=kind).tobytes()
         self._files[name].write(data)
         self._sums[name].update(data)

@@ -96,7 +96,7 @@ def evaluate(
             if (measured, page["seed"]) != (examples, seed):
                 raise OptionError(
                     f"{run.folder / EVALUATION}: length {length} has samples={measured}, "
-                    f"seed={page['seed']}, given {examples} and {seed}; delete the file to measure again"
+                    f"seed={page['seed']}, got {examples} and {seed}; delete the file to measure again"
                 )
         for weights in newest(run, checkpoints):
             step = weights.stem.removeprefix("step-")
@@ -159,5 +159,5 @@ def parse_lengths(text: str | None) -> tuple[int, ...]:
         return ()
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and int(part) >= 1 for part in parts):
-        raise OptionError(f"--lengths: expected whole numbers from 1 such as 10,20,50, given {text!r}")
+        raise OptionError(f"--lengths: expected whole numbers from 1 such as 10,20,50, got {text!r}")
     return tuple(sorted({int(part) for part in parts}))

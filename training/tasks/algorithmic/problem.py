@@ -144,7 +144,7 @@ class Task(ABC):
             OptionError: it is.
         """
         if length < self.least:
-            raise OptionError(f"task {self.name}: the shortest length is {self.least}, given {length}")
+            raise OptionError(f"task {self.name}: the shortest length is {self.least}, got {length}")
 
     def read(self, text: str) -> tuple[list[str], list[str]]:
         """Split a text into the tokens before ``=``, and those after it without the final ``.``.

@@ -157,6 +157,6 @@ def _read(options: ForecastOptions) -> Files:
     training = [take for take in takes if take.number != data.validation]
     if data.validation and not (validation and training):
         raise OptionError(
-            f"option data.validation: expected the number of some of the clips, given {data.validation}"
+            f"option data.validation: expected the number of some of the clips, got {data.validation}"
         )
     return Files(training, validation, missing, WindowBank(training, data, options.schedule.seed))

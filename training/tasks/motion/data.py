@@ -271,7 +271,7 @@ def recipe_of(name: str) -> Recipe:
         raise OptionError(f"option data.recipe: {name}: no such file; paths are relative to where it runs")
     if name not in RECIPES and not Path(name).exists():
         raise OptionError(
-            f"option data.recipe: expected {', '.join(RECIPES)} or a TOML file, given {name!r}"
+            f"option data.recipe: expected {', '.join(RECIPES)} or a TOML file, got {name!r}"
             f"{suggestion(name, tuple(RECIPES))}"
         )
     return RECIPES.get(name) or read_recipe(Path(name))

@@ -75,7 +75,7 @@ def initial_model(options: MotionTrainOptions) -> MotionTransformer:
             hint = HINTS.get(name, "") if value else ""
             raise OptionError(
                 f"option model.{name}: the checkpoint {options.run.init} has {config.get(name)!r}, "
-                f"given {value!r}{hint}"
+                f"got {value!r}{hint}"
             )
     return model
 

@@ -167,5 +167,5 @@ def check_pieces(options: MotionTrainOptions, world: int) -> None:
     if pieces > 1 and frames < pieces * LENGTHS[-1]:
         raise OptionError(
             f"option schedule.batch_frames: {world} processes in {options.run.accumulate} parts need at "
-            f"least {pieces * LENGTHS[-1]}, a window of {LENGTHS[-1]} frames for each, given {frames}"
+            f"least {pieces * LENGTHS[-1]}, a window of {LENGTHS[-1]} frames for each, got {frames}"
         )

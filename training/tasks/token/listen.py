@@ -44,9 +44,9 @@ class HeldOut:
     def __post_init__(self) -> None:
         rows, length = self.ids.shape
         if self.mask.shape != (rows, length - 1):
-            raise ShapeError(f"mask: expected shape {(rows, length - 1)}, given {self.mask.shape}")
+            raise ShapeError(f"mask: expected shape {(rows, length - 1)}, got {self.mask.shape}")
         if self.mean is not None and self.mean.shape != (length - 1, 7):
-            raise ShapeError(f"mean: expected shape {(length - 1, 7)}, given {self.mean.shape}")
+            raise ShapeError(f"mean: expected shape {(length - 1, 7)}, got {self.mean.shape}")
 
 
 def _call(model: nn.Module, ids: Tensor, scalars: Tensor | None, mode: Mode | None) -> Any:
@@ -127,9 +127,7 @@ def by_context(
     length = held.ids.shape[1] - 1
     widest = max(contexts)
     if min(contexts) < 1 or widest > length:
-        raise OptionError(
-            f"contexts must be from 1 to the sequences' {length} tokens, given {tuple(contexts)}"
-        )
+        raise OptionError(f"contexts must be from 1 to the sequences' {length} tokens, got {tuple(contexts)}")
     model.eval()
     # Column t is predicted from columns t - c .. t - 1.
     targets = np.unique(np.linspace(widest, length, positions).round().astype(np.int64))

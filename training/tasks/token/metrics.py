@@ -50,11 +50,11 @@ class Predictions:
         for name in ("right", "mask", "gate", "share", "confidence"):
             value = getattr(self, name)
             if value is not None and value.shape != shape:
-                raise ShapeError(f"{name}: expected shape {shape} as loss has, given {value.shape}")
+                raise ShapeError(f"{name}: expected shape {shape} as loss has, got {value.shape}")
         for name in ("given", "scalars", "initial"):
             value = getattr(self, name)
             if value is not None and value.shape != (*shape, 7):
-                raise ShapeError(f"{name}: expected shape {(*shape, 7)}, given {value.shape}")
+                raise ShapeError(f"{name}: expected shape {(*shape, 7)}, got {value.shape}")
         if not self.mask.any():
             raise ShapeError("mask: no position counts")
 
@@ -96,7 +96,7 @@ def scalar_errors(
         mean: (P, 7) mean over *training* sequences at each position.
     """
     if mean.shape != given.shape[1:]:
-        raise ShapeError(f"mean: expected shape {given.shape[1:]}, given {mean.shape}")
+        raise ShapeError(f"mean: expected shape {given.shape[1:]}, got {mean.shape}")
     counts = mask.sum(1).astype(np.float64)
     report: dict[str, Any] = {}
     for k, name in enumerate(SCALARS):
@@ -131,7 +131,7 @@ def heads(weight: Array, count: int) -> dict[str, Any]:
         distinct ones.
     """
     if weight.ndim != 2 or count < 1 or len(weight) % count:
-        raise ShapeError(f"weight: expected (rows, scalars) with {count} equal heads, given {weight.shape}")
+        raise ShapeError(f"weight: expected (rows, scalars) with {count} equal heads, got {weight.shape}")
     rows = weight.reshape(count, -1, weight.shape[1]).mean(1)
     norm = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = rows / np.maximum(norm, 1e-12)

@@ -99,7 +99,7 @@ class LanguageOptions(TrainOptions):
     def _fits(self) -> Self:
         data = self.data
         if data.vocab == 1:
-            raise OptionError("option data.vocab: expected at least 2 tokens, given 1")
+            raise OptionError("option data.vocab: expected at least 2 tokens, got 1")
         if self.kind == "baseline":
             self._check_baseline()
         if data.path != SYNTHETIC and not data.valid:
@@ -107,7 +107,7 @@ class LanguageOptions(TrainOptions):
                 f"option data.valid: a text file to validate on is needed beside data={data.path!r}"
             )
         if data.path == SYNTHETIC and data.valid:
-            raise OptionError(f"option data.valid: {SYNTHETIC} data brings its own, given {data.valid!r}")
+            raise OptionError(f"option data.valid: {SYNTHETIC} data brings its own, got {data.valid!r}")
         if "vocab" in self.model:
             raise OptionError("option model.vocab: the vocabulary is the tokenizer's; use the option vocab")
         return self
@@ -142,7 +142,7 @@ class LanguageOptions(TrainOptions):
         config = preset(**{"max_seq_len": max(base.max_seq_len, length), **self.model, "vocab": vocab})
         if config.max_seq_len < length:
             raise OptionError(
-                f"option data.seq_len: the model reads at most {config.max_seq_len} tokens, given {length}"
+                f"option data.seq_len: the model reads at most {config.max_seq_len} tokens, got {length}"
             )
         return config
 

@@ -63,9 +63,9 @@ def synthetic(
         ("seed", seed, 0),
     ):
         if value < minimum:
-            raise OptionError(f"synthetic data: {name} must be at least {minimum}, given {value}")
+            raise OptionError(f"synthetic data: {name} must be at least {minimum}, got {value}")
     if not 1 <= repeats[0] <= repeats[1]:
-        raise OptionError(f"synthetic data: repeats must be 1 <= least <= most, given {repeats}")
+        raise OptionError(f"synthetic data: repeats must be 1 <= least <= most, got {repeats}")
     rng = np.random.default_rng(seed)
     position = np.arange(length)[None, :]
 

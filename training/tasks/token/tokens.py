@@ -50,7 +50,7 @@ class Tokenizer:
         elif isinstance(backend.model, models.BPE):
             self.kind = "bpe"
         else:
-            raise FormatError(f"tokenizer: expected characters or BPE, given {type(backend.model).__name__}")
+            raise FormatError(f"tokenizer: expected characters or BPE, got {type(backend.model).__name__}")
 
     @property
     def vocab(self) -> int:
@@ -108,7 +108,7 @@ def characters(pieces: Iterable[str], vocab: int = 0) -> Tokenizer:
         OptionError: the vocabulary has no room for a character.
     """
     if vocab == 1 or vocab < 0:
-        raise OptionError(f"option vocab: expected at least 2 tokens, given {vocab}")
+        raise OptionError(f"option vocab: expected at least 2 tokens, got {vocab}")
     counts: Counter[str] = Counter()
     for piece in pieces:
         counts.update(piece)
@@ -133,7 +133,7 @@ def byte_pairs(pieces: Iterable[str], vocab: int = 0) -> Tokenizer:
     """
     size = vocab or DEFAULT_BPE
     if size <= BYTES:
-        raise OptionError(f"option vocab: a BPE needs more than {BYTES} tokens (one a byte), given {size}")
+        raise OptionError(f"option vocab: a BPE needs more than {BYTES} tokens (one a byte), got {size}")
     backend = Backend(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()

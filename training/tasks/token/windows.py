@@ -162,7 +162,7 @@ class Batches:
         if options.schedule.batch % pieces:
             raise OptionError(
                 f"option batch: must be a multiple of processes times accumulate = {pieces}, "
-                f"given {options.schedule.batch}"
+                f"got {options.schedule.batch}"
             )
 
     def __iter__(self) -> Iterator[Batch]:

@@ -9,7 +9,7 @@ use crate::errors::{Kind, raise};
 
 fn first<T: Element + Copy>(name: &str, array: &PyReadonlyArrayDyn<'_, T>) -> PyResult<T> {
     let value = array.as_slice()?.first().copied();
-    value.ok_or_else(|| raise(Kind::Shape, &format!("{name}: expected one value, given none")))
+    value.ok_or_else(|| raise(Kind::Shape, &format!("{name}: expected one value, got none")))
 }
 
 /// The parameters of a field, borrowed from Python.
@@ -33,7 +33,7 @@ impl<'py, T: Element + Real> Parameters<'py, T> {
     /// The field for a result of shape (6, B, L).
     fn field(&self, out: &[usize], fibres: usize, decay: f64, bend: f64) -> PyResult<Field<'_, T>> {
         let &[_, rows, steps] = out else {
-            let words = format!("out: expected (6, rows, steps), given {out:?}");
+            let words = format!("out: expected (6, rows, steps), got {out:?}");
             return Err(raise(Kind::Shape, &words));
         };
         Ok(Field {
@@ -142,7 +142,7 @@ pub(crate) fn field_gates(
     by_precision!(gates, T, {
         let gates = reading::<T>("gates", gates)?;
         let &[rows, steps] = gates.shape() else {
-            let words = format!("gates: expected (rows, steps), given {:?}", gates.shape());
+            let words = format!("gates: expected (rows, steps), got {:?}", gates.shape());
             return Err(raise(Kind::Shape, &words));
         };
         let mut held = Vec::with_capacity(tensors.len());

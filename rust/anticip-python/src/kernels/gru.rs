@@ -24,7 +24,7 @@ impl<'py, T: Element + Lanes> Inputs<'py, T> {
     ) -> PyResult<Self> {
         let start = reading("start", start)?;
         let wrong =
-            |what: &str, given: &[usize]| raise(Kind::Shape, &format!("expected {what}, given {given:?}"));
+            |what: &str, given: &[usize]| raise(Kind::Shape, &format!("expected {what}, got {given:?}"));
         let &[batch, hidden] = start.shape() else {
             return Err(wrong("start (batch, hidden)", start.shape()));
         };

@@ -16,7 +16,7 @@ fn read_out<'a, T: Element + Lanes>(
     let &[_, width] = table.shape() else {
         return Err(raise(
             Kind::Shape,
-            &format!("expected table (places, width), given {:?}", table.shape()),
+            &format!("expected table (places, width), got {:?}", table.shape()),
         ));
     };
     Ok(Places {

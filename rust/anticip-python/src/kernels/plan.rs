@@ -20,7 +20,7 @@ pub(crate) fn plan_targets<'py>(
     let mut whole = writing::<bool>("whole", whole)?;
     let (&[_, count], &[_, _, horizon]) = (codes.shape(), place.shape()) else {
         let words = format!(
-            "expected codes (rows, N) and place (rows, steps, K), given {:?} and {:?}",
+            "expected codes (rows, N) and place (rows, steps, K), got {:?} and {:?}",
             codes.shape(),
             place.shape()
         );
@@ -57,7 +57,7 @@ pub(crate) fn plan_draw(
     let quantiles = reading::<f64>("quantiles", quantiles)?;
     let (mut codes, mut found) = (writing::<i64>("codes", codes)?, writing::<f64>("found", found)?);
     let &[_, slots] = codes.shape() else {
-        let words = format!("codes: expected (steps, slots), given {:?}", codes.shape());
+        let words = format!("codes: expected (steps, slots), got {:?}", codes.shape());
         return Err(raise(Kind::Shape, &words));
     };
     let draw = PlanDraw {
@@ -78,7 +78,7 @@ pub(crate) fn plan_draw(
 fn rows<'a>(codes: &'a PyReadonlyArrayDyn<'_, i64>, table: &[usize]) -> PyResult<PlanRows<'a>> {
     let (&[_, rows_per_step], &[_, width]) = (codes.shape(), table) else {
         let words = format!(
-            "expected codes (steps, K) and table (codes, width), given {:?} and {table:?}",
+            "expected codes (steps, K) and table (codes, width), got {:?} and {table:?}",
             codes.shape()
         );
         return Err(raise(Kind::Shape, &words));

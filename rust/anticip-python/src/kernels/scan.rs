@@ -27,7 +27,7 @@ impl<'py, T: Element + Lanes> Inputs<'py, T> {
         let start = reading("start", start)?;
         let jumps = jumps.map(|j| reading("jumps", j)).transpose()?;
         let wrong =
-            |what: &str, given: &[usize]| raise(Kind::Shape, &format!("expected {what}, given {given:?}"));
+            |what: &str, given: &[usize]| raise(Kind::Shape, &format!("expected {what}, got {given:?}"));
         let &[batch, cursors, steps, MOVES] = moves.shape() else {
             return Err(wrong("moves (batch, cursors, steps, 5)", moves.shape()));
         };

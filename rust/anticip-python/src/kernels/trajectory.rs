@@ -12,7 +12,7 @@ fn sizes(embedded: &PyReadonlyArrayDyn<'_, f32>) -> PyResult<[usize; 2]> {
     match embedded.shape() {
         &[_, steps, width] => Ok([steps, width]),
         given => {
-            let words = format!("embedded: expected (sequences, steps, width), given {given:?}");
+            let words = format!("embedded: expected (sequences, steps, width), got {given:?}");
             Err(raise(Kind::Shape, &words))
         }
     }
@@ -61,7 +61,7 @@ pub(crate) fn encode_positions(
     let (table, speeds) = (reading::<f32>("table", table)?, reading::<f32>("speeds", speeds)?);
     let mut out = writing::<f32>("out", out)?;
     let &[_, width] = out.shape() else {
-        let words = format!("out: expected (positions, width), given {:?}", out.shape());
+        let words = format!("out: expected (positions, width), got {:?}", out.shape());
         return Err(raise(Kind::Shape, &words));
     };
     let sinusoids = Sinusoids {

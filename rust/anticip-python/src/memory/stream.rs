@@ -240,7 +240,7 @@ fn finite_parameters<'a>(step: &'a Bound<'_, PyStepResult>) -> PyResult<&'a Mode
     if params.iter().flatten().all(|value| value.is_finite()) {
         return Ok(params);
     }
-    Err(raise(Kind::Shape, "params must be finite, given NaN or infinity"))
+    Err(raise(Kind::Shape, "params must be finite, got NaN or infinity"))
 }
 
 /// A place from a row of take (-1: nowhere), seconds, tempo, trust.

@@ -72,7 +72,7 @@ pub(crate) fn finite(values: &[f32], what: &str) -> PyResult<()> {
     if values.iter().all(|value| value.is_finite()) {
         return Ok(());
     }
-    let message = format!("{what} must be finite, given NaN or infinity");
+    let message = format!("{what} must be finite, got NaN or infinity");
     Err(raise(Kind::Shape, &message))
 }
 

@@ -181,7 +181,7 @@ def test_the_vocabulary_is_64_for_all_tasks() -> None:
 def test_bad_names_and_lengths_are_refused() -> None:
     with pytest.raises(OptionError, match="unknown task 'revers'; did you mean reverse"):
         find("revers")
-    with pytest.raises(OptionError, match="shortest length is 1, given 0"):
+    with pytest.raises(OptionError, match="shortest length is 1, got 0"):
         find("copy").draw(0, np.random.default_rng(0))
     with pytest.raises(FormatError, match="token 2: 'q'"):
         find("copy").check("1q=1q.")

@@ -220,9 +220,7 @@ def test_a_study_is_done_once_and_measured(tmp_path: Path) -> None:
     again = study(out, options("none", validate_every=2), ("none",), (0, 1), say=told.append)
     assert again["finished"]
     assert "kept" in told[-1]
-    with pytest.raises(
-        OptionError, match=r"peak_lr \(--lr\): the run in .* was begun with 0\.003, given 0\.1"
-    ):
+    with pytest.raises(OptionError, match=r"peak_lr \(--lr\): the run in .* was begun with 0\.003, got 0\.1"):
         study(out, options("none", validate_every=2, peak_lr=0.1), ("none",), (0,))
     pages = evaluate([out], lengths=(2, 3, 6), count=20, checkpoints=3)
     assert set(pages) == {"copy-none-0", "copy-none-1", "copy-prism-0", "copy-prism-1"}

@@ -207,5 +207,5 @@ def test_a_checkpoint_to_start_from(tiny, data, tmp_path, checkpoint):
     assert made["export"] == "checkpoint"
     kept = load_run(tmp_path / "run", "last").state_dict()
     assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
-    with pytest.raises(OptionError, match=r"option model.ff: the checkpoint .* has 32, given 64"):
+    with pytest.raises(OptionError, match=r"option model.ff: the checkpoint .* has 32, got 64"):
         new_model(still(tiny, path, ff=64), torch.zeros(279), torch.ones(279))

@@ -73,16 +73,16 @@ def test_only_how_it_is_computed_may_differ():
         ({"model": {"pose_horizons": [100]}}, r"model option pose_horizons is gone: .* \[\] is still read"),
         ({"loss": {"pose": 0.2}}, "option loss.pose is gone: only its default 0.1 is still read, got 0.2"),
         ({"loss": {"reset": 0.5}}, "option loss.reset is gone: only its default 0.0 is still read, got 0.5"),
-        ({"schedule": {"steps": 0}}, "option schedule.steps: expected a whole number from 1, given 0"),
-        ({"schedule": {"ema": 1}}, "option schedule.ema: expected a number from 0 to below 1, given 1"),
+        ({"schedule": {"steps": 0}}, "option schedule.steps: expected a whole number from 1, got 0"),
+        ({"schedule": {"ema": 1}}, "option schedule.ema: expected a number from 0 to below 1, got 1"),
         ({"loss": {"distillation": 1.5}}, "option loss.distillation: expected a number from 0 to 1"),
         ({"run": {"ensemble": "one"}}, "option run.ensemble: expected an array of texts"),
         ({"run": {"ensemble": [3]}}, "option run.ensemble: expected an array of texts"),
         ({"loss": {"huber": [0.1]}}, "option loss.huber: expected two numbers above 0"),
-        ({"loss": {"events": -1}}, "option loss.events: expected a number from 0 to 1000, given -1"),
-        ({"run": {"precision": "8"}}, "option run.precision: expected one of 32, bf16, 16, given '8'"),
-        ({"run": {"export": "yes"}}, "option run.export: expected true or false, given 'yes'"),
-        ({"data": 3}, "data: expected a table of options, given 3"),
+        ({"loss": {"events": -1}}, "option loss.events: expected a number from 0 to 1000, got -1"),
+        ({"run": {"precision": "8"}}, "option run.precision: expected one of 32, bf16, 16, got '8'"),
+        ({"run": {"export": "yes"}}, "option run.export: expected true or false, got 'yes'"),
+        ({"data": 3}, "data: expected a table of options, got 3"),
     ],
 )
 def test_what_is_wrong_is_said(tables, message):
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_said(tables, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["steps"], "--set: expected NAME=VALUE, given 'steps'"),
+        (["steps"], "--set: expected NAME=VALUE, got 'steps'"),
         (["stepz=3"], "unknown option 'stepz'; did you mean steps?"),
         (["steps=3", "schedule.steps=4"], "option schedule.steps is given twice: 3 and 4"),
     ],

@@ -320,7 +320,7 @@ def test_mixed_precision_stays_near(finished_run, tiny, data, tmp_path):
 def test_a_slow_pathway_that_no_window_would_run_is_refused_and_short_windows_may_leave_it_out(
     tiny, data, tmp_path
 ):
-    with pytest.raises(OptionError, match="at most the 640 steps of a window, given 641: the slow"):
+    with pytest.raises(OptionError, match="at most the 640 steps of a window, got 641: the slow"):
         fit(tiny(model={"slow_stride": 641}), tmp_path / "run", data=data)
     assert not list(tmp_path.iterdir())
     for stride, left_out in ((160, False), (161, True)):

@@ -174,7 +174,7 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
     [
         ("steps = 6", "step = 6", "stage first: unknown option schedule.'step'; did you mean steps?"),
         ("{ copies = 1 }", '{ path = "x" }', "stage first: option data.path follows from the stage"),
-        ('kind = "beats"', 'kind = "beat"', "stage last: kind: expected one of train, beats, poses, given"),
+        ('kind = "beats"', 'kind = "beat"', "stage last: kind: expected one of train, beats, poses, got"),
         (
             'from = "refined"',
             'from = "refine"',
@@ -187,9 +187,9 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
         ('from = "first"', 'form = "first"', "stage refined: unknown key 'form'; did you mean from?"),
         ('name = "last"', 'name = "../last"', "stage ../last: name: string should match pattern"),
         ('name = "refined"', 'name = "first"', "stage first: there is another stage of that name"),
-        ("[[stage]]", "[[stages]]", "expected tables [[stage]] alone, given stages"),
-        (TINY, "stage = []", "expected tables [[stage]] alone, given stage"),
-        (TINY, "stage = [3]", "expected tables [[stage]] alone, given stage"),
+        ("[[stage]]", "[[stages]]", "expected tables [[stage]] alone, got stages"),
+        (TINY, "stage = []", "expected tables [[stage]] alone, got stage"),
+        (TINY, "stage = [3]", "expected tables [[stage]] alone, got stage"),
     ],
 )
 def test_a_wrong_recipe_is_one_line_before_anything_is_made(
@@ -229,7 +229,7 @@ def test_other_options_of_a_stage_under_way_are_refused_before_its_copies_are_ma
         "weights": {},
     }
     (folder / CONFIG).write_text(json.dumps(config))
-    with pytest.raises(OptionError, match=r"steps.*: the run in .*first was begun with 7, given 6"):
+    with pytest.raises(OptionError, match=r"steps.*: the run in .*first was begun with 7, got 6"):
         maker._make(stage, tmp_path, tmp_path, None, None, Console(quiet=True))
 
 

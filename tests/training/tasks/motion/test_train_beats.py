@@ -237,7 +237,7 @@ def test_a_run_says_how_its_head_learns_to_hear(tmp_path, checkpoint, monkeypatc
 
 def test_a_run_does_not_make_a_head_hear_that_did_not(checkpoint):
     options = MotionTrainOptions().replace(run={"init": str(checkpoint)}, model={**SMALL, "strokes": True})
-    with pytest.raises(OptionError, match=r"has False, given True; train beats adds them"):
+    with pytest.raises(OptionError, match=r"has False, got True; train beats adds them"):
         initial_model(options)
     with pytest.raises(OptionError, match=r"pose_window: 20 needs a model .* use train poses"):
         MotionTrainOptions().replace(model={"pose_window": 20})

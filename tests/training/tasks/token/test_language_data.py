@@ -53,7 +53,7 @@ def test_synthetic_sequences_follow_the_seed_and_validation_has_another():
     data = synthetic_data(LanguageOptions(seq_len=24, train_sequences=64, valid_windows=64), vocab=1000)
     train = {row.tobytes() for row in data.train.take(np.arange(64))}
     assert not train & {row.tobytes() for row in data.valid.take(np.arange(64))}
-    with pytest.raises(OptionError, match="length must be at least 2, given 1"):
+    with pytest.raises(OptionError, match="length must be at least 2, got 1"):
         synthetic(50, 1, 8, 0)
     assert (synthetic(50, 40, 8, 1, repeats=(1, 1)).phases == RANDOM).any()
     for repeats in ((0, 1), (2, 1)):
@@ -93,9 +93,9 @@ def test_byte_pairs_know_every_text_and_are_the_same_each_time(tmp_path):
 
 
 def test_vocabularies_that_are_too_small_and_files_that_are_no_tokenizer(tmp_path):
-    with pytest.raises(OptionError, match=r"more than 256 tokens.*given 256"):
+    with pytest.raises(OptionError, match=r"more than 256 tokens.*got 256"):
         learn("bpe", [TEXT], 256)
-    with pytest.raises(OptionError, match="at least 2 tokens, given 1"):
+    with pytest.raises(OptionError, match="at least 2 tokens, got 1"):
         learn("char", [TEXT], 1)
     path = tmp_path / "tokenizer.json"
     with pytest.raises(FormatError, match=r"tokenizer\.json: no such file"):
@@ -188,5 +188,5 @@ def test_processes_and_parts_share_a_batch_out():
         parts = [pair[rank][2 * step + part] for part in range(2) for rank in range(2)]
         assert (np.concatenate([part.ids for part in parts]) == ids).all()
         assert (np.concatenate([part.predicted for part in parts]) == predicted).all()
-    with pytest.raises(OptionError, match="multiple of processes times accumulate = 6, given 8"):
+    with pytest.raises(OptionError, match="multiple of processes times accumulate = 6, got 8"):
         Batches(windows, options, world=3)

@@ -11,11 +11,11 @@ from training.tasks.token.options import LanguageOptions, preset
     [
         ({"step": 3}, r"unknown option 'step'; did you mean steps\?"),
         ({"lr": 0.1}, r"unknown option 'lr'; did you mean peak_lr\?"),
-        ({"steps": 0}, "option schedule.steps: expected a whole number from 1, given 0"),
+        ({"steps": 0}, "option schedule.steps: expected a whole number from 1, got 0"),
         ({"steps": True}, "option schedule.steps: expected a whole number"),
-        ({"peak_lr": 0.0}, "option schedule.peak_lr: expected a number above 0 to 10, given 0.0"),
+        ({"peak_lr": 0.0}, "option schedule.peak_lr: expected a number above 0 to 10, got 0.0"),
         ({"peak_lr": float("nan")}, "option schedule.peak_lr: expected a number"),
-        ({"kind": "plain"}, "option kind: expected one of anticipatory, baseline, given 'plain'"),
+        ({"kind": "plain"}, "option kind: expected one of anticipatory, baseline, got 'plain'"),
         (
             {"kind": "baseline", "scalars": "self"},
             "option loss.scalars: 'self' does nothing with kind='baseline'",
@@ -30,9 +30,9 @@ from training.tasks.token.options import LanguageOptions, preset
         ({"vocab": 1}, "option data.vocab: expected at least 2"),
         ({"warm_up": 1}, "unknown option 'warm_up'; did you mean warm_up_steps"),
         ({"schedule": {"warm_up": 1}}, "unknown option schedule.'warm_up'; did you mean warm_up_steps"),
-        ({"final_lr": 0.1}, "option schedule.final_lr: a rate up to peak_lr=0.001 is needed, given 0.1"),
-        ({"model": 3}, "option model: expected a table of options, given 3"),
-        ({"own_scalars": 1.5}, "option loss.own_scalars: expected a number from 0 to 1, given 1.5"),
+        ({"final_lr": 0.1}, "option schedule.final_lr: a rate up to peak_lr=0.001 is needed, got 0.1"),
+        ({"model": 3}, "option model: expected a table of options, got 3"),
+        ({"own_scalars": 1.5}, "option loss.own_scalars: expected a number from 0 to 1, got 1.5"),
     ],
 )
 def test_values_out_of_range_are_named(fields, message):

@@ -139,7 +139,7 @@ def test_every_kind_of_run_comes_to_its_end(tiny, tmp_path, changes):
 
 def test_a_slow_pathway_that_no_window_would_run_is_refused(tiny, tmp_path):
     options = tiny(steps=1, model={"slow_stride": 17})
-    with pytest.raises(OptionError, match="at most the 16 steps of a window, given 17: the slow"):
+    with pytest.raises(OptionError, match="at most the 16 steps of a window, got 17: the slow"):
         train(LanguageTask(), options, tmp_path / "run")
     assert not list(tmp_path.iterdir())
     for fine in (options.replace(model={"slow_stride": 16}), options.replace(model={"slow_layers": 0})):
@@ -226,10 +226,10 @@ def test_text_from_the_command_line(texts, cli, tokenizer):
     code, _, stderr = cli("--out", out, "--resume", "--steps", 4)
     assert code == 2
     assert "option schedule.steps: the run in" in stderr
-    assert "begun with 3, given 4" in stderr
+    assert "begun with 3, got 4" in stderr
     code, _, stderr = cli("--out", out, "--resume", "--set", "model.positions=rope")
     assert "option model.positions: the run in" in stderr
-    assert "begun with the default, given 'rope'" in stderr
+    assert "begun with the default, got 'rope'" in stderr
 
 
 @pytest.mark.parametrize(
@@ -242,18 +242,18 @@ def test_text_from_the_command_line(texts, cli, tokenizer):
         (["--data", "latin.txt", "--valid", "valid.txt"], "latin.txt: not UTF-8 at byte 3", 1),
         (
             ["--data", "train.txt", "--valid", "valid.txt", "--tokenizer", "bpe", "--vocab", "99"],
-            "given 99",
+            "got 99",
             2,
         ),
         (["--vocab", "1"], "option data.vocab: expected at least 2 tokens", 2),
         (["--set", "stepz=3"], "unknown option 'stepz'; did you mean steps?", 2),
         (["--set", "model.head=3"], "unknown model option 'head'; did you mean heads?", 2),
         (["--set", "model.heads=5"], "d_model must be even and a multiple of heads=5", 2),
-        (["--set", "batch=3", "--accumulate", "2"], "multiple of processes times accumulate = 2, given 3", 2),
+        (["--set", "batch=3", "--accumulate", "2"], "multiple of processes times accumulate = 2, got 3", 2),
         (["--set", "model.vocab=3"], "option model.vocab: the vocabulary is the tokenizer's", 2),
         (["--config", "nowhere.toml"], "nowhere.toml: no such file", 1),
         (["--set", "model.positions={kind='prism', again=2}"], "option again=2 is for layers in a row", 2),
-        (["--seq-len", "17"], "option data.seq_len: the model reads at most 16 tokens, given 17", 2),
+        (["--seq-len", "17"], "option data.seq_len: the model reads at most 16 tokens, got 17", 2),
         (["--resume"], "not a run of train language", 1),
     ],
 )
