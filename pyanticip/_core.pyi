@@ -119,7 +119,7 @@ class Voice:
         """Samples per second."""
 
     @property
-    def sampled(self) -> bool:
+    def has_samples(self) -> bool:
         """Whether there are samples, and so every one of `PRESETS` can be played."""
 
     @property
@@ -422,7 +422,7 @@ class MotionStream:
         is missing or does not fit.
         """
 
-    def fresh(self) -> MotionStream:
+    def new_stream(self) -> MotionStream:
         """A new stream of the same model; both share the weights."""
 
     def step(self, rows: npt.ArrayLike) -> StepResult:
@@ -464,7 +464,7 @@ class TempoTracker:
 
 @final
 class Ensemble:
-    """Relations between ``performers`` (1 to 256): call ``hear`` with each one's frames as they come, then
+    """Relations between ``performers`` (1 to 256): call ``push`` with each one's frames as they come, then
     ``step`` once every 20 ms for all. Raises a ValueError for another number.
 
     Compares how fast each joint turns, so bodies of any size and suits with any axes are comparable. Uses
@@ -473,7 +473,7 @@ class Ensemble:
     """
 
     def __new__(cls, performers: int) -> Ensemble: ...
-    def hear(self, who: int, body: FrontOutput) -> None:
+    def push(self, performer: int, frame: FrontOutput) -> None:
         """Adds one performer's newest frame; a root at the origin counts as an unknown place. Raises a
         ValueError for an unknown performer."""
 
@@ -640,7 +640,7 @@ class LiveFront:
         """Why the player's body cannot be played, or `None`."""
 
     @property
-    def left_out(self) -> str | None:
+    def unplayed_reason(self) -> str | None:
         """Why part of the player's frames is not played (only for VMC bones), or `None`."""
 
     def reset(self) -> None:
@@ -969,7 +969,7 @@ def prism_places_backward(
 # --- the recurrence of PRISM positions' gated recurrent unit ---
 
 def prism_gru(
-    given: npt.NDArray[Any],
+    projected: npt.NDArray[Any],
     start: npt.NDArray[Any],
     weights: npt.NDArray[Any],
     bias: npt.NDArray[Any],
@@ -978,7 +978,7 @@ def prism_gru(
 ) -> None:
     """Hidden states after every step, into `out` (B, L, H); the GIL is released.
 
-    `given` (B, L, 3 H) are the input's contributions to reset, update and new; `start` (B, H); recurrent
+    `projected` (B, L, 3 H) are the input's contributions to reset, update and new; `start` (B, H); recurrent
     `weights` (3 H, H) and `bias` (3 H,). `gates` (B, L, 4 H) receives what the backward pass needs. All
     float32 or all float64, C-contiguous, else `ShapeError`.
     """
@@ -990,11 +990,11 @@ def prism_gru_backward(
     out: npt.NDArray[Any],
     gates: npt.NDArray[Any],
     grad: npt.NDArray[Any],
-    d_given: npt.NDArray[Any],
-    d_kept: npt.NDArray[Any],
+    d_projected: npt.NDArray[Any],
+    d_recurrent_new: npt.NDArray[Any],
     d_start: npt.NDArray[Any],
 ) -> None:
-    """Gradients, into the last three arguments, from the outputs and their gradient: of `given`, of the
+    """Gradients, into the last three arguments, from the outputs and their gradient: of `projected`, of the
     hidden states' contribution to new before the reset (B, L, H), and of `start`."""
 
 # --- the control field ---
@@ -1306,7 +1306,7 @@ def scalar_mapping(scalars: npt.ArrayLike) -> list[float]:
 STRETCHED: tuple[int, ...]
 """Indices of the parameters that are stretched to a performer's range: loudness and brightness."""
 
-RESTLESS: float
+MAX_STILL: float
 """Maximum of a range's `still`."""
 
 def stretched(value: float, ends: tuple[float, float, float]) -> float:
@@ -1324,11 +1324,11 @@ class PerformerRange:
     """Whether learning is off."""
 
     def __new__(
-        cls, known: Sequence[tuple[float, float, float] | None] = ..., *, frozen: bool = False
+        cls, calibrated: Sequence[tuple[float, float, float] | None] = ..., *, frozen: bool = False
     ) -> PerformerRange:
-        """`known` has still, low and high for each of `STRETCHED`; None is learned. Raises OptionError."""
+        """`calibrated` has still, low, high of each of `STRETCHED`; None is learned. Raises OptionError."""
 
-    def calibrate(self, known: Sequence[tuple[float, float, float] | None]) -> None:
+    def calibrate(self, calibrated: Sequence[tuple[float, float, float] | None]) -> None:
         """Sets the calibrated ranges; None is learned while playing. Raises OptionError."""
 
     def spans(self) -> list[tuple[float, float, float]]:
@@ -1362,14 +1362,14 @@ class Lead:
         """Raises OptionError."""
 
     @property
-    def way_ms(self) -> float:
+    def event_lead_ms(self) -> float:
         """Delay from movement to sound without smoothing and model lag: the lead of announced events."""
 
     @property
     def leads(self) -> list[float]:
         """Leads of the eight parameters for the next frame, ms."""
 
-    def follow(self, lags_ms: Sequence[float]) -> None:
+    def set_lags(self, lags_ms: Sequence[float]) -> None:
         """Sets the lags of the smoothing."""
 
 @final
@@ -1452,7 +1452,7 @@ class Desk:
         self,
         step: StepResult | None,
         scalars: npt.ArrayLike,
-        taught: Sequence[float] | None,
+        mapped: Sequence[float] | None,
         activity: float,
         dt: float,
         guessed: bool,
@@ -1460,13 +1460,13 @@ class Desk:
         """The output for a frame, `dt` seconds of source time after the last: the eight parameters and the
         events.
 
-        With `step` None the scalars (7,) play. `taught` are a mapping's values; with None its extra outputs
+        With `step` None the scalars (7,) play. `mapped` are a mapping's values; with None its extra outputs
         hold. `activity` is 0 while the body stands still; nothing is learned from a `guessed` frame. Raises
         ShapeError; the state is then unchanged.
         """
 
-    def bridge(self, step: StepResult | None, away: float, dt: float) -> tuple[list[float], _Events]:
-        """The output without a new frame, from the step of the newest frame, `away` seconds ago."""
+    def bridge(self, step: StepResult | None, since_step_s: float, dt: float) -> tuple[list[float], _Events]:
+        """The output without a new frame, from the step of the newest frame, `since_step_s` seconds ago."""
 
     @property
     def range_sample(self) -> tuple[list[float], float, float] | None:
@@ -1484,7 +1484,7 @@ class Desk:
         places: Sequence[int | None],
         smoothing: Sequence[_Smoothing],
         neutral: Sequence[float],
-        begin: Sequence[float],
+        initial: Sequence[float],
     ) -> None:
         """Uses a mapping's outputs from the next frame on; `places` are their indices among the eight, or
         None.
@@ -1493,23 +1493,23 @@ class Desk:
         and OptionError as for a new desk.
         """
 
-    def shape(self, main: Sequence[tuple[int, Shaper]], extra: Sequence[tuple[int, Shaper]]) -> None:
+    def set_shapers(self, main: Sequence[tuple[int, Shaper]], extra: Sequence[tuple[int, Shaper]]) -> None:
         """Replaces all shapers, each with its index among the eight or among the extra outputs."""
 
-    def resmooth(self, main: Sequence[_Smoothing], extra: Sequence[_Smoothing]) -> None:
+    def set_smoothing_settings(self, main: Sequence[_Smoothing], extra: Sequence[_Smoothing]) -> None:
         """Replaces the smoothing from the next frame on. Raises ShapeError, OptionError."""
 
     def set_mode(self, mode: str) -> None:
         """Changes to playing, frozen, stopped or panic, without a jump. Raises OptionError for another."""
 
-    def leave(self, seconds: float) -> None:
+    def fade_out(self, seconds: float) -> None:
         """Fades to neutral within `seconds`, whatever the mode. Raises OptionError for NaN."""
 
-    def forget(self) -> None:
+    def restart(self) -> None:
         """Starts a new stream: drops pending events and eases from the current values into the next frame."""
 
-    def resume(self, heard: Sequence[float], extras: Sequence[float]) -> None:
-        """Eases from `heard` and `extras`, the values last sent (recent outputs were not). Raises a
+    def resume(self, last_sent: Sequence[float], extras: Sequence[float]) -> None:
+        """Eases from `last_sent` and `extras`, the values last sent (recent outputs were not). Raises a
         MotionError for values outside 0..1."""
 
     @property
@@ -1525,7 +1525,7 @@ class Desk:
         """Whether the model plays, rather than the scalars."""
 
     @property
-    def silent(self) -> float:
+    def silent_s(self) -> float:
         """Seconds since the source's last frame."""
 
 FRAME_NS: int
@@ -1536,11 +1536,11 @@ class FrameResult:
     """Result of a datagram that completed a frame."""
 
     @property
-    def out(self) -> FrontOutput:
+    def front_output(self) -> FrontOutput:
         """Output of the front end."""
 
     @property
-    def left_out(self) -> int:
+    def skipped(self) -> int:
         """Number of earlier frames that were held (:meth:`Engine.hold`) and are not sent."""
 
     @property
@@ -1567,7 +1567,7 @@ class FrameResult:
         """Time at which it is sent."""
 
     @property
-    def played(self) -> tuple[list[float], _Events] | None:
+    def output(self) -> tuple[list[float], _Events] | None:
         """The eight parameters and the events; None if its slot has passed."""
 
     @property
@@ -1641,16 +1641,16 @@ class Engine:
         """Learns from the newest frame, after it has been sent."""
 
     def prewarm(
-        self, out: FrontOutput, step: StepResult | None, taught: Sequence[float] | None = None
+        self, out: FrontOutput, step: StepResult | None, mapped: Sequence[float] | None = None
     ) -> None:
         """Runs the code for the next datagram, except for the model, on scratch states."""
 
     @property
-    def newest(self) -> int:
+    def newest_slot(self) -> int:
         """Number of the last slot sent; -1 if none."""
 
     @property
-    def away(self) -> int:
+    def missing_frames(self) -> int:
         """Number of slots sent since the last that a datagram completed."""
 
     @property

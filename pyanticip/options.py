@@ -170,7 +170,7 @@ class JsonOption(Options):
 
     as_json: bool = option("Print one JSON object.", False, flag="--json")
 
-    def but_json(self) -> dict[str, Any]:
+    def without_json(self) -> dict[str, Any]:
         """All other options by name, for use as keyword arguments."""
         return {name: getattr(self, name) for name in type(self).model_fields if name != "as_json"}
 

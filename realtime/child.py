@@ -221,7 +221,7 @@ class Child:
             _close_pipe(process.stdin)
             _close_pipe(process.stdout)
 
-    def leave(self) -> None:
+    def begin_close(self) -> None:
         """Close its input so that it exits by itself, which :meth:`close` waits for."""
         self.given_up = True
         if self._process is not None:
@@ -231,7 +231,7 @@ class Child:
     def close(self) -> int | None:
         """Let it exit by itself, then terminate and kill it. Returns its exit code; None if it did not run or
         exit."""
-        self.leave()
+        self.begin_close()
         if self._process is None:
             return None
         try:

@@ -54,8 +54,7 @@ class Pipeline:
     Each frame of the 50 Hz grid is sent once: with the datagram that completes it or, if that is late, by
     :meth:`run_until` from the forecast of the newest frame. The scalar mapping plays without a model, while
     it is late, and after it failed. ``tape`` (the recording) and ``observer`` may be set and cleared at any
-    time. ``buffer_ms`` is how long frames are held back for a regular pace, ``delay_ms`` the latency of the
-    suit.
+    time. ``buffer_ms`` holds frames back for a regular pace, ``delay_ms`` is the latency of the suit.
     """
 
     def __init__(
@@ -154,7 +153,8 @@ class Pipeline:
         """
         self.run_until(t_arrival_ns)
         # Before the first frame only arrival times count: the clock of a replay may have started earlier.
-        self._now_ns = now_ns = max(t_arrival_ns, self._now_ns) if self._engine.newest >= 0 else t_arrival_ns
+        has_frames = self._engine.newest_slot >= 0
+        self._now_ns = now_ns = max(t_arrival_ns, self._now_ns) if has_frames else t_arrival_ns
         steps, reset = self._model.ready(now_ns)
         result = None
         try:
@@ -176,15 +176,15 @@ class Pipeline:
             self._outlet.on_datagram(sender, datagram)
             return False
         start = time.perf_counter_ns()
-        out, step, engine_ns = result.out, result.step, result.stages_ns
+        out, step, engine_ns = result.front_output, result.step, result.stages_ns
         if steps and self._model.judge(now_ns, result.failure, engine_ns[0]) and self.tape is not None:
             # Step durations are not replayed, so the suspension is recorded.
             self.tape.control(now_ns, "rest", ())
         self._store(result)
         if self.tape is not None:
             self.tape.frame(now_ns, result.number, out.t_source_ns, out.poses[-1], out.root, self.front.mask)
-        if (played := result.played) is not None:
-            params, events = played
+        if (output := result.output) is not None:
+            params, events = output
             self.mixer.follow_extras()
             if self._memory is not None and self._memory.following is not None:
                 due = self._memory.following.take_due()
@@ -226,7 +226,7 @@ class Pipeline:
 
     def _store(self, result: FrameResult) -> None:
         """Keep what following frames, and the forecast of late ones, need of this one."""
-        out, step = result.out, result.step
+        out, step = result.front_output, result.step
         if self._memory is not None and (remembered := result.remembered) is not None:
             self._memory.update(remembered)
         self._scalars, self._tempo, limbs = out.scalars.tolist(), out.tempo, out.limbs
@@ -237,8 +237,8 @@ class Pipeline:
             self._gestures.push(out.poses, reset=out.reset)
         self._step, self._front_output, self._imagined_frames = step, out, 0
         self._newest_local_ns, self.expected_ns = out.t_local_ns, out.expected_ns
-        self.counts["frames"] += 1 + result.left_out
-        self.counts["skipped"] += result.left_out
+        self.counts["frames"] += 1 + result.skipped
+        self.counts["skipped"] += result.skipped
         self.counts["without_model"] += step is None and self.backend is not None
         self.counts["invalid"] += not out.valid
 
@@ -262,9 +262,9 @@ class Pipeline:
         self._leave_events = []
         gestures: Sequence[ActiveGesture] = ()
         if self._gestures is not None:
-            away = self._engine.away
-            playing = away <= _MAX_BRIDGED and self.mixer.mode == "playing" and not self.mixer.bypass
-            gestures, changed = self._gestures.report(away, playing=playing)
+            missing = self._engine.missing_frames
+            playing = missing <= _MAX_BRIDGED and self.mixer.mode == "playing" and not self.mixer.bypass
+            gestures, changed = self._gestures.report(missing, playing=playing)
             events += changed
         frame = self._control_frame(now_ns, params, step)
         frame.events, frame.classes, frame.gestures = events, classes, gestures
@@ -275,13 +275,13 @@ class Pipeline:
     def _control_frame(self, now_ns: int, params: Sequence[float], step: StepResult | None) -> ControlFrame:
         """A frame with the values known to the pipeline itself."""
         field, plan = telemetry_of(step)
-        number, away = self._engine.newest, self._engine.away
+        number, missing = self._engine.newest_slot, self._engine.missing_frames
         trust = self._memory.trust if self._memory is not None and step is not None else ()
-        place = self._memory.place if self._memory is not None and away == 0 else None
+        place = self._memory.place if self._memory is not None and missing == 0 else None
         shared = self.mixer.extras, field, plan, trust, place
         frame = ControlFrame(number, number * FRAME, self._scalars, params, (), (), *shared, (), now_ns)
         frame.state, frame.tempo, frame.step = self.state, self.tempo, step
-        if away <= _MAX_BRIDGED:
+        if missing <= _MAX_BRIDGED:
             frame.limbs = self._limbs
         return frame
 
@@ -292,9 +292,9 @@ class Pipeline:
         if self.leading_beat is not None:
             return beat_at(self.leading_beat, self._now_ns)
         bpm, phase, trust = self._tempo
-        if (away := self._engine.away) <= 0:
+        if (missing := self._engine.missing_frames) <= 0:
             return self._tempo
-        return bpm, (phase + away * FRAME * bpm / 60.0) % 1.0, trust if away <= _MAX_BRIDGED else 0.0
+        return bpm, (phase + missing * FRAME * bpm / 60.0) % 1.0, trust if missing <= _MAX_BRIDGED else 0.0
 
     def set_mapping(self, live_mapping: LiveMapping | None) -> None:
         """Play a mapping from the next frame on; None removes it."""
@@ -377,17 +377,17 @@ class Pipeline:
 
     def _tick(self, now_ns: int, release_ns: int) -> None:
         """Send a frame that no datagram completed in time: its forecast, later hold and fade."""
-        if self._engine.newest < 0:
+        if self._engine.newest_slot < 0:
             self._engine.due_ns = now_ns + _STATUS_INTERVAL_NS
             self._send_status(now_ns)
             return
-        self._engine.skip(self._engine.away >= _MAX_BRIDGED)
-        away = self._engine.away
+        self._engine.skip(self._engine.missing_frames >= _MAX_BRIDGED)
+        missing = self._engine.missing_frames
         step: StepResult | None = None
         events: list[Event] = []
-        if away <= _MAX_BRIDGED:
+        if missing <= _MAX_BRIDGED:
             self.counts["bridged"] += 1
-            if away == 1 and release_ns == now_ns and (imagined := self._imagine(now_ns)) is not None:
+            if missing == 1 and release_ns == now_ns and (imagined := self._imagine(now_ns)) is not None:
                 out, step = imagined
                 self._scalars = out.scalars.tolist()
                 # Later frames are forecast from the imagined one.
@@ -396,11 +396,11 @@ class Pipeline:
                 params, events = self.mixer.play(*arguments, guessed=True)
             else:
                 step = self._step
-                params, events = self.mixer.bridge(step, (away - self._imagined_frames) * FRAME, FRAME)
+                params, events = self.mixer.bridge(step, (missing - self._imagined_frames) * FRAME, FRAME)
         else:
             self.counts["ticks"] += 1
             self.expected_ns = None
-            params = self.mixer.silence((away if away == _MAX_BRIDGED + 1 else 1) * FRAME)
+            params = self.mixer.silence((missing if missing == _MAX_BRIDGED + 1 else 1) * FRAME)
         self._emit(self._frame(now_ns, params, events, step), release_ns)
         self._send_status(now_ns)
 
@@ -426,12 +426,13 @@ class Pipeline:
         """Record a frame, and send it now or at ``release_ns``."""
         if frame.events:
             # Events are forecast from the time of the movement, so the delay since then is subtracted.
-            age = (max(release_ns, frame.t_ns) - self._newest_local_ns) / 1e9 - self._engine.away * FRAME
+            age_ns = max(release_ns, frame.t_ns) - self._newest_local_ns
+            age = age_ns / 1e9 - self._engine.missing_frames * FRAME
             age = min(max(age, 0.0), _MAX_EVENT_AGE_S) + self._delay_s
             frame.events = [(name, strength, max(ahead - age, 0.0)) for name, strength, ahead in frame.events]
         if self.leading_beat is not None:
             frame.tempo = beat_at(self.leading_beat, max(release_ns, frame.t_ns))
-        is_new = self._engine.away <= _MAX_BRIDGED or list(frame.params) != self._taped_params
+        is_new = self._engine.missing_frames <= _MAX_BRIDGED or list(frame.params) != self._taped_params
         if self.tape is not None and is_new:
             self._taped_params = list(frame.params)
             telemetry = (frame.field, frame.plan) if frame.field or frame.plan else ()
@@ -440,8 +441,7 @@ class Pipeline:
         self._outlet.enqueue(frame, release_ns)
 
     def _send_status(self, now_ns: int) -> None:
-        """Send the status when it is due or the mode has changed: by itself, so that no frame waits for
-        it."""
+        """Send the status if it is due or the mode has changed: by itself, so that no frame waits for it."""
         if now_ns - self._status_ns >= _STATUS_INTERVAL_NS or self._last_mode != self.mixer.mode:
             self._status_ns, self._last_mode = now_ns, self.mixer.mode
             self._outlet.send(ControlFrame(-1, 0.0, self._scalars, (), (), self.status(), t_ns=now_ns))
@@ -449,7 +449,7 @@ class Pipeline:
     @property
     def state(self) -> str:
         """waiting, silent, or the mixer's mode: playing, frozen, stopped, panic."""
-        if self._engine.newest < 0:
+        if self._engine.newest_slot < 0:
             return "waiting"
         mode = self.mixer.mode
         return "silent" if mode == "playing" and self.mixer.silent_seconds > 0.1 else mode

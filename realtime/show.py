@@ -369,10 +369,10 @@ class Show:
 
     def _begin_close(self) -> None:
         for child in filter(None, (self._recorder, self._synth)):
-            child.leave()
+            child.begin_close()
         for sink in self.pipeline.sinks:
             if isinstance(sink, SlowClosingSink):
-                sink.leave()
+                sink.begin_close()
 
     def _close_outputs(self) -> None:
         for remote in self._remotes:
@@ -383,7 +383,7 @@ class Show:
 
     def _stop_children(self) -> None:
         for child in self.children:
-            child.leave()
+            child.begin_close()
 
     def _join_children(self) -> None:
         for child in filter(None, (*self.children, self._synth)):

@@ -35,7 +35,7 @@ def bench_latency(args: options.LatencyOptions) -> Answer:
     """
     from realtime.bench.latency import run
 
-    result = run(**args.but_json())
+    result = run(**args.without_json())
     ms, echo = result["latency_ms"], result["echo_ms"]
     return result, [
         f"latency  p50 {ms['p50']:.3f}  p90 {ms['p90']:.3f}  p99 {ms['p99']:.3f}  max {ms['max']:.3f} ms",
@@ -60,7 +60,7 @@ def bench_performers(args: options.PerformersOptions) -> Answer:
     """
     from realtime.bench.performers import run, table
 
-    return run(**args.but_json()), table
+    return run(**args.without_json()), table
 
 
 @bench.command("network", options=f"{OPTIONS}:NetworkOptions")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyanticip.cli.generate import Command, Group
-from pyanticip.cli.terminal import Answer, drawn, say, speed_factor, typed, unwound
+from pyanticip.cli.terminal import Answer, drawn, say, shell_argument, speed_factor, unwound
 from pyanticip.errors import OptionError, RigError, counted
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def rehearse(args: options.RehearseOptions) -> Answer:
     return (
         found,
         f"{args.out}: {counted(takes, 'take')}, {seconds:.0f} s; play with: "
-        f"pyanticip live --source auto://0.0.0.0 --memory {typed(args.out)}",
+        f"pyanticip live --source auto://0.0.0.0 --memory {shell_argument(args.out)}",
     )
 
 
@@ -363,7 +363,7 @@ def calibrate(args: options.CalibrateOptions) -> Answer:
     lines = ["[performer]", *(f"{name} = {values}" for name, values in table.items())]
     if rig_file is not None:
         edit_rig(rig_file, {}, {"performer": table})
-        lines.append(f"written into {rig_file}; play with: pyanticip live --rig {typed(rig_file)}")
+        lines.append(f"written into {rig_file}; play with: pyanticip live --rig {shell_argument(rig_file)}")
     return table, lines
 
 
@@ -406,7 +406,7 @@ def rig_init(args: options.RigInitOptions) -> None:
         raise click.UsageError(f"{args.file} exists; --force overwrites it")
     check_rig_overwrite(args.file)
     write_file(args.file, template().encode())
-    click.echo(f"wrote {args.file}; play it with: pyanticip live --rig {typed(args.file)}")
+    click.echo(f"wrote {args.file}; play it with: pyanticip live --rig {shell_argument(args.file)}")
 
 
 @rig.command("check", options=f"{OPTIONS}:RigCheckOptions")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import Answer, say, typed
+from pyanticip.cli.terminal import Answer, say, shell_argument
 
 if TYPE_CHECKING:
     from pyanticip.options import JsonOption
@@ -91,7 +91,7 @@ def tasks_train(args: options.TaskTrainOptions) -> Answer:
     )
     if not report["finished"]:
         return report, (), 130
-    return report, f"judge them with:\n  pyanticip tasks evaluate {typed(args.out)}"
+    return report, f"judge them with:\n  pyanticip tasks evaluate {shell_argument(args.out)}"
 
 
 @tasks.command("evaluate", options=f"{OPTIONS}:TaskEvaluateOptions", extra="train")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import Answer, say, tell, typed
+from pyanticip.cli.terminal import Answer, say, shell_argument, tell
 from pyanticip.errors import MotionError, OptionError
 from pyanticip.vocabulary import RATE
 
@@ -270,13 +270,13 @@ def fit(args: options.FitCommandOptions) -> Answer:
         f" fit and cross-validation {stages['fit']:.1f}; {report['processor_seconds']:.1f} s of one core)"
     )
     own_model = args.checkpoint is not None and report["model"] is not None
-    checkpoint = f" --checkpoint {typed(args.checkpoint)}" if own_model else ""
+    checkpoint = f" --checkpoint {shell_argument(args.checkpoint)}" if own_model else ""
     if report["page"]:
         lines.append(f"what was shown, and what is taken for what: {report['page']}")
     return report, [
         *lines,
-        f"wrote {mapping}; play it: pyanticip live --source auto://0.0.0.0 --mapping {typed(mapping)}"
-        + checkpoint,
+        f"wrote {mapping}; play it: pyanticip live --source auto://0.0.0.0"
+        f" --mapping {shell_argument(mapping)}{checkpoint}",
     ]
 
 

@@ -73,7 +73,7 @@ def drawn(as_json: bool) -> bool:
     return not as_json and can_draw()
 
 
-def typed(path: object) -> str:
+def shell_argument(path: object) -> str:
     """A path as a shell argument, quoted where needed."""
     return shell_quote(str(path))
 

@@ -10,7 +10,7 @@ import click
 
 from pyanticip.cli.data import data
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import Answer, answer, say, typed, unwound
+from pyanticip.cli.terminal import Answer, answer, say, shell_argument, unwound
 
 if TYPE_CHECKING:
     from training.finish import options as finish
@@ -197,7 +197,7 @@ def train_forecast(args: options.ForecastOptions) -> Answer | None:
         return report, "interrupted; everything is kept, the same command goes on", 130
     return report, [
         f"wrote {args.out}; evaluate it with:",
-        f"  pyanticip evaluate forecast --folds {typed(args.out)}",
+        f"  pyanticip evaluate forecast --folds {shell_argument(args.out)}",
     ]
 
 
@@ -253,7 +253,7 @@ def _train_head(
     return (
         report,
         f"wrote {args.out}; play it with:\n"
-        f"  pyanticip live --source auto://0.0.0.0 --checkpoint {typed(args.out)}",
+        f"  pyanticip live --source auto://0.0.0.0 --checkpoint {shell_argument(args.out)}",
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from pyanticip.errors import OptionError
 from realtime.control.server import Action, switch
-from realtime.mapping.performer import PLACES, RESTLESS, STRETCHED, PerformerRange
+from realtime.mapping.performer import MAX_STILL, PLACES, STRETCHED, PerformerRange
 from realtime.pipeline import Pipeline
 from realtime.rig.edit import edit_rig
 from realtime.rig.mapping import PerformerRig
@@ -136,10 +136,10 @@ class Calibration:
         values = {}
         for i, name in enumerate(STRETCHED):
             still = float(np.quantile([v[i] for v in self._samples["still"]] or [0.0], 0.95))
-            if still > RESTLESS:
+            if still > MAX_STILL:
                 problem = "you moved while you should have stood still; stand still once more"
                 raise OptionError(
-                    f"calibrate/still: {problem} ({name} {still:.2f}, expected below {RESTLESS:g})"
+                    f"calibrate/still: {problem} ({name} {still:.2f}, expected below {MAX_STILL:g})"
                 )
             values[name] = max(still, _MIN_STILL_VALUE)
         return values

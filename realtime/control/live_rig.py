@@ -217,7 +217,7 @@ class LiveRig:
             if rig.shape.get(name) != before.shape.get(name):
                 mixer.reshape(name, rig.shape.get(name))
         if rig.smoothing != before.smoothing:
-            mixer.resmooth(smoothings(rig.smoothing), rig.smoothing.get("default", Smoothing()))
+            mixer.set_smoothing_settings(smoothings(rig.smoothing), rig.smoothing.get("default", Smoothing()))
         mixer.gain, mixer.lead_ms = rig.gain, rig.lead_ms
         self._rig = rig
         self._changes += 1

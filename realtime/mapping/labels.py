@@ -88,13 +88,13 @@ class Gestures:
         for pose in poses:
             self._current = self._spotter.push(pose)
 
-    def report(self, away: int, *, playing: bool) -> tuple[list[ActiveGesture], list[Event]]:
-        """The gestures active ``away`` frames after the newest pose, and enter and leave events.
+    def report(self, missing: int, *, playing: bool) -> tuple[list[ActiveGesture], list[Event]]:
+        """The gestures active ``missing`` frames after the newest pose, and enter and leave events.
 
         Unless ``playing``, none is active.
         """
         active = [
-            (name, progress, max(seconds - away / RATE, 0.0), probabilities)
+            (name, progress, max(seconds - missing / RATE, 0.0), probabilities)
             for name, current in zip(self.names, self._current, strict=True)
             if playing and current is not None
             for progress, seconds, probabilities in [current]

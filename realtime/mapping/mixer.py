@@ -191,16 +191,16 @@ class Mixer:
 
     def _apply_shapes(self) -> None:
         taught = [f"taught/{name}" for name in self._extra_names]
-        self.core.shape(self._indexed_shapers(PARAMETERS), self._indexed_shapers(taught))
+        self.core.set_shapers(self._indexed_shapers(PARAMETERS), self._indexed_shapers(taught))
 
     def _indexed_shapers(self, names: Sequence[str]) -> list[tuple[int, Shaper]]:
         return [(i, self._shapers[name]) for i, name in enumerate(names) if name in self._shapers]
 
-    def resmooth(self, smoothing: Sequence[Smoothing], extra: Smoothing) -> None:
+    def set_smoothing_settings(self, smoothing: Sequence[Smoothing], extra: Smoothing) -> None:
         """Change the smoothing of the eight parameters and of the extras from the next frame on."""
         self._extra_smoothing = extra
-        self.core.resmooth(smoothing, self._extra_smoothings())
-        self.lead.follow(_lags(smoothing))
+        self.core.set_smoothing_settings(smoothing, self._extra_smoothings())
+        self.lead.set_lags(_lags(smoothing))
 
     def _extra_smoothings(self) -> list[Smoothing]:
         # Probabilities are not smoothed: labels and what they trigger would be late.
@@ -214,7 +214,7 @@ class Mixer:
 
     def fade_out(self, seconds: float) -> None:
         """Fade to neutral within ``seconds`` at the end of a show, in any mode."""
-        self.core.leave(seconds)
+        self.core.fade_out(seconds)
 
     def resume(self, values: Sequence[float]) -> None:
         """Continue smoothly from ``values``, the last ones sent (the eight, then the extras), since later
@@ -227,29 +227,31 @@ class Mixer:
         step: StepResult | None,
         scalars: Sequence[float],
         dt: float,
-        taught: Sequence[float] | None = None,
+        mapped: Sequence[float] | None = None,
         activity: float = 1.0,
         *,
         guessed: bool = False,
     ) -> tuple[list[float], list[Event]]:
         """Process a frame, ``dt`` seconds of source time after the last; returns parameters and events.
 
-        Without a ``step`` (no model, or a late one) the scalars play. ``taught`` are the mapping's values; if
+        Without a ``step`` (no model, or a late one) the scalars play. ``mapped`` are the mapping's values; if
         None, its outputs hold. ``activity`` is 0 while the body stands still: all but taught outputs are then
         silent, and there are no events. Nothing is learned from a ``guessed`` frame.
         """
-        out = self.core.play(step, scalars, taught, activity, dt, guessed)
+        out = self.core.play(step, scalars, mapped, activity, dt, guessed)
         self.follow_extras()
         return out
 
-    def bridge(self, step: StepResult | None, away: float, dt: float) -> tuple[list[float], list[Event]]:
+    def bridge(
+        self, step: StepResult | None, since_step_s: float, dt: float
+    ) -> tuple[list[float], list[Event]]:
         """Process a missing frame, ``dt`` seconds after the last call, by the forecast of the newest
         ``step``.
 
-        ``away`` seconds have passed since that frame, so the forecast is read that much farther ahead.
-        Without one, and for taught outputs, the last values hold.
+        ``since_step_s`` seconds have passed since that frame, so the forecast is read that much farther
+        ahead. Without one, and for taught outputs, the last values hold.
         """
-        out = self.core.bridge(step, away, dt)
+        out = self.core.bridge(step, since_step_s, dt)
         self.follow_extras()
         return out
 
@@ -275,7 +277,7 @@ class Mixer:
     @property
     def silent_seconds(self) -> float:
         """How long the source has been silent."""
-        return self.core.silent
+        return self.core.silent_s
 
 
 def _lags(smoothing: Sequence[Smoothing]) -> list[float]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyanticip import _core
 from pyanticip.vocabulary import PARAMETERS
 
-__all__ = ["PLACES", "RESTLESS", "STRETCHED", "PerformerRange", "Reach"]
+__all__ = ["MAX_STILL", "PLACES", "STRETCHED", "PerformerRange", "Reach"]
 
 #: Indices of the stretched parameters among the eight: those that depend on how much a body moves, not where
 #: it is.
@@ -21,7 +21,7 @@ PLACES = _core.STRETCHED
 #: Names of the stretched parameters.
 STRETCHED = tuple(PARAMETERS[place] for place in PLACES)
 #: Upper limit of a parameter of somebody who stands still.
-RESTLESS = _core.RESTLESS
+MAX_STILL = _core.MAX_STILL
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class Reach:
 class PerformerRange:
     """Stretches the model's output to the performer's range.
 
-    ``known`` holds the calibrated ranges by name; the others of :data:`STRETCHED` are learned while playing,
-    unless ``frozen``.
+    ``calibrated`` holds ranges by name; the others of :data:`STRETCHED` are learned while playing, unless
+    ``frozen``.
     """
 
-    def __init__(self, known: Mapping[str, Reach] | None = None, *, frozen: bool = False) -> None:
-        self._known, self._learned = dict(known or {}), dict[str, Reach]()
+    def __init__(self, calibrated: Mapping[str, Reach] | None = None, *, frozen: bool = False) -> None:
+        self._calibrated, self._learned = dict(calibrated or {}), dict[str, Reach]()
         #: The core's range, used by the desk.
-        self.core = _core.PerformerRange(_limits_of(self._known), frozen=frozen)
+        self.core = _core.PerformerRange(_limits_of(self._calibrated), frozen=frozen)
         #: Called for every frame that is learned from: the model's output (8,), activity, seconds.
         self.listener: Callable[[Sequence[float], float, float], None] | None = None
 
@@ -69,19 +69,19 @@ class PerformerRange:
         if not frozen:
             self.set_learned({})
 
-    def calibrate(self, known: Mapping[str, Reach]) -> None:
+    def calibrate(self, calibrated: Mapping[str, Reach]) -> None:
         """Use these ranges from now on; the others are learned while playing."""
-        self._known = dict(known)
+        self._calibrated = dict(calibrated)
         self.set_learned(self._learned)
 
     def set_learned(self, learned: Mapping[str, Reach]) -> None:
         """Start from ranges that another show learned, where none is calibrated, until more is learned."""
         self._learned = dict(learned)
-        self.core.calibrate(_limits_of({**learned, **self._known}))
+        self.core.calibrate(_limits_of({**learned, **self._calibrated}))
 
     def learned(self) -> dict[str, Reach]:
         """The ranges of :meth:`reaches` that are neither calibrated nor the default."""
-        default = PerformerRange(self._known).reaches()
+        default = PerformerRange(self._calibrated).reaches()
         return {name: reach for name, reach in self.reaches().items() if reach != default[name]}
 
     def reaches(self) -> dict[str, Reach]:
@@ -89,6 +89,6 @@ class PerformerRange:
         return {name: Reach(*limits) for name, limits in zip(STRETCHED, self.core.spans(), strict=True)}
 
 
-def _limits_of(known: Mapping[str, Reach]) -> list[tuple[float, float, float] | None]:
-    ranges = (known.get(name) for name in STRETCHED)
+def _limits_of(calibrated: Mapping[str, Reach]) -> list[tuple[float, float, float] | None]:
+    ranges = (calibrated.get(name) for name in STRETCHED)
     return [None if reach is None else (reach.still, reach.low, reach.high) for reach in ranges]

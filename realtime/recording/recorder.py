@@ -399,11 +399,11 @@ class Recorder(recording.Records, Child):
         if self._process is not None and self._process.stdin is not None:
             widen_pipe(self._process.stdin.fileno(), _PIPE_BYTES)
 
-    def leave(self) -> None:
-        """See :meth:`Child.leave`; if the queue is not empty, left to :meth:`close`."""
+    def begin_close(self) -> None:
+        """See :meth:`Child.begin_close`; if the queue is not empty, left to :meth:`close`."""
         self._flush()
         if not self._queue:
-            super().leave()
+            super().begin_close()
 
     def close(self, timeout: float = 5.0) -> int | None:
         """Flush the queue for at most ``timeout`` seconds, then end the child."""

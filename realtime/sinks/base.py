@@ -193,7 +193,7 @@ class Prewarmed:
 class SlowClosingSink:
     """A sink that takes a while to close."""
 
-    def leave(self) -> None:
+    def begin_close(self) -> None:
         """Start closing, without waiting; :meth:`Sink.close` follows."""
 
 

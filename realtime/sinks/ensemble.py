@@ -60,7 +60,7 @@ class EnsembleOut:
                     wire.send(head + packed)
         self._slot = max(slot, self._slot)
         if frame.body is not None:
-            self._ensemble.hear(performer, frame.body)
+            self._ensemble.push(performer, frame.body)
 
     def counters(self) -> dict[str, int]:
         """Packets sent, dropped, refused and failed, over all receivers."""

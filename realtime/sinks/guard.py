@@ -85,10 +85,10 @@ class Guard(Child):
         for line in self._target_lines:
             self.write(line)
 
-    def leave(self) -> None:
-        """See :meth:`Child.leave`; frames not yet written are written first."""
+    def begin_close(self) -> None:
+        """See :meth:`Child.begin_close`; frames not yet written are written first."""
         self._flush()
-        super().leave()
+        super().begin_close()
 
 
 class _Watch(DeferredSink):

@@ -99,7 +99,7 @@ class SourceWatch:
         self._ignored: set[str] = set()
         # Datagrams of each sender at the last check.
         self._datagrams: dict[str, int] = {}
-        self._refusal = self._left_out = ""
+        self._refusal = self._unplayed_reason = ""
 
     def watch(self, now: float, front: LiveFront) -> list[str]:
         """Messages about everything that changed since the last call; ``now`` in seconds."""
@@ -138,11 +138,11 @@ class SourceWatch:
         if refusal and refusal != self._refusal:
             news.append(refusal)
         self._refusal = refusal
-        left_out = front.left_out or ""
-        if left_out and left_out != self._left_out:
+        unplayed_reason = front.unplayed_reason or ""
+        if unplayed_reason and unplayed_reason != self._unplayed_reason:
             part = "not all" if self._frames else "nothing"
-            news.append(f"{part} of this {self._kind} is played: {left_out}")
-        self._left_out = left_out
+            news.append(f"{part} of this {self._kind} is played: {unplayed_reason}")
+        self._unplayed_reason = unplayed_reason
         return news
 
     def _report_ignored(self, player: str, others: Sequence[str]) -> list[str]:

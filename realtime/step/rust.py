@@ -58,7 +58,7 @@ def _stream_of(manifest: Manifest) -> MotionStream:
     key = manifest.sha256[WEIGHTS], manifest.config
     if _cached is None or _cached[0] != key:
         _cached = key, _read_stream(manifest, weights)
-    return _cached[1].fresh()
+    return _cached[1].new_stream()
 
 
 def stream_sizes(cfg: ModelConfig) -> dict[str, Any]:

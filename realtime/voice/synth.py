@@ -350,7 +350,7 @@ def _run(running: Synth, stop: threading.Event, seconds: float | None, child: bo
             last_report = time.monotonic()
             voice = running.player.voice
             report = {"sound_ms": round(running.latency_ms, 1), "device": running.device}
-            report["sampled"] = isinstance(voice, _core.Voice) and voice.sampled
+            report["sampled"] = isinstance(voice, _core.Voice) and voice.has_samples
             tell_parent(json.dumps(report))
         if seconds is not None and time.monotonic() - started >= seconds:
             return None

@@ -36,7 +36,7 @@ class PaperFront:
 
     last: int | None = None
     timing = (50.0, 0.5, 0.0)
-    refusal = left_out = None
+    refusal = unplayed_reason = None
     wanted: str | None = None
     skeleton = noise = None
     mask = np.ones(22, np.bool_)

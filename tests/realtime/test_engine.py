@@ -106,9 +106,9 @@ def test_what_goes_out_is_what_the_mixer_plays() -> None:
     for n in range(50):
         received = feed_frame(one, n)
         if n == 0:
-            other.core.forget()
+            other.core.restart()
         played = other.play(step_result(SAYS[n]), SCALARS, 0.02)
-        assert received.played == (list(played[0]), list(played[1]))
+        assert received.output == (list(played[0]), list(played[1]))
         assert (received.number, received.release_ns) == (n, n * NS)
         one.learn()
     assert asked == [(n, SAYS[n, 0, 0], 0.02, n) for n in range(50)]
@@ -129,7 +129,7 @@ def test_a_model_that_fails_is_told_of_and_the_scalars_play() -> None:
         assert failure in received.failure
         assert len(received.failure) <= 214
         assert received.step is None
-        assert received.played is not None
+        assert received.output is not None
     with pytest.raises(KeyboardInterrupt):
         feed_frame(one, 3)
     assert backend.resets == 0
@@ -184,15 +184,15 @@ def test_an_engine_that_refers_to_itself_goes_with_the_rest(part: str) -> None:
 
 def test_a_frame_whose_turn_has_passed_is_not_played() -> None:
     one = engine([paper_frame(0), paper_frame(1), paper_frame(2), paper_frame(4)])
-    assert feed_frame(one, 0).played is not None
+    assert feed_frame(one, 0).output is not None
     for _ in range(3):
         one.skip(False)
-    assert (one.newest, one.away) == (3, 3)
-    assert feed_frame(one, 1).played is None
+    assert (one.newest_slot, one.missing_frames) == (3, 3)
+    assert feed_frame(one, 1).output is None
     one.due_ns = 7
     assert one.due_ns == 7
     assert one.imagine(0) is None, "the one after the newest is another"
-    assert feed_frame(one, 4).played is not None
+    assert feed_frame(one, 4).output is not None
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -204,7 +204,7 @@ def test_what_does_not_fit_is_refused() -> None:
     assert engine([], buffer=30.0).buffer_ms == 30.0
     one = engine([paper_frame(0)])
     one.set_mapping(lambda *told: [0.5])
-    with pytest.raises(ShapeError, match="taught: expected 0 values"):
+    with pytest.raises(ShapeError, match="mapping: expected 0 values"):
         feed_frame(one, 0)
     with pytest.raises(ShapeError, match="poses: expected one a feature row, got 2 of 1"):
         paper_frame(0, poses=TAKE[:2])

@@ -81,7 +81,7 @@ def play(*bodies: Body) -> npt.NDArray[np.float64]:
     found: list[tuple[float, ...]] = []
     for n in range(min(len(quats) for quats, _ in bodies)):
         for who, (quats, root) in enumerate(bodies):
-            ensemble.hear(who, frame(n, quats[n], root[n]))
+            ensemble.push(who, frame(n, quats[n], root[n]))
         found.append(ensemble.step())
     return np.array(found)
 
@@ -158,9 +158,9 @@ def test_who_has_gone_does_not_count_and_is_nobody_s_like_when_back() -> None:
     one, other = swaying(400, 5), swaying(400, 6)
     ensemble, found = Ensemble(2), []
     for n in range(400):
-        ensemble.hear(0, frame(n, one[0][n], one[1][n]))
+        ensemble.push(0, frame(n, one[0][n], one[1][n]))
         if not 150 <= n < 250:
-            ensemble.hear(1, frame(n, other[0][n], other[1][n] * 0.0))
+            ensemble.push(1, frame(n, other[0][n], other[1][n] * 0.0))
         found.append(EnsembleValues(*ensemble.step()))
     assert found[200] == EnsembleValues()
     assert found[100].distance == -1.0, "a position of zeros means unknown"
@@ -217,9 +217,9 @@ def test_whoever_was_not_heard_for_half_a_second_is_not_there() -> None:
     one, other = swaying(120, 5), swaying(120, 6)
     ensemble, there = Ensemble(2), []
     for n in range(120):
-        ensemble.hear(0, frame(n, one[0][n], one[1][n]))
+        ensemble.push(0, frame(n, one[0][n], one[1][n]))
         if n < 60:
-            ensemble.hear(1, frame(n, other[0][n], other[1][n] * 3.0))
+            ensemble.push(1, frame(n, other[0][n], other[1][n] * 3.0))
         there.append(ensemble.step() != EnsembleValues())
     # Last frame in step 59; a step counts before its values are read.
     assert there == [True] * (60 + 24) + [False] * (60 - 24)

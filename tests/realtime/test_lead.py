@@ -37,7 +37,7 @@ def test_it_is_on_by_default_and_can_be_told(tmp_path, stage):
     with pytest.raises(OptionError, match=r"\Alead_ms: expected 0 to 400 or auto, got \[[^\n]{,199}\Z"):
         mixer.lead_ms = np.full((9, 9), np.inf)
     mixer.lead_ms = "auto"
-    assert mixer.lead.way_ms == pytest.approx(80.0)
+    assert mixer.lead.event_lead_ms == pytest.approx(80.0)
     here = stage()
     commands = Commands(here.pipeline)
     assert commands.obey("lead_ms", "auto") == "auto"

@@ -113,7 +113,7 @@ def test_senseless_settings_are_refused() -> None:
         ({"kind": "one-euro", "beta": -5.0}, "beta 0 to 1000"),
         ({"silence": (float("nan"), 1.0, 1.0)}, "silence: expected hold >= 0"),
         ({"neutral": [2.0] * 8}, "neutral: expected values in 0..1"),
-        ({"taught": float("nan")}, "taught: expected values in 0..1"),
+        ({"taught": float("nan")}, "mapping: expected values in 0..1"),
     ],
 )
 def test_the_core_refuses_what_would_sound_for_good(odd: dict[str, Any], says: str) -> None:
@@ -151,7 +151,7 @@ def test_whatever_happens_the_output_is_bounded_and_never_jumps(todo: list[tuple
         elif what == "bypass":
             mixer.bypass = not mixer.bypass
         elif what == "forget":
-            mixer.core.forget()
+            mixer.core.restart()
         for _ in range(count):
             since += DT
             passed = DT if what == "silence" or since > 0.1 + 1e-9 else since

@@ -408,7 +408,11 @@ def test_who_waits_for_a_suit_holds_nobody_at_the_end() -> None:
             order.append((what, whose, multi_show.shows["bob"]._is_over))
 
         return SimpleNamespace(
-            name=whose, state="yes", poll=list, leave=partial(told, "leave"), close=partial(told, "close")
+            name=whose,
+            state="yes",
+            poll=list,
+            begin_close=partial(told, "begin_close"),
+            close=partial(told, "close"),
         )
 
     for name, show in multi_show.shows.items():
@@ -418,7 +422,7 @@ def test_who_waits_for_a_suit_holds_nobody_at_the_end() -> None:
     assert bob.state == "playing"
     run_loop(multi_show.run(0.1))
     # Nothing waits for parts that have not been asked to end yet.
-    assert order == [(what, name, True) for what in ("leave", "close") for name in ("alice", "bob")]
+    assert order == [(what, name, True) for what in ("begin_close", "close") for name in ("alice", "bob")]
 
 
 def bundles(ear: Hearing) -> dict[str, list[dict[str, list[Any]]]]:

@@ -329,7 +329,7 @@ def test_a_remote_control_is_offered_where_it_can_be_reached(monkeypatch, host, 
 
     def process(rig: Any, obeys: Any, offer: Any, say: Any) -> Any:
         asked.extend((obeys, offer.nodes()))
-        return SimpleNamespace(port=free_port(), close=lambda: None, leave=lambda: None)
+        return SimpleNamespace(port=free_port(), close=lambda: None, begin_close=lambda: None)
 
     monkeypatch.setattr("realtime.stage.OscQueryProcess", process)
     pipeline = assemble(rig, clock)

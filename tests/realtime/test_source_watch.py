@@ -183,7 +183,7 @@ class Front:
         self.frames = 0
         self.timing: tuple[float | None, float, float] = (None, 0.0, 0.0)
         self.refusal: str | None = None
-        self.left_out: str | None = None
+        self.unplayed_reason: str | None = None
         self.heard: list[tuple[str, bool, int, int]] = []
         self.pose: np.ndarray | None = None
 
@@ -247,7 +247,7 @@ def test_who_plays_who_does_not_and_at_which_rate() -> None:
     assert attendance.watch(6.0, front) == ["b:2 plays, not a:1 any more"]
     front.frames, front.refusal = 300, "no hips"
     assert attendance.watch(7.0, front) == ["the body of this mocopi cannot be played: no hips"]
-    front.frames, front.left_out = 330, "a bone by another name"
+    front.frames, front.unplayed_reason = 330, "a bone by another name"
     assert attendance.watch(8.0, front) == ["not all of this mocopi is played: a bone by another name"]
     front.frames = 360
     assert attendance.watch(9.0, front) == []

@@ -136,9 +136,9 @@ class ClockSink(LeadingSink, SlowClosingSink):
         """Empty: nothing is sent."""
         return {}
 
-    def leave(self) -> None:
+    def begin_close(self) -> None:
         """See :class:`realtime.sinks.base.SlowClosingSink`."""
-        self._child.leave()
+        self._child.begin_close()
 
     def close(self) -> None:
         """Close the port and its process."""

@@ -110,9 +110,9 @@ class MidiSink(SlowClosingSink):
         ``failed``: how often that process died."""
         return dict(self._counts)
 
-    def leave(self) -> None:
+    def begin_close(self) -> None:
         """See :class:`realtime.sinks.base.SlowClosingSink`."""
-        self._child.leave()
+        self._child.begin_close()
 
     def close(self) -> None:
         """End every note and close the port."""

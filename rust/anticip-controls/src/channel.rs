@@ -20,12 +20,12 @@ pub enum Mode {
 }
 
 /// Fade time when playing or freezing, in seconds.
-/// Fade time of a stop, in seconds.
 const RELEASE_S: f64 = 0.4;
-/// Fade time of a panic, in seconds.
+/// Fade time of a stop, in seconds.
 const STOP_S: f64 = 1.0;
-/// Nominal frame interval, in seconds.
+/// Fade time of a panic, in seconds.
 const PANIC_S: f64 = 0.05;
+/// Nominal frame interval, in seconds.
 const FRAME_S: f64 = 0.02;
 
 /// A vector of any length; `neutral` is its value when there is no performer.
@@ -124,7 +124,7 @@ impl Channel {
     }
 
     /// Fades to neutral within `seconds`, whatever the mode.
-    pub fn leave(&mut self, seconds: f64) {
+    pub fn fade_out(&mut self, seconds: f64) {
         self.mode = Mode::Stopped;
         self.mode_fade.seconds = seconds;
         self.mode_fade.start(&self.out);

@@ -30,7 +30,7 @@ pub struct ModelOutputWithLeads<'a> {
     /// Lead of each parameter, in ms.
     pub leads_ms: Parameters,
     /// Lead of announced events, in ms.
-    pub way_ms: f64,
+    pub event_lead_ms: f64,
     /// Stretching maps of the performer's range.
     pub reaches: &'a [Reach],
 }
@@ -138,7 +138,7 @@ impl Desk {
     }
 
     /// Replaces the smoothing of the eight and of the extra outputs from the next frame on.
-    pub fn retune(&mut self, main: [Smoothing; PARAMETER_COUNT], extra: Vec<Smoothing>) {
+    pub fn set_smoothing_settings(&mut self, main: [Smoothing; PARAMETER_COUNT], extra: Vec<Smoothing>) {
         self.main.smoother.retune(main.to_vec());
         if let Some(channel) = &mut self.extra {
             channel.smoother.retune(extra);
@@ -171,8 +171,8 @@ impl Desk {
     }
 
     /// Fades to neutral within `seconds` at the end of the show, whatever the mode.
-    pub fn leave(&mut self, seconds: f64) {
-        self.channels().for_each(|channel| channel.leave(seconds));
+    pub fn fade_out(&mut self, seconds: f64) {
+        self.channels().for_each(|channel| channel.fade_out(seconds));
     }
 
     /// Starts a new stream: drops pending events and eases from the current values into the next frame.
@@ -207,7 +207,7 @@ impl Desk {
 
     /// The output for a frame, `dt` seconds of source time after the last.
     ///
-    /// Without model output (there is none, or it is late) the scalars play. `taught` are the mapping's
+    /// Without model output (there is none, or it is late) the scalars play. `mapped` are the mapping's
     /// values, one per place; without them the mapping's extra outputs hold. `activity` is 0 while the body
     /// stands still.
     pub fn play(
@@ -226,7 +226,7 @@ impl Desk {
         };
         let events = if let Some(output) = output {
             let hazards = output.hazards.each_ref().map(Vec::as_slice);
-            self.trigger.step(hazards, output.gate, output.way_ms, dt)
+            self.trigger.step(hazards, output.gate, output.event_lead_ms, dt)
         } else {
             self.trigger.advance(dt);
             Vec::new()
@@ -277,7 +277,7 @@ impl Desk {
             events = self.trigger.step(
                 hazards.each_ref().map(Vec::as_slice),
                 output.gate,
-                output.way_ms,
+                output.event_lead_ms,
                 dt,
             );
         } else {

@@ -80,7 +80,7 @@ impl Lead {
 
     /// Delay from movement to sound without smoothing and model lag: the lead of announced events.
     #[must_use]
-    pub fn way_ms(&self) -> f64 {
+    pub fn event_lead_ms(&self) -> f64 {
         self.fixed_ms
             .unwrap_or_else(|| (self.age_ms + self.sound_ms + self.delay_ms).min(MAX_LEAD_MS))
     }
@@ -116,8 +116,8 @@ impl Lead {
         if let Some(ms) = self.fixed_ms {
             return [ms; PARAMETER_COUNT];
         }
-        let way_ms = self.way_ms() + MODEL_LAG_MS;
-        let goal_ms = self.lags_ms.map(|lag| (way_ms + amount * lag).min(MAX_LEAD_MS));
+        let base_ms = self.event_lead_ms() + MODEL_LAG_MS;
+        let goal_ms = self.lags_ms.map(|lag| (base_ms + amount * lag).min(MAX_LEAD_MS));
         let Some(trust) = trust else {
             return goal_ms;
         };

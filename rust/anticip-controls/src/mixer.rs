@@ -118,13 +118,13 @@ impl Mixer {
     }
 
     fn with_leads<'a>(&self, model_output: &ModelOutput, reaches: &'a [Reach]) -> ModelOutputWithLeads<'a> {
-        let (leads_ms, way_ms) = self.lead.with(|lead| (lead.leads(), lead.way_ms()));
+        let (leads_ms, event_lead_ms) = self.lead.with(|lead| (lead.leads(), lead.event_lead_ms()));
         ModelOutputWithLeads {
             forecast: model_output.forecast,
             hazards: model_output.hazards.clone(),
             gate: model_output.gate,
             leads_ms,
-            way_ms,
+            event_lead_ms,
             reaches,
         }
     }

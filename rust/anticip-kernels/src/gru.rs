@@ -64,7 +64,7 @@ impl<T: Lanes> Gru<'_, T> {
     ) -> Result<(), KernelError> {
         self.check()?;
         let sequence_len = self.steps * self.hidden;
-        check("given", projected, self.batch * sequence_len * 3)?;
+        check("projected", projected, self.batch * sequence_len * 3)?;
         check("out", out, self.batch * sequence_len)?;
         if let Some(gates) = &gates {
             check("gates", gates, self.batch * sequence_len * GATES)?;
@@ -105,8 +105,16 @@ impl<T: Lanes> Gru<'_, T> {
         check("out", out, self.batch * sequence_len)?;
         check("gates", gates, self.batch * sequence_len * GATES)?;
         check("grad", grad, self.batch * sequence_len)?;
-        check("given's gradient", into.projected, self.batch * sequence_len * 3)?;
-        check("kept's gradient", into.recurrent_new, self.batch * sequence_len)?;
+        check(
+            "projected's gradient",
+            into.projected,
+            self.batch * sequence_len * 3,
+        )?;
+        check(
+            "recurrent_new's gradient",
+            into.recurrent_new,
+            self.batch * sequence_len,
+        )?;
         check("start's gradient", into.start, self.start.len())?;
         if sequence_len == 0 {
             into.start.fill(T::ZERO);

@@ -128,7 +128,7 @@ impl Ensemble {
     /// # Panics
     ///
     /// `performer` is out of range.
-    pub fn hear(&mut self, performer: usize, number: u64, pose: &[[f32; 4]; JOINT_COUNT], root: [f32; 3]) {
+    pub fn push(&mut self, performer: usize, number: u64, pose: &[[f32; 4]; JOINT_COUNT], root: [f32; 3]) {
         let member = &mut self.members[performer];
         let passed = number.saturating_sub(member.number);
         if !member.is_present() || passed == 0 {

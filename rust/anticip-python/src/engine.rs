@@ -1,7 +1,7 @@
 //! One performer's pipeline from datagram to control values: one call from Python per datagram.
 //!
 //! Its parts are also accessible from Python, each behind its own lock. They run with the GIL released,
-//! except for parts written in Python: another front end, another model's backend, a taught mapping.
+//! except for parts written in Python: another front end, another model's backend, a mapping.
 
 pub(crate) mod frame_result;
 mod model;
@@ -16,7 +16,7 @@ use anticip_motion::{CanonicalPose, FRAME, FrameGrid, FrontOutput, GridPosition,
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::controls::desk::{PyDesk, check_taught, taught_error};
+use crate::controls::desk::{PyDesk, check_mapped, mapped_error};
 use crate::errors::{Kind, raise};
 use crate::memory::following::PyFollower;
 use crate::memory::stream::PyMemory;
@@ -143,7 +143,7 @@ impl PyEngine {
         fill: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Option<PyFrameResult>> {
         let completed = self.complete_frame(py, datagram, t_arrival_ns, sender)?;
-        let (out, left_out) = match (self.held.with(py, Option::take), completed) {
+        let (out, skipped) = match (self.held.with(py, Option::take), completed) {
             (None, None) => return Ok(None),
             (None, Some(out)) => (out, 0),
             // The newest of the held frames plays.
@@ -188,23 +188,23 @@ impl PyEngine {
             .map(|(forecast, step)| step.with_rows(py, forecast.parameters));
         let step = mixed.or(step);
         let step = step.map(|step| Py::new(py, step)).transpose()?;
-        let taught = match mapping {
+        let mapped = match mapping {
             None => None,
             Some(mapping) => mapping
                 .call1(py, (&out, &step, slot.since_completed_s, slot.number))?
                 .extract::<Option<Vec<f64>>>(py)?,
         };
-        let played = self.play(py, &row.out, step.as_ref(), taught.as_deref(), slot)?;
+        let output = self.play(py, &row.out, step.as_ref(), mapped.as_deref(), slot)?;
         let mapped = Instant::now();
         let nanoseconds = |from: Instant, to: Instant| (to - from).as_nanos() as i64;
         Ok(Some(PyFrameResult {
-            out,
-            left_out,
+            front_output: out,
+            skipped,
             step,
             failure,
             remembered,
             slot,
-            played,
+            output,
             stages_ns: (nanoseconds(started, stepped), nanoseconds(stepped, mapped)),
         }))
     }
@@ -241,13 +241,13 @@ impl PyEngine {
         });
     }
 
-    #[pyo3(signature = (out, step, taught = None))]
+    #[pyo3(signature = (out, step, mapped = None))]
     fn prewarm(
         &self,
         py: Python<'_>,
         out: &Bound<'_, PyFrontOutput>,
         step: Option<&Bound<'_, PyStepResult>>,
-        taught: Option<Vec<f64>>,
+        mapped: Option<Vec<f64>>,
     ) -> PyResult<()> {
         let (_, memory, _) = self.parts(py);
         if let Front::Other(front) = &self.front {
@@ -268,20 +268,20 @@ impl PyEngine {
             let activity = f64::from(out.activity);
             // Passed as guessed, so that nothing is learned from it; learning comes after a frame is sent.
             self.warm.get().0.locked(|mixer| {
-                let taught = check_taught(mixer, taught.as_deref()).unwrap_or(None);
-                mixer.play(model_output.as_ref(), &out.scalars, taught, activity, FRAME, true)
+                let mapped = check_mapped(mixer, mapped.as_deref()).unwrap_or(None);
+                mixer.play(model_output.as_ref(), &out.scalars, mapped, activity, FRAME, true)
             });
         });
         Ok(())
     }
 
     #[getter]
-    fn newest(&self, py: Python<'_>) -> i64 {
+    fn newest_slot(&self, py: Python<'_>) -> i64 {
         self.grid.with(py, |grid| grid.newest())
     }
 
     #[getter]
-    fn away(&self, py: Python<'_>) -> i64 {
+    fn missing_frames(&self, py: Python<'_>) -> i64 {
         self.grid.with(py, |grid| grid.frames_since_completed())
     }
 
@@ -396,7 +396,7 @@ impl PyEngine {
         py: Python<'_>,
         out: &FrontOutput,
         step: Option<&Py<PyStepResult>>,
-        taught: Option<&[f64]>,
+        mapped: Option<&[f64]>,
         slot: GridPosition,
     ) -> PyResult<Option<Out>> {
         let step = step.map(|step| step.get());
@@ -404,18 +404,18 @@ impl PyEngine {
             let model_output = step.map(PyStepResult::model_output);
             let activity = f64::from(out.activity);
             self.desk.get().0.locked(|mixer| {
-                let taught = check_taught(mixer, taught)?;
+                let mapped = check_mapped(mixer, mapped)?;
                 let Some(dt) = slot.dt else {
                     if let Some(model_output) = &model_output {
                         mixer.observe(model_output, activity, slot.since_completed_s);
                     }
                     return Ok(None);
                 };
-                let played = mixer.play(model_output.as_ref(), &out.scalars, taught, activity, dt, false);
+                let played = mixer.play(model_output.as_ref(), &out.scalars, mapped, activity, dt, false);
                 Ok(Some(played))
             })
         });
-        played.map_err(taught_error)
+        played.map_err(mapped_error)
     }
 }
 

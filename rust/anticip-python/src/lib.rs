@@ -132,6 +132,6 @@ mod core_module {
         m.add("BIN_MS", controls::BIN_MS)?;
         m.add("NEUTRAL", PyTuple::new(py, controls::NEUTRAL)?)?;
         m.add("STRETCHED", PyTuple::new(py, controls::STRETCHED)?)?;
-        m.add("RESTLESS", controls::MAX_STILL)
+        m.add("MAX_STILL", controls::MAX_STILL)
     }
 }

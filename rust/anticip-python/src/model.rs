@@ -71,7 +71,7 @@ impl PyMotionStream {
         }
     }
 
-    fn fresh(&self, py: Python<'_>) -> Self {
+    fn new_stream(&self, py: Python<'_>) -> Self {
         let mut stream = self.inner.with(py, |stream| stream.clone());
         stream.reset();
         Self {

@@ -163,8 +163,8 @@ impl PyVoice {
     }
 
     #[getter]
-    fn sampled(&self, py: Python<'_>) -> bool {
-        self.0.with(py, |voice| voice.sampled())
+    fn has_samples(&self, py: Python<'_>) -> bool {
+        self.0.with(py, |voice| voice.has_samples())
     }
 
     #[getter]

@@ -198,7 +198,7 @@ impl Voice {
 
     /// Whether there are samples, and so every preset can be played.
     #[must_use]
-    pub fn sampled(&self) -> bool {
+    pub fn has_samples(&self) -> bool {
         self.players
             .iter()
             .all(|player| player.instrument.ready().is_ok())

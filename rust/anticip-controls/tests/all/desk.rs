@@ -25,7 +25,7 @@ fn falling(lead_ms: f64) -> ModelOutputWithLeads<'static> {
         hazards: [vec![0.0; 25], vec![0.0; 25]],
         gate: 1.0,
         leads_ms: [lead_ms; PARAMETER_COUNT],
-        way_ms: lead_ms,
+        event_lead_ms: lead_ms,
         reaches: &[],
     }
 }

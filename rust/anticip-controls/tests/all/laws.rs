@@ -51,7 +51,7 @@ fn model_output(level: f64, hazard: f64) -> ModelOutputWithLeads<'static> {
         hazards: [vec![hazard; 25], vec![hazard; 25]],
         gate: 1.0,
         leads_ms: [0.0; 8],
-        way_ms: 0.0,
+        event_lead_ms: 0.0,
         reaches: &[],
     }
 }

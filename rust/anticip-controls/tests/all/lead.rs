@@ -26,7 +26,7 @@ fn it_is_the_way_and_what_lags() {
     let plain = leads_after_step(automatic(NO_LAG, 0.0), 1.0, None);
     assert!(plain.iter().all(|lead| *lead == plain[0]));
     let lead = Lead::new(None, NO_LAG, 40.0, 25.0);
-    assert_near(lead.way_ms(), 65.0);
+    assert_near(lead.event_lead_ms(), 65.0);
     assert_near(leads_after_step(lead, 1.0, None)[3], plain[3] + 65.0);
     assert_near(
         leads_after_step(automatic(SPRING, 0.0), 1.0, None)[3],
@@ -62,7 +62,7 @@ fn the_age_of_frames_is_followed_only_when_it_has_changed() {
     let mut ways_ms: Vec<f64> = (0..1000)
         .map(|n| {
             lead.add_age(10.0 + f64::from(n % 2));
-            lead.way_ms()
+            lead.event_lead_ms()
         })
         .collect();
     assert!((ways_ms[999] - 10.5).abs() < 3.1);

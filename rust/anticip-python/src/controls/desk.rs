@@ -26,7 +26,7 @@ pub(crate) struct PyDesk(pub(crate) Shared<Mixer>);
 /// Shapers, each with the index of its output.
 type Shapers<'py> = Vec<(usize, PyRef<'py, PyShaper>)>;
 /// The eight parameters, and the events.
-pub(crate) type Played<'py> = (Vec<f64>, Vec<EventTuple<'py>>);
+pub(crate) type Output<'py> = (Vec<f64>, Vec<EventTuple<'py>>);
 
 #[pymethods]
 impl PyDesk {
@@ -60,31 +60,31 @@ impl PyDesk {
         py: Python<'py>,
         step: Option<&Bound<'py, PyStepResult>>,
         scalars: &Bound<'py, PyAny>,
-        taught: Option<Vec<f64>>,
+        mapped: Option<Vec<f64>>,
         activity: f64,
         dt: f64,
         guessed: bool,
-    ) -> PyResult<Played<'py>> {
+    ) -> PyResult<Output<'py>> {
         let scalars = convert::scalars(scalars)?;
         let model_output = step.map(|step| step.get().model_output());
         let out = self.0.with(py, |mixer| {
-            let taught = check_taught(mixer, taught.as_deref())?;
-            Ok(mixer.play(model_output.as_ref(), &scalars, taught, activity, dt, guessed))
+            let mapped = check_mapped(mixer, mapped.as_deref())?;
+            Ok(mixer.play(model_output.as_ref(), &scalars, mapped, activity, dt, guessed))
         });
-        Ok(to_python(py, out.map_err(taught_error)?))
+        Ok(to_python(py, out.map_err(mapped_error)?))
     }
 
     fn bridge<'py>(
         &self,
         py: Python<'py>,
         step: Option<&Bound<'py, PyStepResult>>,
-        away: f64,
+        since_step_s: f64,
         dt: f64,
-    ) -> Played<'py> {
+    ) -> Output<'py> {
         let model_output = step.map(|step| step.get().model_output());
         let out = self
             .0
-            .with(py, |mixer| mixer.bridge(model_output.as_ref(), away, dt));
+            .with(py, |mixer| mixer.bridge(model_output.as_ref(), since_step_s, dt));
         to_python(py, out)
     }
 
@@ -109,26 +109,26 @@ impl PyDesk {
         places: Vec<Option<usize>>,
         smoothing: Vec<SmoothingArgs>,
         neutral: Vec<f64>,
-        begin: Vec<f64>,
+        initial: Vec<f64>,
     ) -> PyResult<()> {
         let extra_count = places.iter().filter(|place| place.is_none()).count();
         if places.iter().flatten().any(|&place| place >= PARAMETER_COUNT)
             || neutral.len() != extra_count
-            || begin.len() != extra_count
+            || initial.len() != extra_count
         {
             let message =
-                format!("taught: expected places among the eight, and {extra_count} values beside them");
+                format!("mapping: expected indices of parameters, and {extra_count} values of extra outputs");
             return Err(raise(Kind::Shape, &message));
         }
-        within("taught", neutral.iter().chain(&begin))?;
+        within("mapping", neutral.iter().chain(&initial))?;
         let smoothing = smoothings(smoothing, extra_count)?;
         self.0.with(py, |mixer| {
-            mixer.desk.set_mapping(places, smoothing, &neutral, &begin)
+            mixer.desk.set_mapping(places, smoothing, &neutral, &initial)
         });
         Ok(())
     }
 
-    fn shape(&self, py: Python<'_>, main: Shapers<'_>, extra: Shapers<'_>) {
+    fn set_shapers(&self, py: Python<'_>, main: Shapers<'_>, extra: Shapers<'_>) {
         let shared = |shapers: Shapers<'_>| -> Vec<_> {
             shapers
                 .iter()
@@ -139,18 +139,23 @@ impl PyDesk {
         self.0.with(py, |mixer| mixer.desk.set_shapers(main, extra));
     }
 
-    fn resmooth(&self, py: Python<'_>, main: Vec<SmoothingArgs>, extra: Vec<SmoothingArgs>) -> PyResult<()> {
+    fn set_smoothing_settings(
+        &self,
+        py: Python<'_>,
+        main: Vec<SmoothingArgs>,
+        extra: Vec<SmoothingArgs>,
+    ) -> PyResult<()> {
         let (main, count) = (parameter_smoothing(main)?, extra.len());
         let extra = smoothings(extra, count)?;
-        let retuned = self.0.with(py, |mixer| {
+        let replaced = self.0.with(py, |mixer| {
             let expected = mixer.desk.extras().len();
             if count != expected {
                 return Err(expected);
             }
-            mixer.desk.retune(main, extra);
+            mixer.desk.set_smoothing_settings(main, extra);
             Ok(())
         });
-        retuned.map_err(|expected| {
+        replaced.map_err(|expected| {
             let message = format!("smoothing: expected {expected} settings, got {count}");
             raise(Kind::Shape, &message)
         })
@@ -165,21 +170,21 @@ impl PyDesk {
         Ok(())
     }
 
-    fn leave(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+    fn fade_out(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
         if seconds.is_nan() {
             return Err(raise(Kind::Value, "seconds: expected a number, got NaN"));
         }
-        self.0.with(py, |mixer| mixer.desk.leave(seconds));
+        self.0.with(py, |mixer| mixer.desk.fade_out(seconds));
         Ok(())
     }
 
-    fn forget(&self, py: Python<'_>) {
+    fn restart(&self, py: Python<'_>) {
         self.0.with(py, |mixer| mixer.desk.restart());
     }
 
-    fn resume(&self, py: Python<'_>, heard: [f64; PARAMETER_COUNT], extras: Vec<f64>) -> PyResult<()> {
-        within("heard", heard.iter().chain(&extras))?;
-        self.0.with(py, |mixer| mixer.desk.resume(&heard, &extras));
+    fn resume(&self, py: Python<'_>, last_sent: [f64; PARAMETER_COUNT], extras: Vec<f64>) -> PyResult<()> {
+        within("last_sent", last_sent.iter().chain(&extras))?;
+        self.0.with(py, |mixer| mixer.desk.resume(&last_sent, &extras));
         Ok(())
     }
 
@@ -203,7 +208,7 @@ impl PyDesk {
     }
 
     #[getter]
-    fn silent(&self, py: Python<'_>) -> f64 {
+    fn silent_s(&self, py: Python<'_>) -> f64 {
         self.0.with(py, |mixer| mixer.desk.silent_s())
     }
 
@@ -257,18 +262,18 @@ fn parameter_smoothing(
 }
 
 /// Checks the number of a mapping's values; the error is the expected number.
-pub(crate) fn check_taught<'a>(mixer: &Mixer, taught: Option<&'a [f64]>) -> Result<Option<&'a [f64]>, usize> {
+pub(crate) fn check_mapped<'a>(mixer: &Mixer, mapped: Option<&'a [f64]>) -> Result<Option<&'a [f64]>, usize> {
     let expected = mixer.desk.mapping_len();
-    match taught {
+    match mapped {
         Some(values) if values.len() != expected => Err(expected),
         values => Ok(values),
     }
 }
 
-pub(crate) fn taught_error(expected: usize) -> PyErr {
-    raise(Kind::Shape, &format!("taught: expected {expected} values"))
+pub(crate) fn mapped_error(expected: usize) -> PyErr {
+    raise(Kind::Shape, &format!("mapping: expected {expected} values"))
 }
 
-pub(crate) fn to_python(py: Python<'_>, (values, events): Out) -> Played<'_> {
+pub(crate) fn to_python(py: Python<'_>, (values, events): Out) -> Output<'_> {
     (values.to_vec(), event_tuples(py, &events))
 }

@@ -47,8 +47,8 @@ impl PyLead {
     }
 
     #[getter]
-    fn way_ms(&self) -> f64 {
-        self.0.with(|lead| lead.way_ms())
+    fn event_lead_ms(&self) -> f64 {
+        self.0.with(|lead| lead.event_lead_ms())
     }
 
     #[getter]
@@ -56,7 +56,7 @@ impl PyLead {
         self.0.with(|lead| lead.leads()).to_vec()
     }
 
-    fn follow(&self, lags_ms: Parameters) {
+    fn set_lags(&self, lags_ms: Parameters) {
         self.0.with(|lead| lead.set_lags(lags_ms));
     }
 }

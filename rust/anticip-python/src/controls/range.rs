@@ -8,7 +8,7 @@ use crate::errors::{Kind, raise};
 /// Value while standing, and 5th and 95th percentile while moving.
 type Ends = (f64, f64, f64);
 /// Calibrated values of each stretched parameter, where known.
-type Known = [Option<Ends>; STRETCHED.len()];
+type Calibrated = [Option<Ends>; STRETCHED.len()];
 
 /// Stretches model output to the performer's range; shared with the desk that uses it.
 #[pyclass(name = "PerformerRange", module = "pyanticip._core", frozen)]
@@ -17,9 +17,9 @@ pub(crate) struct PyRange(pub(super) Shared<Range>);
 #[pymethods]
 impl PyRange {
     #[new]
-    #[pyo3(signature = (known = [None, None], *, frozen = false))]
-    fn new(known: Known, frozen: bool) -> PyResult<Self> {
-        Ok(Self(Shared::new(Range::new(to_spans(known)?, frozen))))
+    #[pyo3(signature = (calibrated = [None, None], *, frozen = false))]
+    fn new(calibrated: Calibrated, frozen: bool) -> PyResult<Self> {
+        Ok(Self(Shared::new(Range::new(to_spans(calibrated)?, frozen))))
     }
 
     #[getter]
@@ -32,9 +32,9 @@ impl PyRange {
         self.0.with(|range| range.frozen = frozen);
     }
 
-    fn calibrate(&self, known: Known) -> PyResult<()> {
-        let known = to_spans(known)?;
-        self.0.with(|range| range.calibrate(known));
+    fn calibrate(&self, calibrated: Calibrated) -> PyResult<()> {
+        let calibrated = to_spans(calibrated)?;
+        self.0.with(|range| range.calibrate(calibrated));
         Ok(())
     }
 
@@ -51,9 +51,9 @@ impl PyRange {
     }
 }
 
-fn to_spans(known: Known) -> PyResult<[Option<Span>; STRETCHED.len()]> {
+fn to_spans(calibrated: Calibrated) -> PyResult<[Option<Span>; STRETCHED.len()]> {
     let mut spans = [None; STRETCHED.len()];
-    for (slot, ends) in spans.iter_mut().zip(known) {
+    for (slot, ends) in spans.iter_mut().zip(calibrated) {
         *slot = ends.map(span).transpose()?;
     }
     Ok(spans)

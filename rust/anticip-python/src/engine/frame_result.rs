@@ -29,17 +29,17 @@ impl Remembered {
 #[pyclass(name = "FrameResult", module = "pyanticip._core", frozen)]
 pub(crate) struct PyFrameResult {
     #[pyo3(get)]
-    pub(super) out: Py<PyFrontOutput>,
+    pub(super) front_output: Py<PyFrontOutput>,
     /// Number of earlier frames that were held and are not sent.
     #[pyo3(get)]
-    pub(super) left_out: u32,
+    pub(super) skipped: u32,
     #[pyo3(get)]
     pub(super) step: Option<Py<PyStepResult>>,
     #[pyo3(get)]
     pub(super) failure: Option<String>,
     pub(super) remembered: Option<Remembered>,
     pub(super) slot: GridPosition,
-    pub(super) played: Option<Out>,
+    pub(super) output: Option<Out>,
     /// Nanoseconds spent on the model, and on everything after it.
     #[pyo3(get)]
     pub(super) stages_ns: (i64, i64),
@@ -58,9 +58,9 @@ impl PyFrameResult {
     }
 
     #[getter]
-    fn played<'py>(&self, py: Python<'py>) -> Option<(Vec<f64>, Vec<EventTuple<'py>>)> {
-        let played = self.played.as_ref();
-        played.map(|(values, events)| (values.to_vec(), event_tuples(py, events)))
+    fn output<'py>(&self, py: Python<'py>) -> Option<(Vec<f64>, Vec<EventTuple<'py>>)> {
+        let output = self.output.as_ref();
+        output.map(|(values, events)| (values.to_vec(), event_tuples(py, events)))
     }
 
     #[getter]

@@ -53,29 +53,29 @@ impl<'py, T: Element + Lanes> Inputs<'py, T> {
 }
 
 #[pyfunction]
-#[pyo3(signature = (given, start, weights, bias, out, gates))]
+#[pyo3(signature = (projected, start, weights, bias, out, gates))]
 pub(crate) fn prism_gru(
     py: Python<'_>,
-    given: &Bound<'_, PyAny>,
+    projected: &Bound<'_, PyAny>,
     start: &Bound<'_, PyAny>,
     weights: &Bound<'_, PyAny>,
     bias: &Bound<'_, PyAny>,
     out: &Bound<'_, PyAny>,
     gates: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    by_precision!(given, T, {
-        let given = reading::<T>("given", given)?;
+    by_precision!(projected, T, {
+        let projected = reading::<T>("projected", projected)?;
         let mut out = writing::<T>("out", out)?;
         let inputs = Inputs::<T>::take(start, weights, bias, out.shape())?;
         let mut gates = gates.map(|g| writing::<T>("gates", g)).transpose()?;
-        let (gru, given, out) = (inputs.gru()?, given.as_slice()?, out.as_slice_mut()?);
+        let (gru, projected, out) = (inputs.gru()?, projected.as_slice()?, out.as_slice_mut()?);
         let gates = gates.as_mut().map(|g| g.as_slice_mut()).transpose()?;
-        done(py.detach(|| gru.forward(given, out, gates)))
+        done(py.detach(|| gru.forward(projected, out, gates)))
     })
 }
 
 #[pyfunction]
-#[pyo3(signature = (start, weights, bias, out, gates, grad, d_given, d_kept, d_start))]
+#[pyo3(signature = (start, weights, bias, out, gates, grad, d_projected, d_recurrent_new, d_start))]
 #[expect(
     clippy::too_many_arguments,
     reason = "arrays of one recurrence, given by place"
@@ -88,8 +88,8 @@ pub(crate) fn prism_gru_backward(
     out: &Bound<'_, PyAny>,
     gates: &Bound<'_, PyAny>,
     grad: &Bound<'_, PyAny>,
-    d_given: &Bound<'_, PyAny>,
-    d_kept: &Bound<'_, PyAny>,
+    d_projected: &Bound<'_, PyAny>,
+    d_recurrent_new: &Bound<'_, PyAny>,
     d_start: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     by_precision!(out, T, {
@@ -102,12 +102,12 @@ pub(crate) fn prism_gru_backward(
             gates.as_slice()?,
             grad.as_slice()?,
         );
-        let mut d_given = writing::<T>("d_given", d_given)?;
-        let mut d_kept = writing::<T>("d_kept", d_kept)?;
+        let mut d_projected = writing::<T>("d_projected", d_projected)?;
+        let mut d_recurrent_new = writing::<T>("d_recurrent_new", d_recurrent_new)?;
         let mut d_start = writing::<T>("d_start", d_start)?;
         let into = GruGradients {
-            projected: d_given.as_slice_mut()?,
-            recurrent_new: d_kept.as_slice_mut()?,
+            projected: d_projected.as_slice_mut()?,
+            recurrent_new: d_recurrent_new.as_slice_mut()?,
             start: d_start.as_slice_mut()?,
         };
         done(py.detach(|| gru.backward(out, gates, grad, into)))

@@ -27,25 +27,25 @@ impl PyEnsemble {
         Ok(Self(Shared::new(Ensemble::new(performers))))
     }
 
-    fn hear(&self, py: Python<'_>, who: usize, body: &PyFrontOutput) -> PyResult<()> {
-        let out = &body.out;
+    fn push(&self, py: Python<'_>, performer: usize, frame: &PyFrontOutput) -> PyResult<()> {
+        let out = &frame.out;
         let Some(pose) = out.poses.last() else {
             return Ok(());
         };
         self.0.with(py, |ensemble| {
             let performers = ensemble.performers();
-            if who >= performers {
-                let message = format!("who: expected 0 to {}, got {who}", performers - 1);
+            if performer >= performers {
+                let message = format!("performer: expected 0 to {}, got {performer}", performers - 1);
                 return Err(raise(Kind::Value, &message));
             }
-            ensemble.hear(who, out.seq, pose, out.root);
+            ensemble.push(performer, out.seq, pose, out.root);
             Ok(())
         })
     }
 
     fn step(&self, py: Python<'_>) -> Together {
         let now = self.0.detached(py, Ensemble::step);
-        let leader = now.leader.map_or(-1, |who| who as i64);
+        let leader = now.leader.map_or(-1, |performer| performer as i64);
         let distance = now.distance.unwrap_or(-1.0);
         (
             now.synchrony,

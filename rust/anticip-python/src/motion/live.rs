@@ -89,7 +89,7 @@ impl PyLiveFront {
     }
 
     #[getter]
-    fn left_out(&self, py: Python<'_>) -> Option<&'static str> {
+    fn unplayed_reason(&self, py: Python<'_>) -> Option<&'static str> {
         self.0.with(py, |front| front.unplayed_reason())
     }
 
