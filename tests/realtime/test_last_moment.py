@@ -156,7 +156,7 @@ def test_hazards_that_are_no_probabilities_count_as_bounds():
     assert (name, chance) == ("onset", 1.0)
     short = LastMoment().step([[0.5, 0.5], [0.0, 0.0]], 1.0, 200, 0.02)
     assert [name for name, _, _ in short] == ["onset"]
-    with pytest.raises(ShapeError, match="hazards: expected shape"):
+    with pytest.raises(ShapeError, match="hazards: expected numbers of shape"):
         LastMoment().step(np.zeros((3, 25)), 1.0, 0, 0.02)
 
 

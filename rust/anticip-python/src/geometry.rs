@@ -77,6 +77,22 @@ impl<'py> Reals<'py> {
     }
 }
 
+/// Evaluates an expression with the numbers of `$reals` in either precision as `$values`.
+macro_rules! with_reals {
+    ($reals:expr, $values:ident => $result:expr) => {
+        match $reals {
+            Reals::Single(array) => {
+                let $values = array.as_slice()?;
+                $result
+            }
+            Reals::Double(array) => {
+                let $values = array.as_slice()?;
+                $result
+            }
+        }
+    };
+}
+
 fn kind_of(value: &Bound<'_, PyAny>) -> String {
     value
         .get_type()
@@ -216,16 +232,10 @@ macro_rules! stream_class {
                 if reals.shape() != shape {
                     return Err(wrong_shape($one, &shape_text(&shape), reals.shape()));
                 }
-                let scalars = match &reals {
-                    Reals::Single(a) => {
-                        let frame = $parts(a.as_slice()?);
-                        self.inner.with(py, |stream| stream.push(frame))
-                    }
-                    Reals::Double(a) => {
-                        let frame = $parts(a.as_slice()?);
-                        self.inner.with(py, |stream| stream.push(frame))
-                    }
-                };
+                let scalars = with_reals!(&reals, values => {
+                    let frame = $parts(values);
+                    self.inner.with(py, |stream| stream.push(frame))
+                });
                 Ok(PyArray1::from_slice(py, &scalars.map_err(|e| geometry_error(&e))?))
             }
 
@@ -239,10 +249,7 @@ macro_rules! stream_class {
                     return Err(wrong_shape($many, &format!("(T, {shape})"), reals.shape()));
                 }
                 let inner = &self.inner;
-                match &reals {
-                    Reals::Single(a) => pushed(py, inner, $parts(a.as_slice()?), $size, $stream::push),
-                    Reals::Double(a) => pushed(py, inner, $parts(a.as_slice()?), $size, $stream::push),
-                }
+                with_reals!(&reals, values => pushed(py, inner, $parts(values), $size, $stream::push))
             }
 
             fn reset(&self, py: Python<'_>) {
@@ -334,16 +341,10 @@ pub(crate) fn pose_scalars<'py>(
         return Err(wrong_shape("poses", "(..., T, J, 4)", shape));
     };
     let config = pose_config(options, weights, limits)?;
-    let result = match &reals {
-        Reals::Single(a) => {
-            let q = self::quats(a.as_slice()?);
-            py.detach(|| anticip_geometry::pose_scalars(q, frames, *joints, &config, paper))
-        }
-        Reals::Double(a) => {
-            let q = self::quats(a.as_slice()?);
-            py.detach(|| anticip_geometry::pose_scalars(q, frames, *joints, &config, paper))
-        }
-    };
+    let result = with_reals!(&reals, values => {
+        let quats = self::quats(values);
+        py.detach(|| anticip_geometry::pose_scalars(quats, frames, *joints, &config, paper))
+    });
     to_array(py, &result.map_err(|e| geometry_error(&e))?, lead)
 }
 
@@ -365,16 +366,9 @@ pub(crate) fn vector_scalars<'py>(
         return Err(wrong_shape("vectors", "(..., T, d)", shape));
     };
     let options = read_options(options)?;
-    let result = match &reals {
-        Reals::Single(a) => {
-            let x = a.as_slice()?;
-            py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &options, paper))
-        }
-        Reals::Double(a) => {
-            let x = a.as_slice()?;
-            py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &options, paper))
-        }
-    };
+    let result = with_reals!(&reals, x => {
+        py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &options, paper))
+    });
     to_array(py, &result.map_err(|e| geometry_error(&e))?, lead)
 }
 

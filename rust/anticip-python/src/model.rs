@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::{Kind, raise};
-use crate::motion::convert::floats;
+use crate::motion::convert::numbers;
 use crate::motion::features::{is_row_width, row_widths};
 use crate::shared::Shared;
 use crate::step_result::PyStepResult;
@@ -41,7 +41,7 @@ impl PyMotionStream {
     ) -> PyResult<Self> {
         let mut tensors_read = Tensors::new();
         for (name, array) in tensors {
-            let array = floats(array.cast::<PyArrayDyn<f32>>()?)?;
+            let array = numbers(array.cast::<PyArrayDyn<f32>>()?)?;
             let tensor = Tensor {
                 shape: array.shape().to_vec(),
                 values: array.as_slice()?.to_vec(),
@@ -82,7 +82,7 @@ impl PyMotionStream {
 
     fn step(&self, rows: &Bound<'_, PyAny>) -> PyResult<PyStepResult> {
         let py = rows.py();
-        let rows = floats(rows)?;
+        let rows = numbers(rows)?;
         let rows = self.checked(&rows)?;
         let controls = self.inner.detached(py, |stream| stream.step_all(&rows).clone());
         Ok(PyStepResult::of(&controls))
@@ -90,7 +90,7 @@ impl PyMotionStream {
 
     fn imagine(&self, row: &Bound<'_, PyAny>) -> PyResult<PyStepResult> {
         let py = row.py();
-        let rows = floats(row)?;
+        let rows = numbers(row)?;
         let [row] = self.checked(&rows)?[..] else {
             return Err(raise(Kind::Shape, "feature rows must be one to be imagined"));
         };

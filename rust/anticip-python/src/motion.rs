@@ -1,6 +1,7 @@
 //! Bindings of `anticip-motion`.
 
 pub(crate) mod body;
+mod clip;
 pub(crate) mod completion;
 pub(crate) mod convert;
 pub(crate) mod ensemble;

@@ -44,7 +44,7 @@ impl PyStepResult {
             .map(|value| shaped(value, "field", &[None, Some(2)]))
             .transpose()?;
         Ok(Self {
-            params: rows(params)?,
+            params: parameter_rows(params)?,
             hazards: exactly(hazards, "hazards", &[Some(EVENT_COUNT), Some(BIN_COUNT)])?,
             scalars: exactly(scalars, "scalars", &[Some(SCALAR_COUNT)])?,
             gate,
@@ -140,9 +140,9 @@ impl PyStepResult {
 }
 
 /// Reads parameters (8, 5).
-fn rows(value: &Bound<'_, PyAny>) -> PyResult<ModelRows> {
+pub(crate) fn parameter_rows(value: &Bound<'_, PyAny>) -> PyResult<ModelRows> {
     let shape = [Some(PARAMETER_COUNT), Some(HORIZONS_MS.len())];
-    exactly(value, "parameters", &shape).map(table)
+    exactly(value, "params", &shape).map(table)
 }
 
 /// Parameters as rows: each parameter at all horizons.

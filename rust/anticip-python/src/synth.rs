@@ -18,16 +18,7 @@ const MAX_SAMPLES: usize = 600 * 192_000;
 fn synth_error(error: SynthError) -> PyErr {
     let kind = match error {
         SynthError::Block(_) => Kind::Shape,
-        SynthError::SampleRate(_)
-        | SynthError::Parameter(_)
-        | SynthError::Event(_)
-        | SynthError::Limb(_)
-        | SynthError::Seconds(_)
-        | SynthError::Harmony(_)
-        | SynthError::Preset { .. }
-        | SynthError::Samples(_)
-        | SynthError::NoSamples
-        | SynthError::QueueFull(_) => Kind::Value,
+        _ => Kind::Value,
     };
     raise(kind, &error.to_string())
 }

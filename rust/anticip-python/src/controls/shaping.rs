@@ -5,35 +5,18 @@ use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
 
-/// The attributes of a `pyanticip.controls.Shape`.
-#[derive(FromPyObject)]
-struct ShapeArgs {
-    span: (f64, f64),
-    invert: bool,
-    threshold: Option<f64>,
-    hysteresis: f64,
-    toggle: bool,
-    steps: Option<u32>,
-}
-
+/// From the attributes of a `pyanticip.controls.Shape`.
 fn read(shape: &Bound<'_, PyAny>) -> PyResult<Shape> {
-    let ShapeArgs {
-        span,
-        invert,
-        threshold,
-        hysteresis,
-        toggle,
-        steps,
-    } = shape.extract()?;
+    let steps: Option<u32> = shape.getattr("steps")?.extract()?;
     if steps.is_some_and(|steps| steps < 2) {
         return Err(raise(Kind::Value, "steps: expected at least 2"));
     }
     Ok(Shape {
-        span,
-        invert,
-        threshold,
-        hysteresis,
-        toggle,
+        span: shape.getattr("span")?.extract()?,
+        invert: shape.getattr("invert")?.extract()?,
+        threshold: shape.getattr("threshold")?.extract()?,
+        hysteresis: shape.getattr("hysteresis")?.extract()?,
+        toggle: shape.getattr("toggle")?.extract()?,
         steps,
     })
 }

@@ -18,6 +18,15 @@ pub(crate) fn row(place: Place) -> Row {
     (place.take, place.seconds, place.tempo, place.trust)
 }
 
+pub(super) fn to_place((take, seconds, tempo, trust): Row) -> Place {
+    Place {
+        take,
+        seconds,
+        tempo,
+        trust,
+    }
+}
+
 fn frames(quats: &Bound<'_, PyAny>) -> PyResult<Frames> {
     let what = "canonical rotations";
     let values = shaped(quats, what, &[None, Some(JOINT_COUNT), Some(4)])?;
@@ -186,12 +195,7 @@ impl PyCues {
 
     #[pyo3(signature = (place, /))]
     fn push(&self, py: Python<'_>, place: Option<Row>) -> Vec<(usize, f64)> {
-        let place = place.map(|(take, seconds, tempo, trust)| Place {
-            take,
-            seconds,
-            tempo,
-            trust,
-        });
+        let place = place.map(to_place);
         let due = self.0.with(py, |cues| cues.push(place.as_slice()));
         due.into_iter().map(|due| (due.cue, due.seconds)).collect()
     }

@@ -9,11 +9,12 @@ use numpy::ndarray::Ix2;
 use numpy::{Element, PyArray1, PyArray2, PyArray3, PyArrayMethods, PyReadonlyArray2};
 use pyo3::prelude::*;
 
+use super::following::{Row, to_place};
 use super::memory_error;
 use crate::errors::{Kind, raise};
 use crate::motion::convert::{about_unit, doubles, exact, finite, flat, shaped};
 use crate::shared::Shared;
-use crate::step_result::PyStepResult;
+use crate::step_result::{PyStepResult, parameter_rows};
 
 const H: usize = HORIZONS.len();
 
@@ -53,7 +54,7 @@ impl PyMemory {
         py: Python<'py>,
         quats: &Bound<'py, PyAny>,
         params: Option<&Bound<'py, PyAny>>,
-        place: Option<(usize, f64, f64, f64)>,
+        place: Option<Row>,
     ) -> PyResult<Frame<'py>> {
         let pose = poses(quats, &[JOINT_COUNT, 4])?;
         let params = model(params)?;
@@ -102,9 +103,10 @@ impl PyMemory {
 
     /// The step with the parameters mixed as if the model had given it for the newest frame.
     fn imagine(&self, py: Python<'_>, step: &Bound<'_, PyStepResult>) -> PyResult<PyStepResult> {
-        let params = finite_parameters(step)?;
-        let forecast = self.0.with(py, |memory| memory.imagine(Some(params)));
-        Ok(step.get().with_rows(py, forecast.parameters))
+        let step = step.get();
+        finite(step.params.as_flattened(), "params")?;
+        let forecast = self.0.with(py, |memory| memory.imagine(Some(&step.params)));
+        Ok(step.with_rows(py, forecast.parameters))
     }
 
     /// Ends the take; the next frame starts another.
@@ -224,37 +226,13 @@ impl PyMemory {
     }
 }
 
-/// A place from Python's tuple.
-fn to_place((take, seconds, tempo, trust): (usize, f64, f64, f64)) -> Place {
-    Place {
-        take,
-        seconds,
-        tempo,
-        trust,
-    }
-}
-
-/// The parameters of a step, which must be finite.
-fn finite_parameters<'a>(step: &'a Bound<'_, PyStepResult>) -> PyResult<&'a ModelRows> {
-    let params = &step.get().params;
-    if params.iter().flatten().all(|value| value.is_finite()) {
-        return Ok(params);
-    }
-    Err(raise(Kind::Shape, "params must be finite, got NaN or infinity"))
-}
-
 /// A place from a row of take (-1: nowhere), seconds, tempo, trust.
 fn place_from_row(row: &[f64]) -> Option<Place> {
     let &[take, seconds, tempo, trust] = row else {
         return None;
     };
     let is_known = take >= 0.0 && row.iter().all(|value| value.is_finite());
-    is_known.then_some(Place {
-        take: take as usize,
-        seconds,
-        tempo,
-        trust,
-    })
+    is_known.then(|| to_place((take as usize, seconds, tempo, trust)))
 }
 
 fn contiguous<'a, T: Element>(array: &'a PyReadonlyArray2<'_, T>, what: &str) -> PyResult<&'a [T]> {
@@ -290,10 +268,8 @@ fn model(params: Option<&Bound<'_, PyAny>>) -> PyResult<Option<ModelRows>> {
     let Some(params) = params else {
         return Ok(None);
     };
-    let values = shaped(params, "params", &[Some(PARAMETER_COUNT), Some(MODEL_HORIZONS)])?;
-    finite(&values, "params")?;
-    let mut rows = ModelRows::default();
-    rows.as_flattened_mut().copy_from_slice(&values);
+    let rows = parameter_rows(params)?;
+    finite(rows.as_flattened(), "params")?;
     Ok(Some(rows))
 }
 

@@ -7,14 +7,12 @@ use anticip_motion::{
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
-use super::convert::{doubles, rows, unit};
+use super::clip::{Clip, Collected, Frames};
+use super::convert::{doubles, unit};
 use super::motion_error;
 use crate::errors::{Kind, raise};
 
 const J: usize = canonical::JOINT_COUNT;
-
-/// Canonical rotations (T, 22, 4) and root (T, 3).
-type Frames<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
 
 /// Positions (T, 22, 3) and rotations (T, 22, 4) of source joints.
 type Observed<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray3<f64>>);
@@ -47,7 +45,7 @@ fn skeleton(
     };
     Ok(Skeleton {
         parents: parents.collect::<PyResult<_>>()?,
-        offsets: rows(&offsets),
+        offsets: offsets.as_chunks().0.to_vec(),
         names,
         rest_local,
     })
@@ -80,27 +78,18 @@ impl PyRetargeter {
         quats: &Bound<'py, PyAny>,
         root: &Bound<'py, PyAny>,
     ) -> PyResult<Frames<'py>> {
-        let joints = self.inner.joints();
-        let quats = doubles(quats, "quats", &[None, Some(joints), Some(4)])?;
-        let frames = quats.shape[0];
-        let root = doubles(root, "root", &[Some(frames), Some(3)])?.values;
-        let poses = unit(&quats.values, joints, "quats")?;
-        let root: Vec<[f64; 3]> = rows(&root);
+        let clip = Clip::read(quats, root, Some(self.inner.joints()))?;
         let mut retargeter = self.inner.clone();
-        let (out_q, out_r) = py.detach(|| {
-            let mut out_q = Vec::with_capacity(frames * J * 4);
-            let mut out_r = Vec::with_capacity(frames * 3);
+        let out = py.detach(|| {
+            let mut out = Collected::default();
             let mut pose = [Quat::IDENTITY; J];
-            for (local, root) in poses.chunks_exact(joints).zip(&root) {
-                let hips = retargeter.apply(local, *root, &mut pose);
-                out_q.extend(pose.iter().flat_map(|q| q.to_array()).map(|v| v as f32));
-                out_r.extend(hips.map(|v| v as f32));
+            for (local, root) in clip.frames() {
+                let hips = retargeter.apply(local, root, &mut pose);
+                out.push(&pose, hips);
             }
-            (out_q, out_r)
+            out
         });
-        let out_q = PyArray1::from_vec(py, out_q).reshape([frames, J, 4])?;
-        let out_r = PyArray1::from_vec(py, out_r).reshape([frames, 3])?;
-        Ok((out_q, out_r))
+        out.arrays(py, J)
     }
 
     fn observe<'py>(
@@ -109,16 +98,13 @@ impl PyRetargeter {
         quats: &Bound<'py, PyAny>,
         root: &Bound<'py, PyAny>,
     ) -> PyResult<Observed<'py>> {
-        let joints = self.inner.joints();
-        let quats = doubles(quats, "quats", &[None, Some(joints), Some(4)])?;
-        let frames = quats.shape[0];
-        let root: Vec<[f64; 3]> = rows(&doubles(root, "root", &[Some(frames), Some(3)])?.values);
-        let poses = unit(&quats.values, joints, "quats")?;
+        let clip = Clip::read(quats, root, Some(self.inner.joints()))?;
+        let frames = clip.len();
         let mut retargeter = self.inner.clone();
         let mut pose = [Quat::IDENTITY; J];
         let mut places = Vec::with_capacity(frames * J * 3);
         let mut turns = Vec::with_capacity(frames * J * 4);
-        for (local, root) in poses.chunks_exact(joints).zip(root) {
+        for (local, root) in clip.frames() {
             retargeter.apply(local, root, &mut pose);
             places.extend(
                 retargeter
@@ -233,23 +219,18 @@ pub(crate) fn expand<'py>(
 ) -> PyResult<Frames<'py>> {
     let distributor = Distributor::compile(&standard_by_name(target)?).map_err(|e| motion_error(&e))?;
     let joints = distributor.joints();
-    let quats = doubles(quats, "quats", &[None, Some(J), Some(4)])?;
-    let frames = quats.shape[0];
-    let root = doubles(root, "root", &[Some(frames), Some(3)])?.values;
-    let poses = unit(&quats.values, J, "quats")?;
-    let root: Vec<[f64; 3]> = rows(&root);
-    let (out_q, out_r) = py.detach(|| {
-        let mut out_q = Vec::with_capacity(frames * joints * 4);
-        let mut out_r = Vec::with_capacity(frames * 3);
+    let clip = Clip::read(quats, root, Some(J))?;
+    let out = py.detach(|| {
+        let mut out = Collected::default();
         let mut local = vec![Quat::IDENTITY; joints];
-        for (pose, root) in poses.as_chunks::<J>().0.iter().zip(&root) {
-            let place = distributor.apply(pose, *root, &mut local);
-            out_q.extend(local.iter().flat_map(|q| q.to_array()).map(|v| v as f32));
-            out_r.extend(place.map(|v| v as f32));
+        for (pose, root) in clip.frames() {
+            let Some(pose) = pose.first_chunk() else {
+                continue;
+            };
+            let place = distributor.apply(pose, root, &mut local);
+            out.push(&local, place);
         }
-        (out_q, out_r)
+        out
     });
-    let out_q = PyArray1::from_vec(py, out_q).reshape([frames, joints, 4])?;
-    let out_r = PyArray1::from_vec(py, out_r).reshape([frames, 3])?;
-    Ok((out_q, out_r))
+    out.arrays(py, joints)
 }

@@ -15,41 +15,13 @@ pub(crate) struct Doubles {
     pub(crate) values: Vec<f64>,
 }
 
-/// Reads any numeric array as doubles and checks its shape; `None` in `shape` allows any length.
+/// Doubles of this shape, converted from any numbers; `None` allows any length.
 pub(crate) fn doubles(value: &Bound<'_, PyAny>, what: &str, shape: &[Option<usize>]) -> PyResult<Doubles> {
-    let expected = || {
-        let sizes: Vec<String> = shape
-            .iter()
-            .map(|s| s.map_or_else(|| "T".into(), |n| n.to_string()))
-            .collect();
-        format!("({})", sizes.join(", "))
-    };
-    let numpy = value.py().import("numpy")?;
-    let array = numpy
-        .call_method1("require", (value, "float64", "CA"))
-        .map_err(|_| {
-            raise(
-                Kind::Shape,
-                &format!("{what}: expected an array of numbers of shape {}", expected()),
-            )
-        })?;
-    let array: PyReadonlyArrayDyn<'_, f64> = array.cast::<PyArrayDyn<f64>>()?.try_readonly()?;
-    let actual = array.shape().to_vec();
-    let fits =
-        actual.len() == shape.len() && actual.iter().zip(shape).all(|(g, s)| s.is_none_or(|s| s == *g));
-    if !fits {
-        let message = format!("{what}: expected shape {}, got {actual:?}", expected());
-        return Err(raise(Kind::Shape, &message));
-    }
+    let array = of_shape::<f64>(value, what, shape)?;
     Ok(Doubles {
+        shape: array.shape().to_vec(),
         values: array.as_slice()?.to_vec(),
-        shape: actual,
     })
-}
-
-/// Rows of `N` values.
-pub(crate) fn rows<const N: usize>(values: &[f64]) -> Vec<[f64; N]> {
-    values.as_chunks::<N>().0.to_vec()
 }
 
 /// Unit quaternions from rows w, x, y, z. Raises with the position of an invalid rotation.
@@ -97,17 +69,18 @@ pub(crate) fn flat<'a, T: Element, D: Dimension>(array: &'a PyReadonlyArray<'_, 
     array.as_slice().ok().filter(|_| array.is_c_contiguous())
 }
 
-/// Contiguous floats of any shape: the array itself if it is that already, otherwise a copy.
-pub(crate) fn floats<'py>(value: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, f32>> {
-    if let Ok(array) = value.cast::<PyArrayDyn<f32>>() {
+/// Numbers of any shape in C order: the array itself if it is that already, otherwise a converted copy.
+pub(crate) fn numbers<'py, T: Element>(value: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
+    if let Ok(array) = value.cast::<PyArrayDyn<T>>() {
         let array = array.try_readonly()?;
         if flat(&array).is_some() {
             return Ok(array);
         }
     }
-    let numpy = value.py().import("numpy")?;
-    let array = numpy.call_method1("require", (value, "float32", "CA"))?;
-    Ok(array.cast::<PyArrayDyn<f32>>()?.try_readonly()?)
+    let py = value.py();
+    let numpy = py.import("numpy")?;
+    let array = numpy.call_method1("require", (value, T::get_dtype(py), "CA"))?;
+    Ok(array.cast::<PyArrayDyn<T>>()?.try_readonly()?)
 }
 
 /// An array of one type and dimension; `expected` describes it. Arrays whose strides are not multiples of the
@@ -124,21 +97,24 @@ pub(crate) fn exact<'py, T: Element, D: Dimension>(
 
 /// Floats of this shape, converted from any numbers; `None` allows any length.
 pub(crate) fn shaped(value: &Bound<'_, PyAny>, what: &str, shape: &[Option<usize>]) -> PyResult<Vec<f32>> {
+    Ok(of_shape(value, what, shape)?.as_slice()?.to_vec())
+}
+
+fn of_shape<'py, T: Element>(
+    value: &Bound<'py, PyAny>,
+    what: &str,
+    shape: &[Option<usize>],
+) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
     let wrong = |got: &str| {
-        let sizes = shape
-            .iter()
-            .map(|n| n.map_or_else(|| "n".into(), |n| n.to_string()));
-        let sizes: Vec<String> = sizes.collect();
-        let expected = sizes.join(", ");
-        raise(
-            Kind::Shape,
-            &format!("{what}: expected numbers of shape ({expected}), got {got}"),
-        )
+        let size = |n: &Option<usize>| n.map_or_else(|| "n".into(), |n| n.to_string());
+        let expected = shape.iter().map(size).collect::<Vec<String>>().join(", ");
+        let message = format!("{what}: expected numbers of shape ({expected}), got {got}");
+        raise(Kind::Shape, &message)
     };
-    let array = floats(value).map_err(|_| wrong("something else"))?;
+    let array = numbers(value).map_err(|_| wrong("something else"))?;
     let got = array.shape();
     if got.len() != shape.len() || got.iter().zip(shape).any(|(g, s)| s.is_some_and(|s| s != *g)) {
         return Err(wrong(&format!("{got:?}")));
     }
-    Ok(array.as_slice()?.to_vec())
+    Ok(array)
 }

@@ -5,8 +5,7 @@ use anticip_motion::{
     canonical::{JOINT_COUNT, OFFSETS},
     motion_features,
 };
-use numpy::ndarray::Ix2;
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use super::convert::{doubles, exact, flat};
@@ -27,26 +26,34 @@ pub(crate) fn row_widths(columns: usize) -> String {
     }
 }
 
+/// Feature rows (T, columns).
+pub(super) fn feature_rows<'py>(rows: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray2<'py, f32>> {
+    exact(rows, "feature rows (T, columns) of float32")
+}
+
+/// The columns of version 1 of feature rows of any version.
+pub(super) fn first_columns<'a>(
+    rows: &'a PyReadonlyArray2<'_, f32>,
+) -> PyResult<impl Iterator<Item = &'a [f32; FEATURE_COUNT_V1]>> {
+    let (frames, width) = (rows.shape()[0], rows.shape()[1]);
+    let values = flat(rows).filter(|_| is_row_width(width)).ok_or_else(|| {
+        let widths = row_widths(FEATURE_COUNT_V1);
+        let message = format!("rows must be (T, {widths}) contiguous, got ({frames}, {width})");
+        raise(Kind::Shape, &message)
+    })?;
+    Ok(values.chunks_exact(width).filter_map(|row| row.first_chunk()))
+}
+
 #[pyfunction]
 #[pyo3(name = "body_kinematics")]
 pub(crate) fn py_body_kinematics<'py>(
     py: Python<'py>,
     rows: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    let rows = exact::<f32, Ix2>(rows, "feature rows (T, columns) of float32")?;
-    let (frames, width) = (rows.shape()[0], rows.shape()[1]);
-    let wrong = || {
-        let widths = row_widths(FEATURE_COUNT_V1);
-        let message = format!("rows must be (T, {widths}) contiguous, got ({frames}, {width})");
-        raise(Kind::Shape, &message)
-    };
-    let flat = flat(&rows).filter(|_| is_row_width(width)).ok_or_else(wrong)?;
-    let out: Vec<f32> = py.detach(|| {
-        flat.chunks_exact(width)
-            .filter_map(|row| row.first_chunk::<FEATURE_COUNT_V1>())
-            .flat_map(|row| body_kinematics(row, &OFFSETS))
-            .collect()
-    });
+    let rows = feature_rows(rows)?;
+    let frames = rows.shape()[0];
+    let rows = first_columns(&rows)?;
+    let out: Vec<f32> = py.detach(|| rows.flat_map(|row| body_kinematics(row, &OFFSETS)).collect());
     PyArray1::from_vec(py, out).reshape([frames, KINEMATICS_COUNT])
 }
 

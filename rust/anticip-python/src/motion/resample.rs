@@ -1,42 +1,15 @@
 //! Bindings of resampling to a uniform grid, as a stream and for whole clips.
 
-use anticip_geometry::Quat;
 use anticip_motion::{MAX_GAP, Pose, Resampler, check_size, features::RATE};
-use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
-use super::convert::{doubles, rows, unit};
+use super::clip::{Clip, Collected, Frames};
+use super::convert::{doubles, unit};
 use super::motion_error;
 use crate::shared::Shared;
 
-/// Rotations (k, J, 4) and root (k, 3).
-type Frames<'py> = (Bound<'py, PyArray3<f32>>, Bound<'py, PyArray2<f32>>);
-
 // The signature below states the default as a number.
 const _: () = assert!(MAX_GAP == 25);
-
-/// Grid frames as they are completed.
-#[derive(Default)]
-struct Collected {
-    quats: Vec<f32>,
-    root: Vec<f32>,
-    frames: usize,
-}
-
-impl Collected {
-    fn take(&mut self, pose: &Pose) {
-        let values = pose.rotations.iter().flat_map(|q| q.to_array());
-        self.quats.extend(values.map(|v| v as f32));
-        self.root.extend(pose.root.map(|v| v as f32));
-        self.frames += 1;
-    }
-
-    fn arrays<'py>(self, py: Python<'py>, joints: usize) -> PyResult<Frames<'py>> {
-        let quats = PyArray1::from_vec(py, self.quats).reshape([self.frames, joints, 4])?;
-        let root = PyArray1::from_vec(py, self.root).reshape([self.frames, 3])?;
-        Ok((quats, root))
-    }
-}
 
 /// The grid, and buffers for two poses.
 struct Stream {
@@ -82,7 +55,9 @@ impl PyResampler {
             pose.rotations = rotations;
             pose.root = [root[0], root[1], root[2]];
             let mut out = Collected::default();
-            grid.push(t_seconds, pose, scratch, |_, pose| out.take(pose))?;
+            grid.push(t_seconds, pose, scratch, |_, pose| {
+                out.push(&pose.rotations, pose.root)
+            })?;
             Ok(out)
         });
         pushed.map_err(|e| motion_error(&e))?.arrays(py, joints)
@@ -97,23 +72,21 @@ pub(crate) fn resample<'py>(
     rate_in: f64,
     rate_out: f64,
 ) -> PyResult<Frames<'py>> {
-    let array = doubles(quats, "quats", &[None, None, Some(4)])?;
-    let (frames, joints) = (array.shape[0], array.shape[1]);
-    let root = doubles(root, "root", &[Some(frames), Some(3)])?.values;
-    let poses = unit(&array.values, joints, "quats")?;
-    let root: Vec<[f64; 3]> = rows(&root);
+    let clip = Clip::read(quats, root, None)?;
+    let joints = clip.joints;
     let out = py.detach(|| -> Result<Collected, anticip_motion::MotionError> {
         let mut resampler = Resampler::new(joints, rate_out, None)?;
         Resampler::new(joints, rate_in, None)?;
-        check_size(frames as f64 * rate_out / rate_in, joints)?;
+        check_size(clip.len() as f64 * rate_out / rate_in, joints)?;
         let mut pose = Pose::identity(joints);
         let mut scratch = Pose::identity(joints);
         let mut out = Collected::default();
-        for (i, root) in root.iter().enumerate() {
-            let local: &[Quat] = &poses[i * joints..(i + 1) * joints];
+        for (i, (local, root)) in clip.frames().enumerate() {
             pose.rotations.copy_from_slice(local);
-            pose.root = *root;
-            resampler.push(i as f64 / rate_in, &pose, &mut scratch, |_, p| out.take(p))?;
+            pose.root = root;
+            resampler.push(i as f64 / rate_in, &pose, &mut scratch, |_, p| {
+                out.push(&p.rotations, p.root);
+            })?;
         }
         Ok(out)
     });

@@ -1,13 +1,10 @@
 //! Bindings of the tempo tracker.
 
-use anticip_motion::{FEATURE_COUNT_V1, Tempo, TempoTracker};
-use numpy::ndarray::Ix2;
+use anticip_motion::{Tempo, TempoTracker};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use super::convert::{exact, flat};
-use super::features::{is_row_width, row_widths};
-use crate::errors::{Kind, raise};
+use super::features::{feature_rows, first_columns};
 use crate::shared::Shared;
 
 /// Beats per minute, phase, trust.
@@ -31,20 +28,11 @@ impl PyTempoTracker {
         py: Python<'py>,
         rows: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let rows = exact::<f32, Ix2>(rows, "feature rows (T, columns) of float32")?;
-        let (frames, width) = (rows.shape()[0], rows.shape()[1]);
-        let flat = flat(&rows).filter(|_| is_row_width(width)).ok_or_else(|| {
-            let widths = row_widths(FEATURE_COUNT_V1);
-            let message = format!("rows must be (T, {widths}) contiguous, got ({frames}, {width})");
-            raise(Kind::Shape, &message)
-        })?;
+        let rows = feature_rows(rows)?;
+        let frames = rows.shape()[0];
+        let rows = first_columns(&rows)?;
         let out: Vec<f64> = self.0.detached(py, |tracker| {
-            flat.chunks_exact(width)
-                .filter_map(|row| row.first_chunk::<FEATURE_COUNT_V1>())
-                .flat_map(|row| {
-                    let Tempo { bpm, phase, trust } = tracker.push(row);
-                    [bpm, phase, trust]
-                })
+            rows.flat_map(|row| <[f64; 3]>::from(to_tuple(tracker.push(row))))
                 .collect()
         });
         PyArray1::from_vec(py, out).reshape([frames, 3])

@@ -4,8 +4,8 @@ use pyo3::types::PyBytes;
 use super::{error, rows, triple};
 use crate::errors::{Kind, raise};
 use anticip_wire::{
-    Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, axis, mocopi, native, natnet, rokoko, vmc,
-    vrchat, xsens,
+    Joint, MAX_JOINTS, PoseUpdate, SkeletonUpdate, Tracker, WireError, axis, mocopi, native, natnet, rokoko,
+    vmc, vrchat, xsens,
 };
 
 const IDENTITY: [f32; 4] = [1.0, 0.0, 0.0, 0.0];
@@ -63,6 +63,16 @@ fn pose(
     })
 }
 
+/// The datagram that an encoder writes.
+fn datagram(
+    py: Python<'_>,
+    encode: impl FnOnce(&mut Vec<u8>) -> Result<(), WireError>,
+) -> PyResult<Bound<'_, PyBytes>> {
+    let mut out = Vec::new();
+    encode(&mut out).map_err(error)?;
+    Ok(PyBytes::new(py, &out))
+}
+
 #[pyfunction]
 pub(crate) fn encode_mocopi_skeleton<'py>(
     py: Python<'py>,
@@ -70,9 +80,7 @@ pub(crate) fn encode_mocopi_skeleton<'py>(
     offsets: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let skeleton = skeleton(Vec::new(), parents, offsets, None, None)?;
-    let mut out = Vec::new();
-    mocopi::encode_skeleton(&skeleton, &mut out).map_err(error)?;
-    Ok(PyBytes::new(py, &out))
+    datagram(py, |out| mocopi::encode_skeleton(&skeleton, out))
 }
 
 #[pyfunction]
@@ -89,10 +97,8 @@ pub(crate) fn encode_mocopi_frame<'py>(
         seq: Some(seq),
         ..pose(quats, positions, None)?
     };
-    let mut out = Vec::new();
     let time = stream_time.to_bits();
-    mocopi::encode_frame(&pose, time, unix_time, &mut out).map_err(error)?;
-    Ok(PyBytes::new(py, &out))
+    datagram(py, |out| mocopi::encode_frame(&pose, time, unix_time, out))
 }
 
 #[pyfunction]
@@ -113,19 +119,16 @@ pub(crate) fn encode_frame<'py>(
         time: Some(time),
         ..pose(quats, positions, ids)?
     };
-    let mut out = Vec::new();
-    let encoded = match protocol {
-        "vmc" => vmc::encode_frame(&pose, &mut out),
-        "xsens" => xsens::encode_frame(&pose, &mut out),
-        "rokoko" => rokoko::encode_frame(&pose, rate, &mut out),
-        "axis" => axis::encode_frame(&pose, &mut out),
-        given => {
-            let words = format!("protocol: expected vmc, xsens, rokoko or axis, got {given:?}");
-            return Err(raise(Kind::Value, &words));
+    match protocol {
+        "vmc" => datagram(py, |out| vmc::encode_frame(&pose, out)),
+        "xsens" => datagram(py, |out| xsens::encode_frame(&pose, out)),
+        "rokoko" => datagram(py, |out| rokoko::encode_frame(&pose, rate, out)),
+        "axis" => datagram(py, |out| axis::encode_frame(&pose, out)),
+        other => {
+            let message = format!("protocol: expected vmc, xsens, rokoko or axis, got {other:?}");
+            Err(raise(Kind::Value, &message))
         }
-    };
-    encoded.map_err(error)?;
-    Ok(PyBytes::new(py, &out))
+    }
 }
 
 #[pyfunction]
@@ -136,9 +139,7 @@ pub(crate) fn encode_natnet_skeleton<'py>(
     offsets: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let skeleton = skeleton(names, parents, offsets, None, None)?;
-    let mut out = Vec::new();
-    natnet::encode_skeleton(&skeleton, &mut out).map_err(error)?;
-    Ok(PyBytes::new(py, &out))
+    datagram(py, |out| natnet::encode_skeleton(&skeleton, out))
 }
 
 #[pyfunction]
@@ -155,9 +156,7 @@ pub(crate) fn encode_natnet_frame<'py>(
         time: Some(time),
         ..pose(quats, positions, None)?
     };
-    let mut out = Vec::new();
-    natnet::encode_frame(&pose, &parents, &mut out).map_err(error)?;
-    Ok(PyBytes::new(py, &out))
+    datagram(py, |out| natnet::encode_frame(&pose, &parents, out))
 }
 
 #[pyfunction]
@@ -174,9 +173,7 @@ pub(crate) fn encode_vrchat_frame<'py>(
             rotation: Some(joint.rotation),
             position: Some(joint.position),
         });
-    let mut out = Vec::new();
-    vrchat::encode_frame(&update.collect::<Vec<_>>(), &mut out).map_err(error)?;
-    Ok(PyBytes::new(py, &out))
+    datagram(py, |out| vrchat::encode_frame(&update.collect::<Vec<_>>(), out))
 }
 
 #[pyfunction]
@@ -190,9 +187,7 @@ pub(crate) fn encode_native_skeleton<'py>(
     rate: Option<f64>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let skeleton = skeleton(names, parents, offsets, rest, rate)?;
-    let mut out = Vec::new();
-    native::encode_skeleton(&skeleton, &mut out).map_err(error)?;
-    Ok(PyBytes::new(py, &out))
+    datagram(py, |out| native::encode_skeleton(&skeleton, out))
 }
 
 #[pyfunction]
@@ -206,7 +201,5 @@ pub(crate) fn encode_native_frame<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let quats = rows::<4>(quats, "quats")?;
     let root = root.map(|root| triple(root, "root")).transpose()?;
-    let mut out = Vec::new();
-    native::encode_frame(seq, time, &quats, root, &mut out).map_err(error)?;
-    Ok(PyBytes::new(py, &out))
+    datagram(py, |out| native::encode_frame(seq, time, &quats, root, out))
 }
