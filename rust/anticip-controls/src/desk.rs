@@ -253,17 +253,17 @@ impl Desk {
     /// The output without a new frame, `dt` seconds after the last call, from the newest frame's model
     /// output.
     ///
-    /// `away` is the time since that frame in seconds: the forecast is read that much farther ahead (blending
+    /// That frame came `since_step_s` seconds ago: the forecast is read that much farther ahead (blending
     /// towards held and mean values with distance is already part of it). Without model output, and for
     /// mapping outputs, the last values hold.
-    pub fn bridge(&mut self, output: Option<&ModelOutputWithLeads<'_>>, away: f64, dt: f64) -> Out {
+    pub fn bridge(&mut self, output: Option<&ModelOutputWithLeads<'_>>, since_step_s: f64, dt: f64) -> Out {
         let mut target = self.frame_target;
         let mut events = Vec::new();
         if let (Some(output), Some((true, is_mapped))) = (output, self.target_source) {
             let mut ahead = output.at_leads(
                 &output
                     .leads_ms
-                    .map(|lead| (lead + 1000.0 * away).min(HORIZONS_MS[4])),
+                    .map(|lead| (lead + 1000.0 * since_step_s).min(HORIZONS_MS[4])),
             );
             ahead[LOUDNESS] *= self.activity;
             for (place, (target, ahead)) in target.iter_mut().zip(ahead).enumerate() {
@@ -272,7 +272,7 @@ impl Desk {
                 }
             }
             // The cast saturates: then all bins have passed.
-            let passed = (1000.0 * away / BIN_MS).round_ties_even() as usize;
+            let passed = (1000.0 * since_step_s / BIN_MS).round_ties_even() as usize;
             let hazards = output.hazards.each_ref().map(|row| shift_hazards(row, passed));
             events = self.trigger.step(
                 hazards.each_ref().map(Vec::as_slice),
@@ -320,12 +320,7 @@ impl Desk {
             is_pending
         });
         if self.mode() != Mode::Playing || self.bypass || self.activity == 0.0 {
-            let cancel = |(kind, ahead)| Event {
-                kind,
-                cancelled: true,
-                strength: 0.0,
-                ahead,
-            };
+            let cancel = |(kind, ahead)| Event::cancel(kind, 0.0, ahead);
             return self.announced.drain(..).map(cancel).collect();
         }
         events.retain(|event| {

@@ -39,6 +39,18 @@ pub struct Event {
     pub ahead: f64,
 }
 
+impl Event {
+    pub(crate) fn cancel(kind: usize, strength: f64, ahead: f64) -> Self {
+        let cancelled = true;
+        Self {
+            kind,
+            cancelled,
+            strength,
+            ahead,
+        }
+    }
+}
+
 /// Options of the second rule: beats are announced at the last moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LastMoment {
@@ -238,12 +250,7 @@ impl Trigger {
                 middle + CANCEL_BINS + 1,
             );
             if remaining < MIN_REMAINING_CHANCE {
-                out.push(Event {
-                    kind: BEAT,
-                    cancelled: true,
-                    strength: remaining,
-                    ahead: *due,
-                });
+                out.push(Event::cancel(BEAT, remaining, *due));
             }
             remaining >= MIN_REMAINING_CHANCE
         });

@@ -1,7 +1,6 @@
 //! A [`Desk`] together with what is learned during the show: the leads and the performer's range.
 
 use crate::desk::{Desk, ModelOutputWithLeads, Out};
-use crate::events::Event;
 use crate::lead::{Lead, Trust};
 use crate::range::Range;
 use crate::shared::Shared;
@@ -56,7 +55,7 @@ impl Mixer {
         &mut self,
         model_output: Option<&ModelOutput>,
         scalars: &[f64; SCALAR_COUNT],
-        taught: Option<&[f64]>,
+        mapped: Option<&[f64]>,
         activity: f64,
         dt: f64,
         guessed: bool,
@@ -66,20 +65,15 @@ impl Mixer {
         }
         let reaches = self.reaches();
         let output = model_output.map(|model_output| self.with_leads(model_output, &reaches));
-        self.desk.play(output.as_ref(), scalars, taught, activity, dt)
+        self.desk.play(output.as_ref(), scalars, mapped, activity, dt)
     }
 
     /// The output without a new frame, `dt` seconds after the last call, from the newest model output; see
     /// [`Desk::bridge`].
-    pub fn bridge(
-        &mut self,
-        model_output: Option<&ModelOutput>,
-        away: f64,
-        dt: f64,
-    ) -> (Parameters, Vec<Event>) {
+    pub fn bridge(&mut self, model_output: Option<&ModelOutput>, since_step_s: f64, dt: f64) -> Out {
         let reaches = self.reaches();
         let output = model_output.map(|model_output| self.with_leads(model_output, &reaches));
-        self.desk.bridge(output.as_ref(), away, dt)
+        self.desk.bridge(output.as_ref(), since_step_s, dt)
     }
 
     /// Stores what a frame adds to the performer's range, `dt` seconds after the last call.

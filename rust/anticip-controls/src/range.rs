@@ -3,7 +3,7 @@
 //! The model's scale is fixed, but some people dance slowly and others run. The parameters that measure how
 //! much a body moves are stretched from the performer's range, by the same map at every lead.
 
-use crate::vectors::{BRIGHTNESS, LOUDNESS, PARAMETER_COUNT, Parameters, Reach};
+use crate::vectors::{BRIGHTNESS, HIGH_TARGET, LOUDNESS, PARAMETER_COUNT, Parameters, Reach};
 
 /// The stretched parameters: those that measure how much a body moves, not where it is.
 pub const STRETCHED: [usize; 2] = [LOUDNESS, BRIGHTNESS];
@@ -12,8 +12,6 @@ pub const MAX_STILL: f64 = 0.3;
 
 /// Stretched value of the performer's `low`.
 const LOW_TARGET: f64 = 0.1;
-/// Stretched value of the performer's `high`.
-const HIGH_TARGET: f64 = 0.75;
 /// Minimum distance between the bottom and the top of a range.
 const MIN_WIDTH: f64 = 0.1;
 /// Values below this are not learned from.

@@ -79,8 +79,8 @@ pub struct Reach {
     pub curve: f64,
 }
 
-/// Stretched value at `top`.
-const HIGH: f64 = 0.75;
+/// Stretched value at [`Reach::top`], the performer's high values.
+pub(crate) const HIGH_TARGET: f64 = 0.75;
 
 impl Reach {
     /// The stretched value.
@@ -89,9 +89,9 @@ impl Reach {
         if value <= self.foot {
             0.0
         } else if value < self.top {
-            HIGH * ((value - self.foot) / (self.top - self.foot)).powf(self.curve)
+            HIGH_TARGET * ((value - self.foot) / (self.top - self.foot)).powf(self.curve)
         } else {
-            HIGH + (1.0 - HIGH) * ((value - self.top) / (1.0 - self.top)).min(1.0)
+            HIGH_TARGET + (1.0 - HIGH_TARGET) * ((value - self.top) / (1.0 - self.top)).min(1.0)
         }
     }
 }
