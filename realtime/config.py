@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
@@ -22,6 +22,7 @@ __all__ = [
     "Sender",
     "Unit",
     "known_keys",
+    "known_name",
     "one_problem",
     "problems_of",
     "registered",
@@ -72,18 +73,32 @@ def registered(registry: Registry[Any], *also: str, but: str = "") -> AfterValid
     return AfterValidator(check)
 
 
+def known_name(*known: str, also: str = "") -> AfterValidator:
+    """Validates a name: in ``known``, or with the prefix ``also`` of names that are known only while a show
+    plays. The error suggests the nearest name."""
+
+    def check(name: str) -> str:
+        _check_known([name], known, also)
+        return name
+
+    return AfterValidator(check)
+
+
 def known_keys(*known: str, also: str = "") -> AfterValidator:
-    """Validates the keys of a table: each is in ``known`` or starts with ``also``, the prefix of names that
-    are known only while a show plays. The error suggests the nearest name."""
+    """Validates the keys of a table, each as :func:`known_name` does."""
 
     def check(table: Mapping[str, Any]) -> Mapping[str, Any]:
-        for name in table:
-            if name not in known and not (also and name.startswith(also)):
-                listed = (*known, f"{also}<name>") if also else known
-                raise ValueError(f"{name}: unknown name{unknown_hint(name, listed)}")
+        _check_known(table, known, also)
         return table
 
     return AfterValidator(check)
+
+
+def _check_known(names: Iterable[str], known: tuple[str, ...], also: str) -> None:
+    for name in names:
+        if name not in known and not (also and name.startswith(also)):
+            listed = (*known, f"{also}<name>") if also else known
+            raise ValueError(f"{name}: unknown name{unknown_hint(name, listed)}")
 
 
 def unknown_hint(name: str, known: tuple[str, ...]) -> str:

@@ -1,18 +1,30 @@
-"""Parses untrusted OSC: splits a datagram into messages and reads each; anything malformed is a
-ValueError."""
+"""Encodes OSC messages, and parses untrusted ones: splits a datagram into messages and reads each; anything
+malformed is a ValueError."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pythonosc.osc_message import OscMessage
+from pythonosc.osc_message_builder import OscMessageBuilder
 
-__all__ = ["read_message", "read_messages", "split"]
+__all__ = ["Argument", "message", "read_message", "read_messages", "split"]
+
+Argument = str | int | float
 
 _BUNDLE = b"#bundle\0"
 _MAX_DEPTH = 4
 # Supported argument types, and the table that reads symbols as strings and impulses as nil.
 _TYPES, _NORMALIZED = b"ifdhsbrmtTFNSI[]", bytes.maketrans(b"SI", b"sN")
+
+
+def message(address: str, arguments: Sequence[Argument]) -> bytes:
+    """Encode one OSC message."""
+    builder = OscMessageBuilder(address)
+    for argument in arguments:
+        builder.add_arg(argument)
+    dgram: bytes = builder.build().dgram
+    return dgram
 
 
 def split(datagram: bytes, max_messages: int) -> Iterator[bytes]:

@@ -13,12 +13,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from pythonosc.osc_message_builder import OscMessageBuilder
-
 from pyanticip.errors import MotionError, OptionError, one_line, printable, suggestion
 from realtime.control.budget import Bucket, Budgets, Lines
 from realtime.control.rig_keys import CONTROLS, check_names
-from realtime.osc import read_message, split
+from realtime.osc import message, read_message, split
 from realtime.sockets import bind_udp, host_and_port, is_loopback
 
 __all__ = [
@@ -73,14 +71,6 @@ class _Request(NamedTuple):
     peer: tuple[Any, ...]
     name: str
     max_bytes: int
-
-
-def _encode(address: str, *words: str) -> bytes:
-    builder = OscMessageBuilder(address)
-    for word in words:
-        builder.add_arg(word, "s")
-    dgram: bytes = builder.build().dgram
-    return dgram
 
 
 class ControlServer:
@@ -168,12 +158,12 @@ class ControlServer:
         try:
             if len(data) > _MAX_DATAGRAM_BYTES:
                 raise ValueError("too long")
-            for message in split(data, _MAX_MESSAGES):
-                if not message.startswith(_PREFIX):
+            for command in split(data, _MAX_MESSAGES):
+                if not command.startswith(_PREFIX):
                     # Messages of other programs do not use up the budget.
                     self.counts["alien"] += 1
                     continue
-                name = _command_of(message[len(_PREFIX) :].partition(b"\0")[0].decode(errors="replace"))
+                name = _command_of(command[len(_PREFIX) :].partition(b"\0")[0].decode(errors="replace"))
                 budgets = self._stop_budgets if name in ("panic", "stop") else self._budgets
                 if not budgets.take(str(peer[0])):
                     self.counts["ignored"] += 1
@@ -181,7 +171,7 @@ class ControlServer:
                     continue
                 # panic overtakes all other commands.
                 enqueue = self._queue.appendleft if name == "panic" else self._queue.append
-                enqueue((message, peer))
+                enqueue((command, peer))
         except ValueError:
             self.counts["alien"] += 1
 
@@ -239,11 +229,9 @@ class ControlServer:
     async def _later(self, request: _Request, pending: Awaitable[str]) -> None:
         try:
             answer = "ok", await pending
-        except (MotionError, OSError) as error:
-            answer = "error", str(error)
         except Exception as error:
             # The remote must get an answer, and the terminal no traceback.
-            answer = "error", one_line(error)
+            answer = "error", _text_of(error)
         finally:
             self._pending.pop(request.name, None)
         self._answer(request, *answer)
@@ -277,7 +265,7 @@ class ControlServer:
 
     def _reply(self, request: _Request, status: str, text: str) -> None:
         """Send a reply, cut to the maximum size; not sent if not even an empty text fits."""
-        max_bytes = request.max_bytes - len(_encode(_REPLY + request.name, status, ""))
+        max_bytes = request.max_bytes - len(message(_REPLY + request.name, [status, ""]))
         if max_bytes < 0:
             return
         # A text with its terminating zero is padded to whole words of four bytes.
@@ -285,7 +273,7 @@ class ControlServer:
         peer = request.peer
         where = (peer[0], self._reply_port, *peer[2:]) if self._reply_port else peer
         with contextlib.suppress(OSError):
-            self._sock.sendto(_encode(_REPLY + request.name, status, text), where)
+            self._sock.sendto(message(_REPLY + request.name, [status, text]), where)
 
     def close(self) -> None:
         """Stop receiving and cancel pending commands."""
@@ -350,23 +338,21 @@ def commands_of_all(
     ``<performer>/<command>`` is for one performer, ``<command>`` for all if it is ``shared`` and makes sense
     for all at once. Raises an OptionError if a performer's name is the beginning of a command.
     """
-    own_commands = {
-        f"{performer}/{name}": action
-        for performer, own_actions in actions.items()
-        for name, action in own_actions.items()
-    }
-    all_families = {
-        f"{performer}/{name}": action
-        for performer, own_actions in families.items()
-        for name, action in own_actions.items()
-    }
+    own_commands, own_families = (
+        {
+            f"{performer}/{name}": action
+            for performer, own in by_performer.items()
+            for name, action in own.items()
+        }
+        for by_performer in (actions, families)
+    )
     check_names(actions)
     shared_commands = {
         name: _for_all({performer: own_commands[f"{performer}/{name}"] for performer in actions})
         for name in next(iter(actions.values()))
         if name in shared - _PER_PERFORMER
     }
-    return own_commands | shared_commands, all_families
+    return own_commands | shared_commands, own_families
 
 
 def _for_all(by_performer: Mapping[str, Action]) -> Action:
@@ -392,12 +378,14 @@ async def _later(answers: dict[str, str], pending: dict[str, Awaitable[str]], re
     done = await asyncio.gather(*pending.values(), return_exceptions=True)
     for performer, answer in zip(pending, done, strict=True):
         if isinstance(answer, BaseException):
-            refused[performer] = (
-                str(answer) if isinstance(answer, MotionError | OSError) else one_line(answer)
-            )
+            refused[performer] = _text_of(answer)
         else:
             answers[performer] = answer
     return _reply(answers, refused)
+
+
+def _text_of(error: BaseException) -> str:
+    return str(error) if isinstance(error, MotionError | OSError) else one_line(error)
 
 
 def _reply(answers: dict[str, str], refused: dict[str, str]) -> str:

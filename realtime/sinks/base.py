@@ -135,7 +135,10 @@ class Extra(Protocol):
 
 
 class Sink(Protocol):
-    """A receiver of control frames. ``send`` never blocks and never raises; failures are counted."""
+    """A receiver of control frames. ``send`` never blocks and never raises; failures are counted.
+
+    By default, a subclass ignores taught outputs, counts nothing and has nothing to close.
+    """
 
     name: str
 
@@ -144,13 +147,13 @@ class Sink(Protocol):
         @property
         def trouble(self) -> str:
             """Why the receiver is not reached; empty if it is, or if that cannot be known."""
-            ...
+            return ""
     else:
         trouble = ""  # subclasses may assign it
 
     def announce(self, extras: Sequence[Extra]) -> None:
         """Set the taught outputs that ``ControlFrame.extras`` holds from the next frame on."""
-        ...
+        return
 
     def send(self, frame: ControlFrame) -> None:
         """Send one frame, or drop and count it."""
@@ -158,11 +161,11 @@ class Sink(Protocol):
 
     def counters(self) -> dict[str, int]:
         """Totals so far: sent, dropped, refused, failed."""
-        ...
+        return {}
 
     def close(self) -> None:
         """Release the resources."""
-        ...
+        return
 
 
 class DeferredSink:

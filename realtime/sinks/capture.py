@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pyanticip.controls import CANCEL
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
-from realtime.sinks.base import ControlFrame, Extra
+from realtime.sinks.base import ControlFrame, Extra, Sink
 
 __all__ = ["CaptureSink", "Player"]
 
@@ -25,11 +25,10 @@ class Player(Protocol):
         ...
 
 
-class CaptureSink:
+class CaptureSink(Sink):
     """Records the values of every frame; with a ``player`` it also plays them."""
 
     name = "capture"
-    trouble = ""
 
     def __init__(self, clock: OfflineClock, player: Player | None = None) -> None:
         self._origin = clock.start_ns
@@ -85,9 +84,6 @@ class CaptureSink:
     def counters(self) -> dict[str, int]:
         """Number of frames recorded, as ``sent``."""
         return {"sent": len(self.times), "dropped": 0, "refused": 0, "failed": 0}
-
-    def close(self) -> None:
-        """Does nothing: there are no resources to release."""
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The recording: ``t`` (T,) seconds, ``params`` (T, 8), ``taught`` (T, E), ``scalars`` (T, 7),

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from pyanticip.controls import CANCEL, Range
 from pyanticip.options import Options, host_port
 from pyanticip.vocabulary import EVENTS, PARAMETERS
-from realtime.config import Port, known_keys, unknown_hint
+from realtime.config import Port, known_keys, known_name
+from realtime.osc import Argument
 from realtime.sinks.tcp import Framing
 from realtime.sockets import host_and_port
 
-__all__ = ["ENSEMBLE", "PARTS", "RENAMED", "Address", "Argument", "OscConfig", "Sendable"]
+__all__ = ["ENSEMBLE", "PARTS", "RENAMED", "Address", "OscConfig", "Sendable"]
 
-Argument = str | int | float
 #: The parts of an OSC bundle, in order.
 PARTS = (
     "frame",
@@ -42,13 +42,7 @@ _CANCELS = tuple(name + CANCEL for name in EVENTS)
 RENAMED = ("frame", "scalars", "params", "tempo", "status", *PARAMETERS, *EVENTS, *_CANCELS)
 
 
-def _check_sendable(name: str) -> str:
-    if name not in _SENDABLE:
-        raise ValueError(f"{name}: unknown name{unknown_hint(name, _SENDABLE)}")
-    return name
-
-
-Sendable = Annotated[str, AfterValidator(_check_sendable)]
+Sendable = Annotated[str, known_name(*_SENDABLE)]
 
 
 _FLOAT32_MAX = float.fromhex("0x1.fffffep127")

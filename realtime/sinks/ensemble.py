@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from pyanticip._core import Ensemble
 from realtime.clock import FRAME_NS
-from realtime.sinks.base import ControlFrame, Extra
+from realtime.sinks.base import ControlFrame, Sink
 from realtime.sinks.config import ENSEMBLE, OscConfig
-from realtime.sinks.osc import message, open_wire
+from realtime.sinks.osc import HEADER, element, open_wire, zeros
 from realtime.sinks.outputs import ENSEMBLE_MESSAGE
 from realtime.sinks.pace import Pace
 from realtime.sinks.tcp import TcpWire
@@ -17,7 +17,6 @@ from realtime.sinks.udp import UdpWire
 
 __all__ = ["EnsembleOut", "EnsembleSink"]
 
-_HEADER = b"#bundle\0" + struct.pack(">Q", 1)  # time tag 1: immediately
 _VALUES = struct.Struct(">" + ENSEMBLE_MESSAGE.types)
 # Most frames stepped at once after the loop stood still.
 _MAX_CATCH_UP_FRAMES = 25
@@ -43,9 +42,8 @@ class EnsembleOut:
     def add_target(self, target: OscConfig) -> None:
         """Add a receiver, if ``ensemble`` is among its parts and it is not limited to one performer."""
         if ENSEMBLE in target.send and target.performer is None:
-            zeros = [0 if kind == "i" else 0.0 for kind in ENSEMBLE_MESSAGE.types]
-            dgram = message(f"{target.prefix.rstrip('/')}/{ENSEMBLE}", zeros, ENSEMBLE_MESSAGE.types)
-            head = _HEADER + struct.pack(">I", len(dgram)) + dgram[: -_VALUES.size]
+            data = element((f"{target.prefix.rstrip('/')}/{ENSEMBLE}",), zeros(ENSEMBLE_MESSAGE.types))
+            head = HEADER + data[: -_VALUES.size]
             self._receivers.append((head, open_wire(target), Pace(target.max_rate)))
 
     def on_frame(self, performer: int, frame: ControlFrame) -> None:
@@ -77,18 +75,14 @@ class EnsembleOut:
                 wire.close()
 
 
-class EnsembleSink:
+class EnsembleSink(Sink):
     """Passes one performer's frames to an :class:`EnsembleOut`."""
 
     name = ENSEMBLE
-    trouble = ""
 
     def __init__(self, out: EnsembleOut, performer: int) -> None:
         self._out = out
         self._performer = performer
-
-    def announce(self, extras: Sequence[Extra]) -> None:
-        """Ignored: taught outputs are not part of the ensemble."""
 
     def send(self, frame: ControlFrame) -> None:
         """Pass the frame on."""

@@ -19,7 +19,7 @@ from pyanticip.errors import DeviceError
 from pyanticip.system import ignore_terminal
 from pyanticip.vocabulary import SCALARS
 from realtime.child import Child
-from realtime.sinks.base import ControlFrame, DeferredSink, Extra, Sink
+from realtime.sinks.base import ControlFrame, DeferredSink, Sink
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
 
@@ -91,11 +91,10 @@ class Guard(Child):
         super().begin_close()
 
 
-class _Watch(DeferredSink):
-    """Reports one performer's frames to the guard."""
+class _Watch(DeferredSink, Sink):
+    """Reports one performer's frames to the guard, a process that the show closes."""
 
     name = "guard"
-    trouble = ""
 
     def __init__(
         self, guard: Guard, performer: int, receivers: Sequence[OscSink], neutral: Sequence[float]
@@ -112,9 +111,6 @@ class _Watch(DeferredSink):
             self._targets = targets
             self._guard.report_targets(self._performer, targets, self._neutral)
 
-    def announce(self, extras: Sequence[Extra]) -> None:
-        """Ignored: taught outputs are not faded."""
-
     def send(self, frame: ControlFrame) -> None:
         """Store every fifth frame, and the first of silence and of sound, for :meth:`run_deferred`."""
         is_silent = _is_silent(frame.params, self._neutral) if frame.seq >= 0 else self._is_silent
@@ -128,13 +124,6 @@ class _Watch(DeferredSink):
             self._report_targets()
             was_silent, self._is_silent = self._is_silent, _is_silent(frame.params, self._neutral)
             self._guard.report_frame(self._performer, frame, flush=was_silent != self._is_silent)
-
-    def counters(self) -> dict[str, int]:
-        """Empty: the guard is not a receiver."""
-        return {}
-
-    def close(self) -> None:
-        """Does nothing: the show closes the guard process."""
 
 
 def _is_silent(params: Sequence[float], neutral: Sequence[float]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -10,7 +9,7 @@ from pydantic import Field
 from pyanticip.errors import DeviceError
 from pyanticip.options import Options
 from realtime.protocols import BEAT_TRUST
-from realtime.sinks.base import ControlFrame, Extra, LeadingSink
+from realtime.sinks.base import ControlFrame, LeadingSink, Sink
 
 __all__ = ["LinkConfig", "LinkSink"]
 
@@ -37,14 +36,13 @@ class LinkConfig(Options):
     latency_ms: Annotated[float, Field(ge=0.0, le=500.0)] = 0.0
 
 
-class LinkSink(LeadingSink):
+class LinkSink(LeadingSink, Sink):
     """Leads a Link session, whose other peers may change the tempo until the body's next update; or follows
     the session as soon as it has another peer."""
 
     Config = LinkConfig
     NEEDS = "sink link", "link", "link"
     name = "link"
-    trouble = ""
 
     def __init__(self, config: LinkConfig) -> None:
         try:
@@ -56,9 +54,6 @@ class LinkSink(LeadingSink):
         self._link.enabled = True
         self._due_us = 0
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
-
-    def announce(self, extras: Sequence[Extra]) -> None:
-        """Ignored: a session has only a tempo."""
 
     def send(self, frame: ControlFrame) -> None:
         """Set the session to the frame's beat, at most four times a second."""

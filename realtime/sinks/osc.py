@@ -10,21 +10,21 @@ import contextlib
 import struct
 from collections.abc import Callable, Sequence
 
-from pythonosc.osc_message_builder import OscMessageBuilder
-
 from pyanticip._core import OscBundle
 from pyanticip.controls import CANCEL, Event, Range
 from pyanticip.vocabulary import EVENTS, PARAMETERS
+from realtime.osc import Argument, message
 from realtime.sinks.base import ControlFrame, Extra, Prewarmed
-from realtime.sinks.config import Address, Argument, OscConfig
+from realtime.sinks.config import Address, OscConfig
 from realtime.sinks.outputs import MESSAGES, extra_address
 from realtime.sinks.pace import Pace
 from realtime.sinks.tcp import TcpWire
 from realtime.sinks.udp import UdpWire
 
-__all__ = ["OscSink", "message", "open_wire", "time_tag"]
+__all__ = ["HEADER", "OscSink", "element", "open_wire", "time_tag", "zeros"]
 
-_HEADER = b"#bundle\0" + struct.pack(">Q", 1)  # time tag 1: immediately
+HEADER = b"#bundle\0" + struct.pack(">Q", 1)
+"""Head of a bundle with time tag 1: immediately."""
 # A pending event overdue by more than this is dropped.
 _MAX_OVERDUE_S = 0.1
 # A cancellation matches an event announced for at most this long after the moment it names.
@@ -51,13 +51,17 @@ def time_tag(unix_ns: int) -> int:
     return ((unix_ns + _NTP_OFFSET_S * 1_000_000_000 << 32) // 1_000_000_000) & 0xFFFFFFFFFFFFFFFF
 
 
-def message(address: str, arguments: Sequence[Argument], types: str | None = None) -> bytes:
-    """Encode one OSC message; ``types`` are OSC type tags (i, f, s), by default those of the arguments."""
-    builder = OscMessageBuilder(address)
-    for i, argument in enumerate(arguments):
-        builder.add_arg(argument, types[i] if types else None)
-    dgram: bytes = builder.build().dgram
-    return dgram
+def element(where: Address, values: Sequence[Argument]) -> bytes:
+    """Encode a message, after its length, as an element of a bundle. ``where`` is its address, and arguments
+    that precede the ``values``."""
+    address, *constants = where
+    dgram = message(str(address), [*constants, *values])
+    return struct.pack(">I", len(dgram)) + dgram
+
+
+def zeros(types: str) -> list[Argument]:
+    """Zeros of these OSC types (i, f), in the place of values that are written later."""
+    return [0 if kind == "i" else 0.0 for kind in types]
 
 
 def open_wire(config: OscConfig) -> UdpWire | TcpWire:
@@ -65,10 +69,6 @@ def open_wire(config: OscConfig) -> UdpWire | TcpWire:
     if config.transport == "tcp":
         return TcpWire(config.host, config.port, config.framing)
     return UdpWire(config.host, config.port)
-
-
-def _zeros(types: str) -> list[Argument]:
-    return [0 if kind == "i" else 0.0 for kind in types]
 
 
 class OscSink(Prewarmed):
@@ -131,15 +131,13 @@ class OscSink(Prewarmed):
 
     def _bundle(self, counts: tuple[int, ...]) -> OscBundle:
         """Lay out (and cache) the bundle with this number of floats for each of _OPTIONAL_PARTS."""
-        out = bytearray(_HEADER)
+        out = bytearray(HEADER)
         # For each float: byte offset, index of its list (see _SECONDS) and index in that list.
         slots: list[tuple[int, int, int]] = []
 
         def append(where: Address, types: str, source: int, first: int = 0) -> int:
             """Append one message; returns the byte offset of its first value."""
-            address, *constants = where
-            dgram = message(str(address), [*constants, *_zeros(types)])
-            out.extend(struct.pack(">I", len(dgram)) + dgram)
+            out.extend(element(where, zeros(types)))
             offset = len(out) - 4 * len(types)
             floats = [n for n, type_ in enumerate(types) if type_ == "f"]
             slots.extend((offset + 4 * n, source, first + i) for i, n in enumerate(floats))
@@ -173,11 +171,8 @@ class OscSink(Prewarmed):
         count = 1 if name.endswith(CANCEL) else 2
         plain, _, label = name.partition(":")
         default = plain if "/" in plain.removesuffix(CANCEL) else f"event/{plain}"
-        address, *constants = self._address(plain, default)
-        constants += [label] if label else []
-        dgram = message(str(address), [*constants, *(0.0,) * count])
-        template = struct.pack(">I", len(dgram)) + dgram, len(dgram) + 4 - 4 * count
-        self._event_templates[name] = template
+        data = element((*self._address(plain, default), *([label] if label else [])), (0.0,) * count)
+        template = self._event_templates[name] = data, len(data) - 4 * count
         return template
 
     def _event_element(self, event: Event) -> bytes:
@@ -204,9 +199,7 @@ class OscSink(Prewarmed):
         """Send the frame as one bundle, or keep it for later if ``max_rate`` says so."""
         if frame.seq < 0:
             if "status" in self._send:
-                address, *constants = self._address("status", "status")
-                dgram = message(str(address), [*constants, *frame.status])
-                self._transmit(bytearray(_HEADER + struct.pack(">I", len(dgram)) + dgram))
+                self._transmit(HEADER + element(self._address("status", "status"), frame.status))
             return
         events: Sequence[Event] = self._apply_cancels(frame) if self._pending else frame.events
         if events:
@@ -223,12 +216,12 @@ class OscSink(Prewarmed):
     def _send_scheduled(self, wall_ns: int, event: Event) -> None:
         """Send an event in its own time-tagged bundle, or a cancellation while its event is still ahead."""
         name, _, ahead = event
-        header = _HEADER
+        header = HEADER
         # Due earlier by the receiver's own latency, so that it sounds on time.
         until_ns = round(1e9 * ahead) - self._latency_ns
         if not name.endswith(CANCEL):
             due_ns = wall_ns + max(until_ns, 0) + self._offset_ns
-            header = _HEADER[:8] + struct.pack(">Q", time_tag(due_ns))
+            header = HEADER[:8] + struct.pack(">Q", time_tag(due_ns))
         elif until_ns <= 0:
             self._stale_events += 1
             return
@@ -293,7 +286,7 @@ class OscSink(Prewarmed):
 
     def _deliver(self, frame: ControlFrame, events: Sequence[Event]) -> None:
         data = self._pack(frame, events)
-        if len(data) > len(_HEADER):
+        if len(data) > len(HEADER):
             self._transmit(data)
         # After sending, because this frees the previous frame and all that only it holds.
         self._last_sent = frame
@@ -331,10 +324,8 @@ class OscSink(Prewarmed):
         if cached is None:
             types = MESSAGES[name].types if name in MESSAGES else "f"
             types *= len(values) // len(types)
-            address, *constants = self._address(name, name)
-            dgram = message(str(address), [*constants, *_zeros(types)])
-            element = struct.pack(">I", len(dgram)) + dgram
-            cached = self._heads[name, len(values)] = element[: len(element) - 4 * len(types)], types
+            data = element(self._address(name, name), zeros(types))
+            cached = self._heads[name, len(values)] = data[: len(data) - 4 * len(types)], types
         head, types = cached
         if "i" in types:
             return head + struct.pack(">" + types, *values), ()
@@ -344,8 +335,8 @@ class OscSink(Prewarmed):
         """Encode the current label of a class; its head is cached."""
         head = self._label_heads.get((name, label))
         if head is None:
-            dgram = message(f"{self._prefix}/class/{name}", [label, 0.0])
-            head = self._label_heads[name, label] = struct.pack(">I", len(dgram)) + dgram[:-4]
+            data = element((f"{self._prefix}/class/{name}",), [label, 0.0])
+            head = self._label_heads[name, label] = data[:-4]
         return head, (probability,)
 
     def close(self) -> None:

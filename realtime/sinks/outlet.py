@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from pyanticip.errors import one_line
 from realtime.clock import Clock, wall_ns
@@ -12,6 +13,8 @@ from realtime.seams import SlowCalls
 from realtime.sinks.base import ControlFrame, DatagramSink, DeferredSink, Extra, Prewarmed, Sink
 
 __all__ = ["Outlet"]
+
+S = TypeVar("S", bound="Sink | DeferredSink")
 
 # A frame later than this is not sent: newer frames are waiting.
 _STALE_NS = 40_000_000
@@ -111,7 +114,7 @@ class Outlet:
     def announce(self, extras: Sequence[Extra]) -> None:
         """Announce the taught outputs to every sink."""
         self._extras = extras
-        self._for_each(lambda sink: sink.announce(extras))
+        self._for_each(self.sinks, lambda sink: sink.announce(extras))
 
     def add(self, sink: Sink) -> None:
         """Add a sink, and announce the current taught outputs to it."""
@@ -120,10 +123,10 @@ class Outlet:
 
     def close(self) -> None:
         """Close the sinks."""
-        self._for_each(lambda sink: sink.close())
+        self._for_each(self.sinks, lambda sink: sink.close())
 
-    def _for_each(self, action: Callable[[Sink], object]) -> None:
-        for sink in self.sinks:
+    def _for_each(self, sinks: Iterable[S], action: Callable[[S], object]) -> None:
+        for sink in sinks:
             try:
                 action(sink)
             except Exception as error:
@@ -152,20 +155,12 @@ class Outlet:
 
     def prewarm(self, frame: ControlFrame) -> None:
         """Let the sinks repeat the work of sending ``frame``, without sending it."""
-        self._for_each(lambda sink: sink.prewarm(frame) if isinstance(sink, Prewarmed) else None)
+        self._for_each(self.sinks, lambda sink: sink.prewarm(frame) if isinstance(sink, Prewarmed) else None)
 
     def on_datagram(self, sender: str, datagram: bytes) -> None:
         """Pass an incoming datagram to the sinks that want it."""
-        for sink in self._datagram_sinks:
-            try:
-                sink.on_datagram(sender, datagram)
-            except Exception as error:
-                self._report_failure(sink, error)
+        self._for_each(self._datagram_sinks, lambda sink: sink.on_datagram(sender, datagram))
 
     def run_deferred(self) -> None:
         """Run the deferred sinks, after every sink was sent the frame."""
-        for sink in self._deferred:
-            try:
-                sink.run_deferred()
-            except Exception as error:
-                self._report_failure(sink, error)
+        self._for_each(self._deferred, lambda sink: sink.run_deferred())

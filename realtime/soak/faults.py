@@ -19,7 +19,7 @@ from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.vocabulary import PARAMETERS
 from realtime.bench.performer import mocopi_datagrams
 from realtime.control.server import CONTROL
-from realtime.sinks.osc import message
+from realtime.osc import message
 from realtime.soak.show import MODEL, RIG, Show
 from realtime.soak.suit import NETWORKS
 

@@ -30,7 +30,7 @@ from pyanticip.models.checkpoint.manifest import SHIPPED
 from pyanticip.motion.atomic import write_file
 from pyanticip.system import OWN_PROCESS_GROUP
 from realtime.control.server import CONTROL
-from realtime.sinks.osc import message
+from realtime.osc import message
 from realtime.soak.suit import Suit
 from realtime.sockets import bind_udp, free_port
 from realtime.voice.audio import quiet_stderr

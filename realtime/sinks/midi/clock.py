@@ -21,7 +21,7 @@ from pydantic import Field
 from pyanticip.options import Options
 from pyanticip.system import ignore_terminal, wait_readable
 from realtime.child import Child, check_installed, tell_parent
-from realtime.sinks.base import ControlFrame, Extra, LeadingSink, SlowClosingSink
+from realtime.sinks.base import ControlFrame, LeadingSink, Sink, SlowClosingSink
 from realtime.sinks.midi.port import VIRTUAL, open_port
 
 __all__ = ["ClockConfig", "ClockSink", "Ticks", "main"]
@@ -84,7 +84,7 @@ class ClockConfig(Options):
     latency_ms: Annotated[float, Field(ge=0.0, le=500.0)] = 0.0
 
 
-class ClockSink(LeadingSink, SlowClosingSink):
+class ClockSink(LeadingSink, SlowClosingSink, Sink):
     """Sends nothing; its process receives the clock. If the process dies or the port vanishes, it is
     restarted, with growing delays."""
 
@@ -105,9 +105,6 @@ class ClockSink(LeadingSink, SlowClosingSink):
         self._beat: tuple[int, float, float] | None = None
         self._is_port_gone = False
         self.name = f"midi-clock {self._child.wait_until_ready()}"
-
-    def announce(self, extras: Sequence[Extra]) -> None:
-        """Ignored: nothing is sent."""
 
     def send(self, frame: ControlFrame) -> None:
         """Ignored."""
@@ -131,10 +128,6 @@ class ClockSink(LeadingSink, SlowClosingSink):
     def trouble(self) -> str:
         """Why no clock can be received; empty if it can."""
         return "the port has gone" if self._is_port_gone else ""
-
-    def counters(self) -> dict[str, int]:
-        """Empty: nothing is sent."""
-        return {}
 
     def begin_close(self) -> None:
         """See :class:`realtime.sinks.base.SlowClosingSink`."""

@@ -6,13 +6,13 @@ import bisect
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from pyanticip.controls import Range
 from pyanticip.errors import OptionError
 from pyanticip.options import Options, option
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
-from realtime.config import unknown_hint
+from realtime.config import known_name, unknown_hint
 
 __all__ = ["KEYS", "SCALES", "MidiConfig", "MidiControl", "MidiNote", "Scale"]
 
@@ -72,19 +72,7 @@ _MAX_LENGTH_MS = 60_000.0
 _LAST_CONTROLLER = 119
 
 
-def _one_of(*names: str, prefix: str = "") -> AfterValidator:
-    """Validates one of the names, or any name with ``prefix``, because those exist only during a show."""
-
-    def check(name: str) -> str:
-        if name not in names and not (prefix and name.startswith(prefix)):
-            listed = (*names, f"{prefix}<name>") if prefix else names
-            raise ValueError(f"{name}: unknown name{unknown_hint(name, listed)}")
-        return name
-
-    return AfterValidator(check)
-
-
-Output = Annotated[str, _one_of(*PARAMETERS, *SCALARS, prefix="taught/")]
+Output = Annotated[str, known_name(*PARAMETERS, *SCALARS, also="taught/")]
 
 
 class MidiNote(Options):
@@ -96,12 +84,12 @@ class MidiNote(Options):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    event: Annotated[str, _one_of(*EVENTS, prefix="cue/")] = "onset"
+    event: Annotated[str, known_name(*EVENTS, also="cue/")] = "onset"
     note: Seven | None = None
     output: Output = Field(default="pitch", alias="from")
     low: Seven = 48
     high: Seven = 84
-    key: Annotated[str, _one_of(*KEYS)] = "C"
+    key: Annotated[str, known_name(*KEYS)] = "C"
     scale: str | tuple[Annotated[int, Field(ge=0, le=11)], ...] = "minor-pentatonic"
     velocity: Range = Range(low=40.0, high=120.0)
     length_ms: Annotated[float, Field(ge=1.0, le=_MAX_LENGTH_MS)] = 200.0

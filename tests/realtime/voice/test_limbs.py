@@ -13,9 +13,9 @@ from pyanticip._core import LIMBS, LiveFront, Voice
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_motion
 from realtime.clock import OfflineClock
+from realtime.osc import message
 from realtime.programs.demo import PERFORMANCE
 from realtime.rig import load_rig
-from realtime.sinks.osc import message
 from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
 from realtime.voice.osc_input import VoiceInput

@@ -20,12 +20,12 @@ from pyanticip.errors import OptionError, RigError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.bench.offline_listener import integrated
 from realtime.clock import OfflineClock
+from realtime.osc import message
 from realtime.programs.demo import PERFORMANCE
 from realtime.programs.live import replay
 from realtime.programs.render import OfflinePlayer, render
 from realtime.rig import load_rig
 from realtime.sinks.capture import CaptureSink
-from realtime.sinks.osc import message
 from realtime.sources.replay import Command, Item, open_show, play_offline
 from realtime.stage import assemble
 from realtime.voice.open import open_voice, presets

@@ -20,9 +20,10 @@ from support.sounds import read_wav
 from support.wire import udp, wait_for
 
 from pyanticip.errors import DeviceError, OptionError
+from realtime.osc import message
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
-from realtime.sinks.osc import OscSink, message
+from realtime.sinks.osc import OscSink
 from realtime.soak.show import pulse
 from realtime.sockets import free_port
 from realtime.voice import output, wav
