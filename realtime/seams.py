@@ -73,23 +73,13 @@ class _WithDefaults:
 class _Foreign:
     """An object of another package: what it raises and what it lacks becomes an OptionError of one line."""
 
-    def __init__(
-        self,
-        kind: str,
-        point: metadata.EntryPoint,
-        attributes: Sequence[str],
-        methods: Sequence[str],
-        defaults: Mapping[str, Any],
-        find_fault: Callable[[Any], str],
-    ) -> None:
-        self._description = f"{kind} {point.name!r}: {point.value}"
-        self._required = (*attributes, *methods)
-        self._defaults = defaults
-        self._find_fault = find_fault
+    def __init__(self, registry: Registry[Any], point: metadata.EntryPoint) -> None:
+        self._registry = registry
+        self._description = f"{registry.kind} {point.name!r}: {point.value}"
         with foreign_errors(f"{self._description} cannot be imported"):
             self._object = point.load()
         if isinstance(self._object, type):  # what a function will return is not known yet
-            self._check(self._object, methods)
+            self._check(self._object, registry.methods)
 
     @property
     def Config(self) -> type[BaseModel]:
@@ -105,14 +95,13 @@ class _Foreign:
         with foreign_errors(f"{self._description} cannot be opened"):
             opened = self._object(*args)
         with foreign_errors(f"{self._description} cannot be used"):
-            self._check(opened, self._required)
-            if missing := {
-                name: value for name, value in self._defaults.items() if not hasattr(opened, name)
-            }:
+            self._check(opened, (*self._registry.attributes, *self._registry.methods))
+            defaults = self._registry.defaults.items()
+            if missing := {name: value for name, value in defaults if not hasattr(opened, name)}:
                 opened = opened if hasattr(opened, "__dict__") else _WithDefaults(opened)
                 vars(opened).update(missing)  # frozen ones too
                 self._check(opened, tuple(missing))
-            if fault := self._find_fault(opened):
+            if fault := self._registry.find_fault(opened):
                 raise OptionError(f"{self._description} cannot be used ({fault})")
         return opened
 
@@ -141,10 +130,10 @@ class Registry(Generic[T]):
         defaults: Mapping[str, Any] = {},
     ) -> None:
         self.kind = kind
-        self._defaults = defaults
-        self._find_fault = find_fault
         self.group = group
-        self._attributes, self._methods = attributes.split(), methods.split()
+        self.attributes, self.methods = attributes.split(), methods.split()
+        self.defaults = defaults
+        self.find_fault = find_fault
         self._built_in = {name: metadata.EntryPoint(name, target, group) for name, target in built_in.items()}
 
     @property
@@ -190,9 +179,7 @@ class Registry(Generic[T]):
         point = self.find(name)
         if name in self._built_in:
             return cast(T, point.load())
-        return cast(
-            T, _Foreign(self.kind, point, self._attributes, self._methods, self._defaults, self._find_fault)
-        )
+        return cast(T, _Foreign(self, point))
 
 
 def _source_fault(source: Source) -> str:

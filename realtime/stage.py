@@ -13,7 +13,6 @@ from typing import Any
 from pyanticip._core import LiveFront
 from pyanticip.controls import Smoothing
 from pyanticip.errors import OptionError
-from pyanticip.memory.cues import Cue
 from pyanticip.teach.project import MANIFEST, MAPPING, Project
 from realtime import tuning
 from realtime.clock import Clock
@@ -23,7 +22,7 @@ from realtime.control.rig_remote import RigRemote
 from realtime.control.server import Remote
 from realtime.mapping.live_mapping import open_mapping
 from realtime.mapping.mixer import Mixer
-from realtime.memory.live_memory import LiveMemory, open_memory
+from realtime.memory.live_memory import open_memory
 from realtime.monitor.feed import MonitorFeed
 from realtime.monitor.health import health
 from realtime.monitor.keys import Keys
@@ -34,7 +33,7 @@ from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
 from realtime.rig import Rig
-from realtime.rig.mapping import MemoryRig, smoothings
+from realtime.rig.mapping import smoothings
 from realtime.rig.tree import ControlRig
 from realtime.rig.voice import begin_voice
 from realtime.seams import SINKS
@@ -83,7 +82,9 @@ def assemble(
             _make_names_unique(opened_sinks)
         if backend is None and rig.model.enabled and not rig.only_records:
             backend = open_backend(rig.model.backend, rig.model.checkpoint)
-        memory = _memory(rig.memory, rig.cue)
+        memory = None
+        if rig.memory.enabled:
+            memory = open_memory(rig.memory.file, rig.memory.sha256, learn=rig.memory.learn, cues=rig.cue)
     except BaseException:
         for sink in opened_sinks:
             # The first error is the one to report.
@@ -125,10 +126,6 @@ def _make_names_unique(sinks: Sequence[Sink]) -> None:
         names[sink.name] += 1
         if (number := names[sink.name]) > 1:
             sink.name += f" ({number})"
-
-
-def _memory(rig: MemoryRig, cues: Sequence[Cue]) -> LiveMemory | None:
-    return open_memory(rig.file, rig.sha256, learn=rig.learn, cues=cues) if rig.enabled else None
 
 
 def build_mixer(rig: Rig) -> Mixer:

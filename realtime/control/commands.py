@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -85,10 +86,10 @@ class PlanControl:
         self._boosted_backend, self._boosts = backend, boosts
         return ", ".join(f"{index}: {value:+g}" for index, value in sorted(boosts.items())) or "no boosts"
 
-    def state_as_commands(self, t_ns: int) -> list[Command]:
-        """The current boosts, as first commands of a recording."""
-        boosts = self._boosts if self._pipeline.backend is self._boosted_backend else {}
-        return [Command(t_ns, "plan", boost) for boost in boosts.items()]
+    def boosts(self) -> Iterator[tuple[str, int, float]]:
+        """The current boosts, as commands."""
+        if self._pipeline.backend is self._boosted_backend:
+            yield from (("plan", code, boost) for code, boost in self._boosts.items())
 
 
 class Commands:
@@ -298,44 +299,44 @@ class Commands:
 
     def state_as_commands(self, t_ns: int) -> list[Command]:
         """The current state, as first commands of a recording."""
+        return [Command(t_ns, name, tuple(arguments)) for name, *arguments in self._state()]
+
+    def _state(self) -> Iterator[tuple[Any, ...]]:
+        """The name and arguments of each command of :meth:`state_as_commands`."""
         mixer = self._pipeline.mixer
-        commands = [Command(t_ns, name, (value,)) for name, value in mixer.settings.items()]
+        yield from mixer.settings.items()
         if mixer.bypass:
-            commands.append(Command(t_ns, "bypass", (1,)))
+            yield "bypass", 1
         if self.beat.leading_beat:
-            commands.append(Command(t_ns, "tempo", self.beat.leading_beat))
+            yield "tempo", *self.beat.leading_beat
         if mixer.mode != "playing":
-            commands.append(
-                Command(t_ns, {"frozen": "freeze", "stopped": "stop"}.get(mixer.mode, mixer.mode))
-            )
+            yield ({"frozen": "freeze", "stopped": "stop"}.get(mixer.mode, mixer.mode),)
         for output, shaper in mixer.shapers.items():
             if shaper.open or shaper.toggled:
-                commands.append(Command(t_ns, "shape", (output, int(shaper.open), int(shaper.toggled))))
+                yield "shape", output, int(shaper.open), int(shaper.toggled)
         if (performer := mixer.performer) is not None and performer.frozen:
-            learned = performer.learned().items()
-            commands += [Command(t_ns, "range", (n, r.still, r.low, r.high)) for n, r in learned]
+            for name, reach in performer.learned().items():
+                yield "range", name, reach.still, reach.low, reach.high
         if self.listens_to != (self.live_rig.rig.source.sender or ""):
-            commands.append(Command(t_ns, "source", (self.listens_to,)))
+            yield "source", self.listens_to
         senders = self._pipeline.front.senders()
-        player = next((name for name, plays, *_ in senders if plays and name), "")
-        if player:
+        if player := next((name for name, plays, *_ in senders if plays and name), ""):
             # If only a host is wanted, any of its ports may follow.
-            matches = is_from(player, self.listens_to)
-            commands.append(Command(t_ns, "player", (self.listens_to if matches else player,)))
-        commands += self.live_rig.state_as_commands(t_ns) + self._plan.state_as_commands(t_ns)
+            yield "player", (self.listens_to if is_from(player, self.listens_to) else player)
+        yield from self.live_rig.learned_ranges()
+        yield from self._plan.boosts()
         if self._mapping is not None:
-            commands.append(Command(t_ns, "mapping", self._mapping))
+            yield "mapping", *self._mapping
         if self._preset:
-            commands.append(Command(t_ns, "preset", (self._preset,)))
+            yield "preset", self._preset
         live = self._pipeline.memory
         if live is not None:
-            commands.append(Command(t_ns, "memory/learn" if live.memory.learning else "memory/freeze"))
+            yield ("memory/learn" if live.memory.learning else "memory/freeze",)
         if self.following is not None:
             # The rig's cues are in the header.
             removed = {cue.name for cue in self.live_rig.rig.cue} - {cue.name for cue in self.cues}
-            commands += [Command(t_ns, "cue/remove", (name,)) for name in sorted(removed)]
-            commands += [Command(t_ns, "cue/set", cue_values([cue])) for cue in self.cues]
-        return commands
+            yield from (("cue/remove", name) for name in sorted(removed))
+            yield from (("cue/set", *cue_values([cue])) for cue in self.cues)
 
     def _advance_to_now(self) -> int:
         """Let the pipeline do what is due until now; returns the time."""

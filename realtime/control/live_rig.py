@@ -22,7 +22,6 @@ from realtime.rig import Rig, parse_rig
 from realtime.rig.mapping import MemoryRig, PerformerRig, smoothings
 from realtime.sinks.config import ENSEMBLE
 from realtime.sinks.osc import OscSink
-from realtime.sources.replay import Command
 
 __all__ = ["LIVE", "LiveRig", "fixed_of", "patch_of", "tree_of"]
 
@@ -178,10 +177,10 @@ class LiveRig:
         shaper.seen = None
         return reply
 
-    def state_as_commands(self, t_ns: int) -> list[Command]:
-        """The ranges being learned, as first commands of a recording."""
+    def learned_ranges(self) -> Iterator[tuple[str, int, float, float]]:
+        """The ranges being learned, as commands."""
         shapers = self._pipeline.mixer.shapers.items()
-        return [Command(t_ns, f"learn/{n}", (1, *s.seen)) for n, s in shapers if s.seen is not None]
+        yield from ((f"learn/{name}", 1, *s.seen) for name, s in shapers if s.seen is not None)
 
     def _taught_names(self) -> list[str]:
         live_mapping = self._pipeline.live_mapping

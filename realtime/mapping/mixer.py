@@ -8,6 +8,7 @@ frame is processed by one call of the core's :class:`Desk`; this module holds th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
 
 from pyanticip._core import Desk, Lead
 from pyanticip.controls import (
@@ -29,6 +30,22 @@ from realtime.step.base import StepResult
 
 __all__ = ["Mixer"]
 
+T = TypeVar("T")
+
+
+class _CoreSetting(Generic[T]):
+    """An attribute of the mixer that is one of its desk's or its lead's (``part``)."""
+
+    def __init__(self, part: str, name: str) -> None:
+        self._part, self._name = part, name
+
+    def __get__(self, mixer: Mixer, owner: type[Mixer]) -> T:
+        value: T = getattr(getattr(mixer, self._part), self._name)
+        return value
+
+    def __set__(self, mixer: Mixer, value: T) -> None:
+        setattr(getattr(mixer, self._part), self._name, value)
+
 
 class Mixer:
     """Control values of one performer.
@@ -37,6 +54,17 @@ class Mixer:
     neutral, slowly and at once. ``bypass`` plays the scalars instead of the model and of a mapping.
     ``shapes`` are keyed by the name of a parameter, or ``taught/<name>``.
     """
+
+    #: Whether the scalars play instead of the model and of a mapping.
+    bypass = _CoreSetting[bool]("core", "bypass")
+    #: How far ahead the parameters are read, 0 to 400 ms, or ``auto``.
+    lead_ms = _CoreSetting[LeadMs]("lead", "ms")
+    #: Latency from sending to sound, 0 to 1000 ms; part of an automatic lead.
+    sound_ms = _CoreSetting[float]("lead", "sound_ms")
+    #: Factor on loudness, 0 to 4. Setting another value raises an OptionError.
+    gain = _CoreSetting[float]("core", "gain")
+    #: Factor on every smoothing time, 0 (none) to 100; 1 is the rig's.
+    smoothing = _CoreSetting[float]("core", "smoothing")
 
     def __init__(
         self,
@@ -107,51 +135,6 @@ class Mixer:
     def performer(self, performer: PerformerRange | None) -> None:
         self._performer = performer
         self.core.set_range(None if performer is None else performer.core)
-
-    @property
-    def bypass(self) -> bool:
-        """Whether the scalars play instead of the model and of a mapping."""
-        return self.core.bypass
-
-    @bypass.setter
-    def bypass(self, value: bool) -> None:
-        self.core.bypass = value
-
-    @property
-    def lead_ms(self) -> LeadMs:
-        """How far ahead the parameters are read, 0 to 400 ms, or ``auto``."""
-        return self.lead.ms
-
-    @lead_ms.setter
-    def lead_ms(self, value: LeadMs) -> None:
-        self.lead.ms = value
-
-    @property
-    def sound_ms(self) -> float:
-        """Latency from sending to sound, 0 to 1000 ms; part of an automatic lead."""
-        return self.lead.sound_ms
-
-    @sound_ms.setter
-    def sound_ms(self, value: float) -> None:
-        self.lead.sound_ms = value
-
-    @property
-    def gain(self) -> float:
-        """Factor on loudness, 0 to 4. Raises OptionError for another value."""
-        return self.core.gain
-
-    @gain.setter
-    def gain(self, value: float) -> None:
-        self.core.gain = value
-
-    @property
-    def smoothing(self) -> float:
-        """Factor on every smoothing time, 0 (none) to 100; 1 is the rig's."""
-        return self.core.smoothing
-
-    @smoothing.setter
-    def smoothing(self, value: float) -> None:
-        self.core.smoothing = value
 
     @property
     def settings(self) -> dict[str, LeadMs]:
