@@ -74,6 +74,15 @@ def read_amc(
             root = root + _translations(bone, values)
         elif _stretches(bone, values):
             stretched.append(bone.name)
+    if degrees:
+        angles = [
+            columns[bone.name] + number
+            for bone in acclaim.bones
+            if bone.name in columns
+            for number, channel in enumerate(bone.channels)
+            if channel in _AXES
+        ]
+        warnings += units.angle_warnings(rows, angles, "if so, write :RADIANS at its start")
     if unmoved:
         warnings.append(f"in no frame, so at rest throughout: {text.list_names(unmoved)}")
     if stretched:

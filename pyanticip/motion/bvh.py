@@ -1,6 +1,5 @@
 """Reading and writing of Biovision BVH files."""
 
-import math
 import os
 import re
 from collections.abc import Iterator
@@ -18,16 +17,15 @@ from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import from_euler, multiply, rotate, to_euler_zyx
 from pyanticip.motion.skeleton import MAX_JOINTS, Skeleton
 
-_MOTION = re.compile(rb"^[ \t]*MOTION[ \t]*$", re.MULTILINE | re.IGNORECASE)
-_BRACES = re.compile(r"([{}])")
+_MOTION = re.compile(rb"(?:^|(?<=\}))[ \t]*MOTION[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_PARTS = re.compile(r"[{}]|[^{}]+")
+_KEYWORDS = ("ROOT", "JOINT", "END", "ENDSITE", "END_SITE", "OFFSET", "CHANNELS")
 _COMMENT = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
 _AXES = {"x": 0, "y": 1, "z": 2}
 _UNSAFE = re.compile(r"[\s{}]+")
 _CENTIMETRES = 100.0
 _MIN_STRETCH = 0.05
 """Movement of a joint's positions, relative to the reach, from which its bone counts as stretching."""
-_MIN_RADIANS_RANGE = 0.5
-"""Range of an angle from which a body moves, if the angle is in radians."""
 _BLOCK_FRAMES = 4096
 """Frames converted to quaternions at once, so that working memory does not grow with the file."""
 MAX_CHANNELS = 6
@@ -139,14 +137,21 @@ def _check_count(path: Path, line: int, written: str, found: int, warnings: list
 
 
 def _header_parts(path: Path, header: bytes) -> Iterator[tuple[int, list[str]]]:
-    """(line, words) of the header; each brace is a part of its own."""
+    """(line, words) of each statement and each brace of the header, however many stand on a line.
+
+    A joint's name ends with its line or at a brace, so a keyword in it begins no statement.
+    """
     for line, content in enumerate(header.decode("utf-8", "replace").split("\n"), start=1):
-        if len(content) > 10_000:
-            raise text.fail(path, line, "a line of more than 10000 characters in the hierarchy")
-        for part in _BRACES.split(content):
-            words = part.split()
-            if words:
-                yield line, words
+        for part in _PARTS.finditer(content):
+            if len(part[0]) > 10_000:
+                raise text.fail(path, line, "more than 10000 characters without a brace in the hierarchy")
+            words = part[0].split()
+            while words:
+                has_name = words[0].upper() in ("ROOT", "JOINT")
+                keywords = [i for i, word in enumerate(words) if i and word.upper() in _KEYWORDS]
+                end = keywords[0] if keywords and not has_name else len(words)
+                yield line, words[:end]
+                words = words[end:]
 
 
 def _read_hierarchy(path: Path, header: bytes) -> tuple[list[_Joint], int]:
@@ -296,7 +301,8 @@ def _convert(
     inner = joints[1:]
     if any(joint.positions for joint in inner) and not any(joint.rotations for joint in inner):
         raise text.fail(path, None, "has positions of joints and no rotations: export rotations")
-    warnings += _angle_warnings(joints, rows)
+    angles = [column for joint in joints for column, _ in joint.rotations]
+    warnings += units.angle_warnings(rows, angles, "BVH has degrees")
 
     reach = body.reach(names, parents, offsets, tips)
     scale = units.metres_per_unit(length_unit, reach)
@@ -332,16 +338,6 @@ def _quaternions(joints: list[_Joint], rows: NDArray[np.float64]) -> NDArray[np.
             # In double precision, as unwrapped angles may be many turns large.
             quats[block, members] = from_euler(np.radians(rows[block, column_table]), axes)
     return quats
-
-
-def _angle_warnings(joints: list[_Joint], rows: NDArray[np.float64]) -> list[str]:
-    """A warning if angles that vary are all so small that they may be in radians."""
-    columns = [column for joint in joints for column, _ in joint.rotations]
-    low, high = rows.min(axis=0)[columns], rows.max(axis=0)[columns]
-    largest = max(high.max(initial=0.0), -low.min(initial=0.0))
-    if largest > 2.0 * math.pi or (high - low).max(initial=0.0) < _MIN_RADIANS_RANGE:
-        return []
-    return [f"rotations of up to {largest:.3g} degrees: are its angles in radians? BVH has degrees"]
 
 
 def _positions(joint: _Joint, rows: NDArray[np.float64], offset: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -226,7 +226,9 @@ def _parse(
 
         asf = None if skeleton is None else Path(skeleton)
         return read_amc(file, data, skeleton=asf, rate=rate, length_unit=units)
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff") or _is_bvh(data[:400].replace(b"\0", b"")):
-        raise text.fail(file, 1, "is text in UTF-16: save it as UTF-8")
+    without_zeros = head[:400].replace(b"\0", b"")
+    if without_zeros.startswith((b"\xff\xfe", b"\xfe\xff")) or _is_bvh(without_zeros):
+        encoding = "UTF-16" if 2 * len(without_zeros) >= len(head[:400]) else "UTF-32"
+        raise text.fail(file, 1, f"is text in {encoding}: save it as UTF-8")
     other = next((f", it is {name}" for start, name in _OTHER_FORMATS if re.match(start, head)), "")
     raise text.fail(file, 1, f"is not a motion file that can be read{other}: expected {_KINDS}")

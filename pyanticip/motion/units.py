@@ -1,7 +1,11 @@
 """Units of length and frame rates that a file leaves unsaid or states imprecisely."""
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError, OptionError
 
@@ -30,6 +34,8 @@ MIN_PLAYABLE_RATE = 5.0
 # The longest chain of bones of an adult, hips to fingertips, is 1.05 to 1.5 m. The limits lie between
 # the clusters that this gives: 1.05 to 1.5 (m), 19 to 27 (CMU), 41 to 59 (in), 105 to 150 (cm).
 _UNIT_LIMITS = ((4.0, "m"), (28.0, "cmu"), (70.0, "in"), (400.0, "cm"), (math.inf, "mm"))
+_MIN_RADIANS_RANGE = 0.5
+"""Range of an angle from which a body moves, if the angle is in radians."""
 _PLAUSIBLE_REACH_M = (0.8, 1.65)
 """Range of the longest chain of bones, in metres, outside of which the unit is in doubt."""
 
@@ -60,6 +66,18 @@ def size_warnings(reach: float) -> list[str]:
     if _PLAUSIBLE_REACH_M[0] <= reach <= _PLAUSIBLE_REACH_M[1]:
         return []
     return [f"a body {reach:.3g} m from hips to fingertips: if that is wrong, give {UNITS_HINT}"]
+
+
+def angle_warnings(rows: NDArray[np.float64], columns: Sequence[int], advice: str) -> list[str]:
+    """A warning, with ``advice``, if the angles in these columns (degrees) look like radians.
+
+    That is, if they move and are all small.
+    """
+    low, high = rows.min(axis=0)[columns], rows.max(axis=0)[columns]
+    largest = max(high.max(initial=0.0), -low.min(initial=0.0))
+    if largest > 2.0 * math.pi or (high - low).max(initial=0.0) < _MIN_RADIANS_RANGE:
+        return []
+    return [f"rotations of up to {largest:.3g} degrees: are its angles in radians? {advice}"]
 
 
 def rate_from_frame_time(text: str) -> tuple[float, bool]:

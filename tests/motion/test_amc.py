@@ -72,6 +72,16 @@ def test_angles_are_what_the_motion_says_else_what_the_skeleton_says(tmp_path, m
 
 
 @pytest.mark.parametrize(
+    ("degrees", "unit", "warns"), [(60, "", True), (60, ":RADIANS", False), (0.2, "", False)]
+)
+def test_angles_in_radians_are_warned_of(tmp_path, degrees, unit, warns):
+    frames = "".join(f"{n}\nltibia {n * np.radians(degrees) / 9}\n" for n in range(1, 10))
+    clip = pa.load_motion(write_amc(tmp_path, f":FULLY-SPECIFIED\n{unit}\n{frames}"))
+    line = f"rotations of up to {np.radians(degrees):.3g} degrees: are its angles in radians? if so, write"
+    assert any(line in warning for warning in clip.warnings) == warns
+
+
+@pytest.mark.parametrize(
     "mangle",
     [
         lambda text: text.replace("\n", "\r\n"),

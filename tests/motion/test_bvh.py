@@ -82,6 +82,8 @@ def test_unwrapped_angles_are_the_same_rotations(tmp_path):
         lambda text: text.replace("Frames: 6", "Frames:\t6").replace("Frame Time: ", "frame time:\t"),
         lambda text: text.replace(" {", "{").replace("\n{", " {"),
         lambda text: text.replace("Zrotation", "ZROTATION").replace("CHANNELS", "Channels"),
+        lambda text: " ".join(text.split("MOTION")[0].split()) + "\nMOTION" + text.split("MOTION")[1],
+        lambda text: " ".join(text.split("MOTION")[0].split()) + " MOTION" + text.split("MOTION")[1],
     ],
 )
 def test_spelling_does_not_matter(tmp_path, mangle):
@@ -236,6 +238,12 @@ BROKEN = {
     "commas": (lambda text: text.replace("OFFSET 9 -8 0", "OFFSET 9,5 -8,0 0"), "x y z, .* not a comma"),
     "utf-16 without a mark": (lambda text: text.encode("utf-16-be"), ":1: is text in UTF-16"),
     "utf-16": (lambda text: "\ufeff".join(("", text)).encode("utf-16-le"), ":1: is text in UTF-16"),
+    "utf-32 without a mark": (lambda text: text.encode("utf-32-be"), ":1: is text in UTF-32"),
+    "utf-32": (lambda text: text.encode("utf-32"), ":1: is text in UTF-32"),
+    "utf-32 of the other order": (
+        lambda text: ("\ufeff" + text).encode("utf-32-be"),
+        ":1: is text in UTF-32",
+    ),
     "channels": (lambda text: text.replace("CHANNELS 3 Z", "CHANNELS 4 Z"), ":9: expected 4"),
     "brace": (lambda text: text.replace("}\nMOTION", "}\n}\nMOTION"), "'}' too many"),
     "no offset": (lambda text: text.replace("OFFSET 9 -8 0", ""), "has no OFFSET"),
@@ -399,7 +407,7 @@ def test_the_root_is_at_its_offset_along_the_axes_that_have_no_channel() -> None
     [
         ("OFFSET 9 -8 1e6", "OFFSET 9 -8 1000001", "8: an OFFSET out of range"),
         ("OFFSET 9 -8 0", "OFFSET 9 nan 0", "8: an OFFSET out of range"),
-        ("OFFSET 9 -8 0" + " " * 9000, "OFFSET 9 -8 0" + " " * 10_000, "8: a line of more than 10000"),
+        ("OFFSET 9 -8 0" + " " * 9000, "OFFSET 9 -8 0" + " " * 10_000, "8: more than 10000 characters"),
     ],
 )
 def test_what_is_out_of_bounds_in_the_hierarchy_is_refused(good: str, bad: str, reason: str) -> None:

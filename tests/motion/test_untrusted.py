@@ -214,7 +214,8 @@ def no_motion(file: Path, words: str) -> None:
 
 def test_a_hierarchy_without_end(tmp_path):
     no_motion(write_bvh(tmp_path, "HIERARCHY\n" + "}\n" * (3 * MB)), "has no MOTION in its first 4 MB")
-    no_motion(write_bvh(tmp_path, "HIERARCHY " + "{" * (3 * MB)), "a line of more than 10000 characters")
+    no_motion(write_bvh(tmp_path, "HIERARCHY " + "{" * (3 * MB)), "a '{' that belongs to no joint")
+    no_motion(write_bvh(tmp_path, "HIERARCHY " + "a " * (MB)), "more than 10000 characters without a brace")
 
 
 @pytest.mark.parametrize("count", ["9" * (6 * MB), " " * (6 * MB), "1" + ":" * (6 * MB)])
