@@ -76,13 +76,30 @@ def rest_error(skeleton: Skeleton, mapped: _core.Retargeter, sample: MotionSampl
     worst = max(
         float(known.mean()) / MEAN_LIMIT, float(known.max()) / BONE_LIMIT, _trunk_error(mapped, sample)
     )
-    if not is_t_pose(skeleton):  # a T-pose is exact, however the motion bends the knees
-        for upper, _, _, _, axis in _LIMBS:
-            hinge = hinge_axis(sample, upper)
-            if hinge is not None:
-                cosine = rotate(np.asarray(mapped.t_pose)[_index(upper)], hinge) @ axis
-                worst = max(worst, float(np.degrees(np.arccos(np.clip(cosine, -1, 1)))) / HINGE_LIMIT)
+    worst = max(worst, *(error / HINGE_LIMIT for error in _hinge_errors(mapped, sample).values()), 0.0)
     return worst if refusal is None else max(worst, 1.0)
+
+
+def _hinge_errors(mapped: _core.Retargeter, sample: MotionSample) -> dict[str, float]:
+    """Angles in degrees between the axes about which limbs bend and those in a T-pose, by upper joint.
+
+    Limbs that show no axis are left out.
+    """
+    errors = {}
+    for upper, _, _, _, axis in _LIMBS:
+        hinge = hinge_axis(sample, upper)
+        if hinge is not None:
+            cosine = rotate(np.asarray(mapped.t_pose)[_index(upper)], hinge) @ axis
+            errors[upper] = float(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
+    return errors
+
+
+def elbows_bend_backward(skeleton: Skeleton, mapped: _core.Retargeter, sample: MotionSample) -> bool:
+    """Whether the rest pose is a T-pose in which both elbows bend backward, as in a mirrored file."""
+    errors = _hinge_errors(mapped, sample)
+    return is_t_pose(skeleton) and all(
+        errors.get(f"{side}_upper_arm", 0.0) > 180.0 - HINGE_LIMIT for side in ("left", "right")
+    )
 
 
 def _trunk_error(mapped: _core.Retargeter, sample: MotionSample) -> float:
@@ -195,8 +212,40 @@ def estimate_rest(skeleton: Skeleton, sample: MotionSample) -> Skeleton:
                 rest[last] = multiply(
                     rotation_between(rotate(rest[last], tip), np.array(straight)), rest[last]
                 )
-    locals_ = _mean(sample.quats[straightest])
     target = {pair[1]: rest[name] for name, pair in ends.items() if pair is not None and name in rest}
+    return _with_global_rest(skeleton, target, _mean(sample.quats[straightest]))
+
+
+def without_rolls(skeleton: Skeleton, mapped: _core.Retargeter, sample: MotionSample) -> Skeleton | None:
+    """``skeleton`` with the limbs of its T-pose rolled so that they bend as limbs do.
+
+    Only limbs whose axis is more than ``HINGE_LIMIT`` off are rolled, and hands with their forearms. None if
+    there are none, or if the rest pose is no T-pose.
+    """
+    rolled = [upper for upper, error in _hinge_errors(mapped, sample).items() if error > HINGE_LIMIT]
+    if not rolled or not is_t_pose(skeleton):
+        return None
+    rest = dict(zip(canonical_skeleton().names, np.asarray(mapped.t_pose), strict=True))
+    for upper, lower, end, straight, axis in _LIMBS:
+        if upper not in rolled:
+            continue
+        frame = from_axes(np.array(straight), np.array(axis))
+        for name in (upper, lower):
+            hinge = hinge_axis(sample, upper, of=name)
+            if hinge is not None:
+                side = rotate(rest[name], hinge)
+                roll = multiply(frame, conjugate(from_axes(np.array(straight), side)))
+                rest[name] = multiply(roll, rest[name])
+                if name == lower and end.endswith("hand"):
+                    rest[end] = multiply(roll, rest[end])
+    pairs = zip(rest, mapped.ends, strict=True)
+    target = {pair[1]: rest[name] for name, pair in pairs if pair is not None}
+    return _with_global_rest(skeleton, target, skeleton.rest.astype(np.float64))
+
+
+def _with_global_rest(skeleton: Skeleton, target: dict[int, Doubles], locals_: Doubles) -> Skeleton:
+    """``skeleton`` with a rest pose in which the joints of ``target`` have these world rotations, and the
+    others their local rotations of ``locals_`` (J, 4)."""
     world: list[Doubles] = []
     for index, parent in enumerate(skeleton.parents.tolist()):
         parent_rotation = world[parent] if parent >= 0 else np.array((1.0, 0.0, 0.0, 0.0))

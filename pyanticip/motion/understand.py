@@ -104,8 +104,13 @@ def understand(
         sample = _sample(clip, mapped)
 
     # Left and right.
-    if world.is_mirrored(sample.positions):
-        warnings.append("knees bend forward: left and right are exchanged in the file, and were put right")
+    is_mirrored = world.is_mirrored(sample.positions)
+    if is_mirrored is None:
+        is_mirrored = rest.elbows_bend_backward(clip.skeleton, mapped, sample)
+    if is_mirrored:
+        warnings.append(
+            "knees or elbows bend the wrong way: left and right are exchanged in the file, and were put right"
+        )
         clip = _mirror(clip)
         mapped = retargeter(clip.skeleton)
         sample = _sample(clip, mapped)
@@ -197,8 +202,15 @@ def _rest_stands(mapped: _core.Retargeter, axis: str) -> bool:
 
 
 def _with_better_rest(clip: Clip, sample: rest.MotionSample, error: float) -> Clip:
-    """``clip`` with the best rest pose: its own, a T-pose anywhere in the motion, or an estimate."""
+    """``clip`` with the best rest pose: its own, a T-pose anywhere in the motion, or an estimate.
+
+    A T-pose whose limbs are only rolled about their own axes is its own, without these rolls.
+    """
     skeleton = clip.skeleton
+    unrolled = rest.without_rolls(skeleton, retargeter(skeleton), sample)
+    if unrolled is not None and rest.rest_error(unrolled, retargeter(unrolled), sample) <= 1.0:
+        warning = "limbs of the zero pose are rolled about their bones: put right by how they bend"
+        return replace(clip, skeleton=unrolled, warnings=(*clip.warnings, warning))
     candidates = [(error, 0, skeleton, "")]
     pose = rest.find_t_pose(skeleton, sample.quats)
     if pose is not None:

@@ -149,11 +149,11 @@ def trunk_vector(positions: Doubles) -> Doubles:
     return shoulders - locate(positions, "hips")
 
 
-def is_mirrored(positions: Doubles) -> bool:
+def is_mirrored(positions: Doubles) -> bool | None:
     """Whether left and right are exchanged, so that knees bend forward and toes point backward.
 
     ``positions`` (T, 22, 3) may be in any orientation. The cause is a wrong handedness of the axes, or
-    exchanged joint names.
+    exchanged joint names. None if no knee is bent, there are no toes, and no two bent arms hang.
     """
     left = unit(locate(positions, "left_upper_leg") - locate(positions, "right_upper_leg"))
     knees, feet, elbows = [], [], []
@@ -176,7 +176,7 @@ def is_mirrored(positions: Doubles) -> bool:
         feet.append(float((toes * unit(cross(shin, left))).sum(axis=-1).mean()))
     feet = [value for value in feet if np.isfinite(value)]
     if not knees and not feet:  # the elbows of hanging arms bend forward
-        return len(elbows) == 2 and min(elbows) > 0.5
+        return min(elbows) > 0.5 if len(elbows) == 2 else None
     if not knees:  # the knees are never bent
         return max(feet) < -0.5
     return max(knees) < -0.5 and max(feet, default=-1.0) < 0.0

@@ -138,6 +138,28 @@ def test_one_joint_of_the_trunk_with_axes_of_its_own_does_not_lie(right, body, j
     assert np.degrees(apart).mean(axis=0).max() < 15.0
 
 
+@pytest.mark.parametrize("degrees", [-90, 100, 180])
+@pytest.mark.parametrize(
+    ("joints", "axis"),
+    [
+        (("LeftUpperArm", "LeftLowerArm", "LeftHand"), X),
+        (("RightUpperArm",), X),
+        (("LeftUpperLeg", "LeftLowerLeg", "RightUpperLeg"), Y),
+    ],
+)
+def test_limbs_that_the_zero_pose_rolls_about_their_bones_bend_as_they_should(
+    right, body, joints, axis, degrees
+):
+    own = np.tile((1.0, 0.0, 0.0, 0.0), (len(right.skeleton), 1))
+    own[[right.skeleton.index(joint) for joint in joints]] = about(axis, degrees)
+    clip = understand(with_axes(right, own))
+    assert clip.warnings == (
+        "limbs of the zero pose are rolled about their bones: put right by how they bend",
+    )
+    turned = angle_between(clip.retarget("humanoid").global_rotations(), body.global_rotations())
+    assert np.degrees(turned).max() < 1.0
+
+
 def test_a_t_pose_in_the_middle_is_the_rest_pose(tmp_path, right):
     frame = 100
     quats = right.quats.copy()
@@ -173,6 +195,22 @@ def test_the_wrong_hand_is_put_right(tmp_path, right, body, change):
     clip = pa.load_motion(saved(change(mirrored(right)), tmp_path))
     assert any("left and right are exchanged" in line for line in clip.warnings)
     assert difference(clip.retarget("humanoid"), body).max() < 2.0
+
+
+def test_elbows_tell_the_wrong_hand_where_knees_and_toes_do_not(right):
+    """Legs are straight and have no toes, arms are spread."""
+    quats, keep = right.quats.copy(), [j for j, name in enumerate(right.skeleton.names) if "Toes" not in name]
+    for side in ("Left", "Right"):
+        for joint in ("LowerLeg", "UpperArm"):
+            quats[:, right.skeleton.index(f"{side}{joint}")] = (1.0, 0.0, 0.0, 0.0)
+    body = right.skeleton
+    parents = [keep.index(parent) if parent >= 0 else -1 for parent in body.parents[keep]]
+    few = Skeleton(tuple(body.names[j] for j in keep), np.array(parents, np.int32), body.offsets[keep])
+    clip = pa.Clip(quats[:, keep], right.root, right.rate, few)
+    assert understand(clip).warnings == ()
+    read = understand(mirrored(clip))
+    assert [line for line in read.warnings if "left and right are exchanged" in line] == list(read.warnings)
+    assert difference(read.retarget("humanoid"), clip.retarget("humanoid")).max() < 1e-3
 
 
 @pytest.mark.parametrize(("unit", "metres"), [("cm", 0.01), ("mm", 0.001), ("in", 0.0254)])
