@@ -72,12 +72,8 @@ class AcclaimSkeleton:
     def skeleton(self, scale: float) -> Skeleton:
         """The skeleton in metres: each bone's joint is at its near end, offset by its parent's bone."""
         offsets, tips = self._offsets()
-        return Skeleton(
-            tuple(bone.name for bone in self.bones),
-            np.array(self.parents, np.int32),
-            (offsets * scale).astype(np.float32),
-            tips={index: (x * scale, y * scale, z * scale) for index, (x, y, z) in tips.items()},
-        )
+        names = [bone.name for bone in self.bones]
+        return Skeleton.in_metres(names, self.parents, offsets, tips, scale)
 
     def _offsets(self) -> tuple[NDArray[np.float64], dict[int, tuple[float, float, float]]]:
         offsets = np.zeros((len(self.bones), 3))

@@ -315,12 +315,7 @@ def _convert(
     if stretched:
         moved = text.list_names(stretched)
         warnings.append(f"bones do not stretch here: the positions of {moved} move, their median is used")
-    skeleton = Skeleton(
-        tuple(names),
-        np.array(parents, np.int32),
-        (offsets * scale).astype(np.float32),
-        tips={index: (x * scale, y * scale, z * scale) for index, (x, y, z) in tips.items()},
-    )
+    skeleton = Skeleton.in_metres(names, parents, offsets, tips, scale)
     return quats, (root * scale).astype(np.float32), skeleton, scale
 
 

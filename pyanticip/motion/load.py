@@ -81,17 +81,15 @@ def load_motion(
 
         # Recordings may last for hours, so they are streamed and have no size limit.
         return read_recorded(file, rate=rate)
-    return parse_motion(
-        file,
-        text.read_bytes(file),
-        rate=rate,
-        skeleton=skeleton,
-        units=units,
-        keep_tpose=keep_tpose,
-        up=up,
-        rest=rest,
-        joints=joints,
-    )
+    data = text.read_bytes(file)
+    clip = _parse(file, data, rate, skeleton, units)
+    try:
+        if joints is not None:
+            clip = with_joints(clip, joints if isinstance(joints, Mapping) else read_joints(joints))
+        has_hints = up is not None or rest is not None or joints is not None
+        return _understand(clip, data, has_hints, up=up, rest_frame=rest, keep=keep_tpose)
+    except OptionError as error:
+        raise OptionError(f"{file}: {error}") from None
 
 
 def load_take(path: str | os.PathLike[str], **reading: Any) -> Clip:
@@ -109,29 +107,15 @@ def load_take(path: str | os.PathLike[str], **reading: Any) -> Clip:
     return clip
 
 
-def parse_motion(
-    file: Path,
-    data: bytes,
-    *,
-    rate: float | None = None,
-    skeleton: str | os.PathLike[str] | None = None,
-    units: str | float | None = None,
-    keep_tpose: bool = False,
-    up: str | None = None,
-    rest: int | None = None,
-    joints: str | os.PathLike[str] | Joints | None = None,
-) -> Clip:
-    """As :func:`load_motion`, for the bytes of a file; ``file`` is its name in errors."""
-    clip = _parse(file, data, rate, skeleton, units)
-    try:
-        if joints is not None:
-            clip = with_joints(clip, joints if isinstance(joints, Mapping) else read_joints(joints))
-        has_hints = up is not None or rest is not None or joints is not None
-        if _is_npz(data) and clip.up == "y" and not has_hints:
-            return clip  # our own files need no interpretation
-        return understand(clip, up=up, rest_frame=rest, lead_in=_is_bvh(data), keep=keep_tpose)
-    except OptionError as error:
-        raise OptionError(f"{file}: {error}") from None
+def parse_motion(file: Path, data: bytes) -> Clip:
+    """As :func:`load_motion` without options, for the bytes of a file; ``file`` is its name in errors."""
+    return _understand(_parse(file, data), data, has_hints=False)
+
+
+def _understand(clip: Clip, data: bytes, has_hints: bool, **hints: Any) -> Clip:
+    if _is_npz(data) and clip.up == "y" and not has_hints:
+        return clip  # our own files need no interpretation
+    return understand(clip, lead_in=_is_bvh(data), **hints)
 
 
 def check_reading(
@@ -193,9 +177,9 @@ def _is_c3d(data: bytes) -> bool:
 def _parse(
     file: Path,
     data: bytes,
-    rate: float | None,
-    skeleton: str | os.PathLike[str] | None,
-    units: str | float | None,
+    rate: float | None = None,
+    skeleton: str | os.PathLike[str] | None = None,
+    units: str | float | None = None,
 ) -> Clip:
     if _is_bvh(data):
         from pyanticip.motion.bvh import read_bvh

@@ -50,12 +50,7 @@ def read_mvnx(
     quats[:, 1:] = multiply(conjugate(rotations[:, inner_parents]), rotations[:, 1:])
     tips = {labels.index(label): tip for label, tip in content.tips.items() if label in labels}
     scale = 1.0 if length_unit is None else units.metres_per_unit(length_unit, 1.0)
-    skeleton = Skeleton(
-        labels,
-        parents,
-        (offsets * scale).astype(np.float32),
-        tips={index: (x * scale, y * scale, z * scale) for index, (x, y, z) in tips.items()},
-    )
+    skeleton = Skeleton.in_metres(labels, parents, offsets, tips, scale)
     return Clip(
         quats.astype(np.float32),
         (positions[:, 0] * scale).astype(np.float32),

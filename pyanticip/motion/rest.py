@@ -143,19 +143,18 @@ def hinge_axis(sample: MotionSample, upper: str, of: str | None = None) -> Doubl
 
 def is_t_pose(skeleton: Skeleton, pose: NDArray[np.float32] | None = None) -> bool:
     """Whether ``pose`` (J, 4), by default the rest pose, is a T-pose within 25 degrees."""
-    pose = skeleton.rest if pose is None else pose
-    deviation = _core.t_pose_deviation(list(skeleton.names), skeleton.parents, skeleton.offsets, pose)
-    return deviation < _core.T_POSE_TOLERANCE
+    return _deviation(skeleton, skeleton.rest if pose is None else pose) < _core.T_POSE_TOLERANCE
 
 
 def find_t_pose(skeleton: Skeleton, quats: NDArray[np.float32]) -> NDArray[np.float32] | None:
     """The pose (J, 4) among ``quats`` (T, J, 4) that is closest to a T-pose, or None if none is one."""
-    best, smallest = None, float(_core.T_POSE_TOLERANCE)
-    for pose in quats:
-        deviation = _core.t_pose_deviation(list(skeleton.names), skeleton.parents, skeleton.offsets, pose)
-        if deviation < smallest:
-            best, smallest = pose, deviation
-    return best
+    best = min(quats, key=lambda pose: _deviation(skeleton, pose))
+    return best if is_t_pose(skeleton, best) else None
+
+
+def _deviation(skeleton: Skeleton, pose: NDArray[np.float32]) -> float:
+    """The largest angle of an arm or leg from its direction in a T-pose, radians."""
+    return _core.t_pose_deviation(list(skeleton.names), skeleton.parents, skeleton.offsets, pose)
 
 
 def upright(skeleton: Skeleton, mapped: _core.Retargeter | None = None) -> Skeleton:

@@ -124,6 +124,21 @@ class Skeleton:
             and np.allclose(self.rest, other.rest, atol=1e-6)
         )
 
+    @classmethod
+    def in_metres(
+        cls,
+        names: Sequence[str],
+        parents: ArrayLike,
+        offsets: NDArray[np.float64],
+        tips: Mapping[int, tuple[float, float, float]],
+        scale: float,
+    ) -> "Skeleton":
+        """The skeleton whose ``offsets`` and ``tips`` have units of ``scale`` metres."""
+        scaled = {index: (x * scale, y * scale, z * scale) for index, (x, y, z) in tips.items()}
+        return cls(
+            tuple(names), np.asarray(parents, np.int32), (offsets * scale).astype(np.float32), tips=scaled
+        )
+
     def with_rest(self, rest: ArrayLike) -> "Skeleton":
         """The same skeleton with other rest rotations, (J, 4)."""
         return Skeleton(self.names, self.parents, self.offsets, np.asarray(rest, np.float32), self.tips)

@@ -7,7 +7,7 @@ not joint names.
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.motion.rotations import angle_between
+from pyanticip.motion.rotations import angle_between, child_transform
 from pyanticip.motion.skeleton import Skeleton
 
 JUMP_DEGREES = 20.0
@@ -20,12 +20,13 @@ MAX_LEAD_IN = 250
 """Maximum number of lead-in frames; in a longer stillness it is the performer who stands still."""
 
 
-def is_t_pose(skeleton: Skeleton, quats: NDArray[np.float32]) -> bool:
-    """Whether local rotations (J, 4) put ``skeleton`` into a T-pose.
+def has_t_shape(skeleton: Skeleton, quats: NDArray[np.float32]) -> bool:
+    """Whether local rotations (J, 4) give ``skeleton`` the shape of a T-pose, whatever its joints are called.
 
-    In a T-pose the two points that are farthest apart horizontally are the hands: level with each other,
-    joined by a nearly straight chain of bones, and about as far apart as the body is tall. The hands are
-    high, and the legs nearly straight.
+    :func:`.rest.is_t_pose` judges the directions of named limbs instead. In the shape of a T-pose the two
+    points that are farthest apart horizontally are the hands: level with each other, joined by a nearly
+    straight chain of bones, and about as far apart as the body is tall. The hands are high, and the legs
+    nearly straight.
     """
     points = _points(skeleton, quats)
     parents = skeleton.parents
@@ -72,36 +73,17 @@ def _jumps(quats: NDArray[np.float32], frame: int) -> bool:
 
 def _points(skeleton: Skeleton, quats: NDArray[np.float32]) -> NDArray[np.float64]:
     """Joint positions (J, 3) of one pose, with the root at the origin."""
-    # For a single frame plain floats are several times faster than arrays of four numbers.
-    rotations: list[tuple[float, float, float, float]] = []
-    positions: list[tuple[float, float, float]] = []
-    local = quats.tolist()
+    # In plain floats, for a single frame.
+    rotations: list[tuple[float, ...]] = []
+    positions: list[tuple[float, ...]] = []
     offsets = skeleton.offsets.tolist()
-    for joint, parent in enumerate(skeleton.parents.tolist()):
-        w, x, y, z = local[joint]
+    for parent, rotation, offset in zip(skeleton.parents.tolist(), quats.tolist(), offsets, strict=True):
         if parent < 0:
-            rotations.append((w, x, y, z))
-            positions.append((0.0, 0.0, 0.0))
-            continue
-        pw, px, py, pz = rotations[parent]
-        rotations.append(
-            (
-                pw * w - px * x - py * y - pz * z,
-                pw * x + px * w + py * z - pz * y,
-                pw * y - px * z + py * w + pz * x,
-                pw * z + px * y - py * x + pz * w,
-            )
-        )
-        a, b, c = offsets[joint]
-        ta, tb, tc = 2.0 * (py * c - pz * b), 2.0 * (pz * a - px * c), 2.0 * (px * b - py * a)
-        origin = positions[parent]
-        positions.append(
-            (
-                origin[0] + a + pw * ta + py * tc - pz * tb,
-                origin[1] + b + pw * tb + pz * ta - px * tc,
-                origin[2] + c + pw * tc + px * tb - py * ta,
-            )
-        )
+            placed: tuple[tuple[float, ...], tuple[float, ...]] = (tuple(rotation), (0.0, 0.0, 0.0))
+        else:
+            placed = child_transform(rotations[parent], positions[parent], rotation, offset)
+        rotations.append(placed[0])
+        positions.append(placed[1])
     return np.array(positions)
 
 

@@ -130,10 +130,10 @@ def understand(
 def _without_lead_in(clip: Clip, rest_frame: int | None, keep: bool) -> Clip:
     """``clip`` without a T-pose at the start from which the motion jumps away; ``keep`` only warns of it."""
     first = clip.quats[0]
-    if tpose.is_t_pose(clip.skeleton, first):
+    if tpose.has_t_shape(clip.skeleton, first):
         # If the offsets form a T-pose, they are the exact rest pose: frame 0 is posed by hand or by a solver,
         # often with drooping arms.
-        if not tpose.is_t_pose(clip.skeleton, clip.skeleton.rest):
+        if not tpose.has_t_shape(clip.skeleton, clip.skeleton.rest):
             clip = replace(clip, skeleton=clip.skeleton.with_rest(first))
     elif rest_frame != 0:
         try:

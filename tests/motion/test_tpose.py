@@ -9,7 +9,7 @@ from support.motions import posed
 
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.skeleton import Skeleton
-from pyanticip.motion.tpose import MAX_LEAD_IN, is_t_pose, lead_in
+from pyanticip.motion.tpose import MAX_LEAD_IN, has_t_shape, lead_in
 
 BODY = canonical_skeleton()
 
@@ -37,23 +37,23 @@ POSES: dict[str, tuple[bool, dict[str, Any]]] = {
 @pytest.mark.parametrize("pose", POSES)
 def test_a_t_pose_is_known_by_its_shape(pose: str) -> None:
     expected, turns = POSES[pose]
-    assert is_t_pose(BODY, posed(turns)) == expected
+    assert has_t_shape(BODY, posed(turns)) == expected
     large = Skeleton(BODY.names, BODY.parents, BODY.offsets * 100.0)
-    assert is_t_pose(large, posed(turns)) == expected, "whatever the unit"
+    assert has_t_shape(large, posed(turns)) == expected, "whatever the unit"
 
 
 @pytest.mark.parametrize(("length", "expected"), [(0.35, False), (0.5, True), (1.7, True), (1.85, False)])
 def test_nobody_is_half_as_tall_or_twice_as_tall_as_wide(length: float, expected: bool) -> None:
     offsets = np.array(BODY.offsets)
     offsets[14:] *= length
-    assert is_t_pose(Skeleton(BODY.names, BODY.parents, offsets), posed({})) == expected
+    assert has_t_shape(Skeleton(BODY.names, BODY.parents, offsets), posed({})) == expected
 
 
 def test_a_body_without_height_or_without_width_is_in_none() -> None:
     for axis in range(3):
         flat = np.array(BODY.offsets)
         flat[:, axis] = 0.0
-        assert is_t_pose(Skeleton(BODY.names, BODY.parents, flat), posed({})) == (axis == 2)
+        assert has_t_shape(Skeleton(BODY.names, BODY.parents, flat), posed({})) == (axis == 2)
 
 
 def motion(*degrees: float) -> NDArray[np.float32]:
