@@ -157,7 +157,7 @@ impl Trackers {
     /// Rotation of the room that makes the body face +z: by the direction of its hips or its head, else by its left
     /// and right sides; `None` while neither is known.
     fn find_facing(&self, rotations: &Rotations, forward_axis: Option<[f32; 3]>) -> Option<Quat> {
-        let direction = |forward_axis: [f32; 3]| {
+        let body_forward = |forward_axis: [f32; 3]| {
             Some(
                 rotations[HIPS]
                     .or(rotations[HEAD])?
@@ -170,7 +170,7 @@ impl Trackers {
         let across = sides.filter_map(|(l, r)| Some(minus(self.positions[l]?, self.positions[r]?)));
         // Left crossed with up.
         let sideways = across.reduce(add).map(|[x, _, z]| [-z, 0.0, x]);
-        let [x, _, z] = forward_axis.and_then(direction).or(sideways)?;
+        let [x, _, z] = forward_axis.and_then(body_forward).or(sideways)?;
         Some(Quat::from_axis_angle(UP, -x.atan2(z)))
     }
 

@@ -25,6 +25,9 @@ const MAX_LATE_S: f64 = 1.0;
 const MAX_JUMP_S: f64 = 1.0;
 /// A time farther ahead than both the numbers and the arrivals allow (seconds): the clock was set forward.
 const SET_AHEAD_S: f64 = 0.02;
+/// Without numbers: a sender that was silent for longer (seconds) before its times jumped has restarted; else its
+/// clock was set.
+const MAX_SET_GAP_S: f64 = 0.25;
 /// Consecutive frames of another clock after which the sender has restarted, and consecutive times that contradict
 /// the numbers after which they are accepted.
 const CONFIRMED: u32 = 10;
@@ -60,7 +63,7 @@ struct Newest {
 }
 
 /// The clock of one stream.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct StreamClock {
     newest: Option<Newest>,
     /// Bit k: the number `newest - k` was seen.
@@ -97,25 +100,8 @@ pub(super) struct StreamClock {
 impl StreamClock {
     pub(super) fn new() -> Self {
         Self {
-            newest: None,
-            recent: 0,
-            counted: 0,
-            shift: 0.0,
-            by_arrival: false,
-            is_distrusted: false,
-            has_f64_times: false,
-            odd_times: 0,
-            time_is_stuck: true,
-            untimed: 0,
-            clock_sets: 0,
-            lag: 0.0,
-            interval: Interval::default(),
-            pace: Pace::default(),
-            outliers: Outliers::default(),
-            pause: None,
-            last_pause: None,
-            stuck_number: StuckNumber::default(),
             map: TimeMap::new(),
+            ..Self::default()
         }
     }
 
@@ -208,17 +194,24 @@ impl StreamClock {
                     self.accept(stamp, seconds);
                     Placement::next(seconds)
                 }
-                Verdict::ClockSetBack
-                    if placement == (Placement::Late { lost: false }) && !self.by_arrival =>
-                {
+                Verdict::ClockSet if self.was_set(placement, newest.stamp) => {
                     let seconds = newest.seconds + (stamp.arrival - newest.stamp.arrival).max(1e-3);
                     self.follow_clock_set(seconds, stamp);
                     self.accept(stamp, seconds);
                     Placement::next(seconds)
                 }
-                Verdict::ClockSetBack => placement,
+                Verdict::ClockSet => placement,
             },
         }
+    }
+
+    /// Whether outliers at the pace of their arrivals, `placement` the last one's, show that the clock was set: they
+    /// are a little late, or far off and began where the stream, whose newest frame is `newest`, broke off.
+    fn was_set(&self, placement: Placement, newest: Stamp) -> bool {
+        let goes_on = self.outliers.paced_from() - newest.arrival < MAX_SET_GAP_S;
+        let is_set =
+            placement == (Placement::Late { lost: false }) || placement == Placement::Strange && goes_on;
+        is_set && !self.by_arrival
     }
 
     /// Whether a frame that repeats the newest number is a new one, because the number stands still.

@@ -34,7 +34,7 @@ struct Bucket {
 ///
 /// Its slope is the median of the slopes between the buckets' least delays, which neither bursts nor stalls bend; its
 /// height is the least delay.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct TimeMap {
     buckets: VecDeque<Bucket>,
     slopes: Vec<f64>,
@@ -53,13 +53,7 @@ impl TimeMap {
         Self {
             buckets: VecDeque::with_capacity(BUCKETS + 1),
             slopes: Vec::with_capacity(BUCKETS * BUCKETS / 2),
-            slope: 0.0,
-            span: 0.0,
-            low: 0.0,
-            origin: 0.0,
-            usual_delay: 0.0,
-            variance: 0.0,
-            frames: 0,
+            ..Self::default()
         }
     }
 

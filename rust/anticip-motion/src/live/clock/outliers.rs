@@ -11,8 +11,9 @@ const MIN_PACED_FRAMES: u32 = 3;
 pub(super) enum Verdict {
     /// Not enough frames.
     Undecided,
-    /// They go on at the pace of their arrivals: if they are a little behind, the sender's clock was set back.
-    ClockSetBack,
+    /// They go on at the pace of their arrivals, without a number: unless the sender was silent before them, its
+    /// clock was set.
+    ClockSet,
     /// The sender has restarted.
     SenderRestarted,
     /// Times advance faster than arrivals (in milliseconds, say): they are not usable.
@@ -23,11 +24,18 @@ pub(super) enum Verdict {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Outliers {
     last: Option<Stamp>,
+    /// Arrival of the first of those that keep the pace.
+    paced_from: f64,
     frames: u32,
     paced_frames: u32,
 }
 
 impl Outliers {
+    /// Arrival of the first of the consecutive outliers that keep the pace of their arrivals.
+    pub(super) fn paced_from(&self) -> f64 {
+        self.paced_from
+    }
+
     pub(super) fn push(&mut self, stamp: Stamp) -> Verdict {
         let (mut follows, mut leaps, mut is_paced) = (false, false, false);
         if let Some(last) = self.last.replace(stamp) {
@@ -40,9 +48,13 @@ impl Outliers {
             }
         }
         self.frames = if follows { self.frames + 1 } else { 1 };
-        self.paced_frames = if is_paced { self.paced_frames + 1 } else { 1 };
+        if is_paced {
+            self.paced_frames += 1;
+        } else {
+            (self.paced_frames, self.paced_from) = (1, stamp.arrival);
+        }
         match (self.frames >= CONFIRMED, leaps) {
-            (false, _) if self.paced_frames >= MIN_PACED_FRAMES => Verdict::ClockSetBack,
+            (false, _) if self.paced_frames >= MIN_PACED_FRAMES => Verdict::ClockSet,
             (false, _) => Verdict::Undecided,
             (true, false) => Verdict::SenderRestarted,
             (true, true) => Verdict::TimesLeap,
