@@ -90,18 +90,6 @@ def test_external_scalars_are_those_of_what_was_fed():
     assert torch.equal(whole[:, 2:-1].argmax(-1), out.ids[:, 3:])
 
 
-def test_prescribed_waits_and_tokens():
-    made = model(0.9)
-    waits = torch.tensor([[0, 2, 1], [3, 0, 0]])
-    follow = torch.tensor([[7, 8, 9], [1, 0, 12]])
-    out = generate(made, PROMPT, tokens=3, waits=waits, follow=follow)
-    assert torch.equal(out.waits, waits)
-    assert torch.equal(out.ids[:, 3:], follow)
-    assert out.forwards.tolist() == [6, 6]
-    assert not out.forced.any()
-    assert out.statistics()["waits"] == [3, 1, 1, 1]
-
-
 def test_rows_stop_waiting_when_the_sequence_would_not_fit():
     made = model(0.3, max_seq_len=12)
     out = generate(made, PROMPT, tokens=6)
@@ -143,11 +131,6 @@ def test_the_baseline_generates_without_a_gate():
         ({"tokens": 3.0}, "tokens must be a whole number of at least 1, got 3.0"),
         ({"scalars": "own"}, "scalars must be initial"),
         ({"tokens": 70}, "max_seq_len is 64"),
-        ({"follow": torch.zeros(2, 4, dtype=torch.int64)}, r"follow must be \(2, 3\)"),
-        ({"follow": torch.full((2, 3), 13)}, r"follow must be 0 to 12, got 13 at \[0, 0\]"),
-        ({"waits": torch.zeros(1, 3, dtype=torch.int64)}, r"waits must be \(2, 3\)"),
-        ({"waits": torch.full((2, 3), -1)}, r"waits must be int64 from 0, got torch.int64 from -1"),
-        ({"waits": [[0] * 3] * 2}, r"waits must be a tensor \(2, 3\), got list"),
     ],
 )
 def test_bad_options(changes, message):

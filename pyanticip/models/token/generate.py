@@ -7,7 +7,7 @@ each has its own gate, buffer and random numbers.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,12 +18,10 @@ from torch.nn import functional as F
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.geometry import VectorStream
 from pyanticip.models.core.gates import decide
-from pyanticip.models.core.inputs import check_tensor
 from pyanticip.models.core.part import Positions
+from pyanticip.models.core.trunk import ScalarMode
 from pyanticip.models.token.baseline import BaselineTransformer, check_ids
 from pyanticip.models.token.transformer import AnticipatoryTransformer, LanguageModel
-
-Steering = Literal["initial", "refined_prev", "external"]
 
 
 @dataclass(frozen=True)
@@ -76,10 +74,8 @@ def generate(
     temperature: float = 1.0,
     top_k: int | None = None,
     seed: int = 0,
-    scalars: Steering = "initial",
+    scalars: ScalarMode = "initial",
     neighbours: int = 8,
-    waits: Tensor | None = None,
-    follow: Tensor | None = None,
 ) -> Generation:
     """Continue prompts token by token.
 
@@ -99,18 +95,15 @@ def generate(
         scalars: which scalars steer: the initial head's, the refined head's of the previous step, or
             ``external``, computed from all inputs of the row, latent steps included.
         neighbours: number of past states compared for the uncertainty of external scalars, as in training.
-        waits: (B, T) int64 >= 0: steps to wait before each token, regardless of the gate; for comparison.
-        follow: (B, T) int64: emit these tokens, to get their ``log_probs``.
 
     Raises:
         OptionError: an option outside its range.
         ShapeError: shapes that do not fit, ids out of range, or more tokens than the model supports.
     """
     gated_model = model if isinstance(model, AnticipatoryTransformer) else None
-    if gated_model is None and (gated or waits is not None):
+    if gated_model is None and gated:
         raise OptionError("gated must be False for a baseline: it has no gate and no latent steps")
     _check(model, prompt, tokens, temperature, top_k, scalars)
-    _check_sequences(waits, follow, (prompt.shape[0], tokens), model.cfg.vocab)
     cfg = model.cfg
     theta = cfg.theta if theta is None else theta
     max_buffer = cfg.max_buffer if max_buffer is None else max_buffer
@@ -141,9 +134,7 @@ def generate(
         gate = out.gate[:, -1].float() if gated_model is not None else torch.ones(rows, device=device)
         open_rows = emitted < tokens
         slot = emitted.clamp(max=tokens - 1)
-        if waits is not None:
-            emit = waiting >= waits[all_rows, slot]
-        elif gated:
+        if gated:
             emit, _ = decide(gate, waiting, theta, max_buffer)
         else:
             emit = torch.ones(rows, dtype=torch.bool, device=device)
@@ -152,12 +143,10 @@ def generate(
         cramped = full & ~emit
         emit = (emit | full) & open_rows
         token = _choose(logits, draws[all_rows, slot], temperature, top_k)
-        if follow is not None:
-            token = follow[all_rows, slot]
         emit_rows, emit_slots = all_rows[emit], slot[emit]
         ids[emit_rows, prompt.shape[1] + emit_slots] = token[emit]
         log_probs = logits.log_softmax(-1)[emit_rows, token[emit]]
-        buffer_full = (waiting >= max_buffer) & gated & (waits is None)
+        buffer_full = (waiting >= max_buffer) & gated
         for name, value in (
             ("log_probs", log_probs),
             ("gate", gate[emit_rows]),
@@ -179,7 +168,7 @@ def generate(
 class _Feed:
     """Steps a model with one kind of scalars."""
 
-    def __init__(self, model: LanguageModel, scalars: Steering, neighbours: int) -> None:
+    def __init__(self, model: LanguageModel, scalars: ScalarMode, neighbours: int) -> None:
         self.model = model
         self.neighbours = neighbours
         self.mode = scalars
@@ -236,19 +225,6 @@ def _check(
             f"a prompt of {prompt.shape[1]} and {tokens} tokens need {steps_fed} steps, "
             f"max_seq_len is {model.cfg.max_seq_len}"
         )
-
-
-def _check_sequences(waits: Tensor | None, follow: Tensor | None, shape: tuple[int, int], vocab: int) -> None:
-    for name, values in (("waits", waits), ("follow", follow)):
-        if values is None:
-            continue
-        check_tensor(values, name, str(shape))
-        if values.shape != shape:
-            raise ShapeError(f"{name} must be {shape}, got {tuple(values.shape)}")
-    if waits is not None and (waits.dtype != torch.int64 or bool((waits < 0).any())):
-        raise ShapeError(f"waits must be int64 from 0, got {waits.dtype} from {waits.min().item()}")
-    if follow is not None:
-        check_ids(follow, vocab, "follow")
 
 
 def _positions(model: LanguageModel) -> Positions:
