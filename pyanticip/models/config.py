@@ -245,8 +245,7 @@ class ModelConfig(Config):
         Args:
             args: arguments of its class after this configuration.
         """
-        parts = {"positions": self.positions, "control_field": self.control_field, "planning": self.planning}
-        return build(option, parts[option], self, *args)
+        return build(option, getattr(self, option), self, *args)
 
 
 def visible_columns(config: ModelConfig) -> list[bool]:

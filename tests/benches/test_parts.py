@@ -160,12 +160,12 @@ def test_planning(benchmark, update, planning):
     benchmark(call)
 
 
-@pytest.mark.parametrize("form", ["fused", "scan in a loop", "both in a loop", "all in a loop"])
+@pytest.mark.parametrize("form", ["fused", "scan in a loop", "all in a loop"])
 def test_prism(benchmark, form):
     """PRISM positions at B 32, L 256, P 256, forward and backward: the kernels beside Python loops."""
     cfg = ModelConfig(positions="prism", d_model=128, prism_cursors=4, prism_places=256)
     module = PrismPositions(cfg)
-    module.reference, module.recurrent.reference = form != "fused", form == "both in a loop"
+    module.reference = form != "fused"
     x = torch.randn(32, 256, 128, requires_grad=True)
 
     def call():

@@ -46,10 +46,10 @@ def field(width=16, fibre=None, **changes):
 
 def stepwise_sums(x, decay, before=None):
     """The definition of ``decayed_sums``."""
-    hold_trusted, sums = x.new_zeros(x.shape[0]) if before is None else before, []
+    held, sums = x.new_zeros(x.shape[0]) if before is None else before, []
     for step in x.unbind(1):
-        hold_trusted = decay * hold_trusted + step
-        sums.append(hold_trusted)
+        held = decay * held + step
+        sums.append(held)
     return torch.stack(sums, 1)
 
 
@@ -59,16 +59,16 @@ def by_definition(made, x):
     phi = x @ made.fibre.weight.T
     mlp = made.last(F.gelu(made.hidden(torch.cat((x, phi), -1))))[..., 0]
     risk = torch.log1p(mlp.exp())
-    raw, hold_trusted, kappa = torch.zeros_like(risk[:, 0]), [], []
+    raw, held, kappa = torch.zeros_like(risk[:, 0]), [], []
     for t in range(n):
         raw = a * raw + (1 - a) * risk[:, t]
-        hold_trusted.append(raw / (1 - a ** (t + 1)))
+        held.append(raw / (1 - a ** (t + 1)))
         kappa.append((phi[:, t] - phi[:, t - 2]).norm(dim=-1) / 2 if t >= 2 else 0 * raw)
-    hold_trusted, kappa = torch.stack(hold_trusted, 1), torch.stack(kappa, 1)
-    gate = torch.sigmoid(-made.strength * hold_trusted)
+    held, kappa = torch.stack(held, 1), torch.stack(kappa, 1)
+    gate = torch.sigmoid(-made.strength * held)
     return {
         "risk": risk,
-        "held": hold_trusted,
+        "held": held,
         "kappa": kappa,
         "log_gate": torch.log(gate + 1e-8),
         "scale": torch.sigmoid(1 - made.bend * kappa),

@@ -227,10 +227,7 @@ def build_with_weights(
 
 
 def check_fit(
-    build: Callable[[], nn.Module],
-    tensors: Mapping[str, Tensor],
-    where: str,
-    parameters: int | None = None,
+    build: Callable[[], nn.Module], tensors: Mapping[str, Tensor], where: str, parameters: int | None = None
 ) -> None:
     """Check that weights fit the described model, which is built without memory for its weights.
 

@@ -77,6 +77,28 @@ class Block(nn.Module):
         return x, ring, gating
 
 
+class MLPBlock(nn.Module):
+    """A residual block ``x += drop(down(drop(gelu(up(LN x)))))``, initially the identity.
+
+    Args:
+        inner: width of the hidden layer.
+    """
+
+    def __init__(self, width: int, inner: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, inner)
+        self.down = nn.Linear(inner, width)
+        self.drop = nn.Dropout(dropout)
+        nn.init.zeros_(self.down.weight)
+        nn.init.zeros_(self.down.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run the block on (..., width)."""
+        result: Tensor = x + self.drop(self.down(self.drop(F.gelu(self.up(self.norm(x))))))
+        return result
+
+
 @dataclass(frozen=True)
 class Pathway:
     """Result of a pathway over a chunk: ``out`` (B, L, D), the blocks' ``rings`` after it, the outputs

@@ -7,7 +7,7 @@ strip again, so that memory grows with the length and not with its square.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -28,10 +28,8 @@ class Chunked:
 
     past: int
     steering: Steering
-
-    @property
-    def stored(self) -> None:
-        """See :class:`~pyanticip.models.core.attention.Layout`; there is no ring."""
+    stored: ClassVar[None] = None
+    """There is no ring."""
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None, extras: Extras | None = None

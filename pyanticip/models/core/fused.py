@@ -17,6 +17,7 @@ either, :func:`make_fused` returns another layout, or ``None`` for the reference
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -66,10 +67,8 @@ class Fused:
     alignment: int = 1
     """The head width is zero-padded to a multiple of this."""
     places: PositionVectors | None = None
-
-    @property
-    def stored(self) -> None:
-        """See :class:`~pyanticip.models.core.attention.Layout`; there is no ring."""
+    stored: ClassVar[None] = None
+    """There is no ring."""
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, ring: Ring | None, extras: Extras | None = None

@@ -39,11 +39,7 @@ class PathwayGate(nn.Module):
 
     def forward(self, scalars: Tensor, x: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
         """The mixture (..., D) and the fast pathway's share ``a`` (...,)."""
-        return self.mix(torch.cat((scalars, x), -1), fast, slow)
-
-    def mix(self, inputs: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
-        """As :meth:`forward`, from scalars and x already concatenated to ``inputs`` (..., 7 + D)."""
-        share = torch.sigmoid(self.linear(inputs))
+        share = torch.sigmoid(self.linear(torch.cat((scalars, x), -1)))
         return slow + share * (fast - slow), share[..., 0]
 
 
@@ -52,11 +48,7 @@ class PathwayMean(nn.Module):
 
     def forward(self, scalars: Tensor, x: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
         """As :meth:`PathwayGate.forward`, with a share of 1/2."""
-        return self.mix(x, fast, slow)
-
-    def mix(self, inputs: Tensor, fast: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
-        """As :meth:`PathwayGate.mix`."""
-        return 0.5 * (fast + slow), inputs.new_full(inputs.shape[:-1], 0.5)
+        return 0.5 * (fast + slow), x.new_full(x.shape[:-1], 0.5)
 
 
 class CommitmentGate(nn.Module):

@@ -107,7 +107,7 @@ def _centred(x: Tensor) -> Tensor:
 def _dots(queries: Tensor, table: Tensor, codes: Tensor) -> Tensor:
     """Products (n, J, K) of ``queries`` (n, J, D) with the table rows ``codes`` (n, K)."""
     if torch.is_grad_enabled():
-        result: Tensor = _Dots.apply(queries, table, codes)  # type: ignore[no-untyped-call]
+        result: Tensor = _TableProduct.apply(queries, table, codes, True)  # type: ignore[no-untyped-call]
         return result
     return _products(queries, table, codes)
 
@@ -115,35 +115,27 @@ def _dots(queries: Tensor, table: Tensor, codes: Tensor) -> Tensor:
 def _mixed(shares: Tensor, table: Tensor, codes: Tensor) -> Tensor:
     """Sums (n, J, D) of the table rows ``codes`` (n, K) weighted by ``shares`` (n, J, K)."""
     if torch.is_grad_enabled():
-        result: Tensor = _Mixed.apply(shares, table, codes)  # type: ignore[no-untyped-call]
+        result: Tensor = _TableProduct.apply(shares, table, codes, False)  # type: ignore[no-untyped-call]
         return result
     return _sums(shares, table, codes)
 
 
-class _Dots(torch.autograd.Function):
+class _TableProduct(torch.autograd.Function):
+    """:func:`_dots` or :func:`_mixed`; the gradient of either is the other."""
+
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, table: Tensor, codes: Tensor) -> Tensor:
-        ctx.save_for_backward(queries, table, codes)
-        return _products_in_core(queries, table, codes)
+    def forward(ctx: Any, x: Tensor, table: Tensor, codes: Tensor, dots: bool) -> Tensor:
+        ctx.save_for_backward(x, table, codes)
+        ctx.dots = dots
+        return (_products_in_core if dots else _sums)(x, table, codes)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        queries, table, codes = ctx.saved_tensors
-        return _sums(grad, table, codes), _spread(grad, queries, table, codes), None
-
-
-class _Mixed(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, shares: Tensor, table: Tensor, codes: Tensor) -> Tensor:
-        ctx.save_for_backward(shares, table, codes)
-        return _sums(shares, table, codes)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        shares, table, codes = ctx.saved_tensors
-        return _products_in_core(grad, table, codes), _spread(shares, grad, table, codes), None
+        x, table, codes = ctx.saved_tensors
+        if ctx.dots:
+            return _sums(grad, table, codes), _spread(grad, x, table, codes), None, None
+        return _products_in_core(grad, table, codes), _spread(x, grad, table, codes), None, None
 
 
 def _suits_core(table: Tensor) -> bool:

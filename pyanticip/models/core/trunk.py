@@ -158,7 +158,8 @@ class Trunk(nn.Module):
         amplitude = self._amplitude(active, state)
         vectors, positions = run_vectors(self.positions, x, None if state is None else state.positions)
         steering = StepSteering(amplitude, vectors)
-        fast = self._fast(x, steering, state, plan)
+        layout = self._layout(x, steering, "fast", state)
+        fast = run_blocks(self.fast, x, layout, None if state is None else state.fast, plan=plan)
         if self.pathway is None:
             mixed, share = fast.out, x.new_ones(x.shape[:-1])
             slow = Pathway(torch.zeros_like(x[:, -1:]), stored=_ring(state, "slow"))
@@ -236,12 +237,6 @@ class Trunk(nn.Module):
             new=new,
             reference=self.reference,
         )
-
-    def _fast(
-        self, x: Tensor, steering: "StepSteering", state: TrunkState | None, plan: Plan | None
-    ) -> Pathway:
-        layout = self._layout(x, steering, "fast", state)
-        return run_blocks(self.fast, x, layout, None if state is None else state.fast, plan=plan)
 
     def _slow(
         self, x: Tensor, steering: "StepSteering", state: TrunkState | None, due: bool | None

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from pyanticip.errors import ShapeError
 from pyanticip.models.checkpoint.files import build_with_weights, write_checkpoint
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
+from pyanticip.models.core.block import MLPBlock
 from pyanticip.models.core.encodings import polynomials
 from pyanticip.models.core.inputs import check_batch
 from pyanticip.models.forecast.manifest import (
@@ -40,22 +40,6 @@ class ForecastState(NamedTuple):
 
     frames: Tensor
     seen: Tensor
-
-
-class _Block(nn.Module):
-    def __init__(self, config: ForecastConfig) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(config.width)
-        self.up = nn.Linear(config.width, config.width * config.expand)
-        self.down = nn.Linear(config.width * config.expand, config.width)
-        self.drop = nn.Dropout(config.dropout)
-        nn.init.zeros_(self.down.weight)
-        nn.init.zeros_(self.down.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        inner = self.drop(F.gelu(self.up(self.norm(x))))
-        result: Tensor = x + self.drop(self.down(inner))
-        return result
 
 
 class PoseForecaster(nn.Module):
@@ -78,7 +62,9 @@ class PoseForecaster(nn.Module):
         size, outputs = 3 * config.joints, 3 * config.joints * config.components
         inputs = size * (1 + config.order)
         self.inlet = nn.Linear(inputs, config.width)
-        self.blocks = nn.ModuleList(_Block(config) for _ in range(config.blocks))
+        self.blocks = nn.ModuleList(
+            MLPBlock(config.width, config.width * config.expand, config.dropout) for _ in range(config.blocks)
+        )
         self.norm = nn.LayerNorm(config.width)
         self.outlet = nn.Linear(config.width, outputs)
         self.direct = nn.Linear(inputs, outputs)
@@ -205,10 +191,7 @@ class PoseForecaster(nn.Module):
 
 
 def save_forecaster(
-    path: str | Path,
-    model: PoseForecaster,
-    *,
-    training: Mapping[str, Any] | None = None,
+    path: str | Path, model: PoseForecaster, *, training: Mapping[str, Any] | None = None
 ) -> Path:
     """Write a checkpoint folder (``model.safetensors``, ``model.json``), replacing an older checkpoint.
 

@@ -18,6 +18,7 @@ from pyanticip.models.core.part import LossContext, Part
 from pyanticip.models.parts.field.control_field import distrust_loss
 
 HIDDEN = 32
+"""Width of the hidden layer that estimates the risk."""
 
 
 class FrameHold(Part):
@@ -25,16 +26,15 @@ class FrameHold(Part):
 
     Args:
         width: width of the embedded frames.
-        hidden: width of the hidden layer that estimates the risk.
     """
 
-    def __init__(self, width: int, hidden: int = HIDDEN) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(2 * width)
-        self.first = nn.Linear(2 * width, hidden)
-        self.last = nn.Linear(hidden, 1)
+        self.first = nn.Linear(2 * width, HIDDEN)
+        self.last = nn.Linear(HIDDEN, 1)
         nn.init.normal_(self.first.weight, 0.0, (2 * width) ** -0.5)
-        nn.init.normal_(self.last.weight, 0.0, 0.01 * hidden**-0.5)
+        nn.init.normal_(self.last.weight, 0.0, 0.01 * HIDDEN**-0.5)
         nn.init.zeros_(self.first.bias)
         nn.init.constant_(self.last.bias, -4.0)  # as in the control field, frames are trusted initially
 

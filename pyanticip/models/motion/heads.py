@@ -1,16 +1,18 @@
 """The head of the motion model: the sound parameters ahead of time, and event hazards."""
 
-from __future__ import annotations
-
 import math
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pyanticip.models.config import ModelConfig
 from pyanticip.models.motion.strokes import BeatHead
 from pyanticip.models.motion.twin_mix import TwinMix
 from pyanticip.vocabulary import EVENT_BINS, EVENTS, HORIZONS_MS, PARAMETERS
+
+BASE_HAZARD = 0.01
+"""Initial base rate of an event, hazard per bin."""
 
 
 class ControlHead(TwinMix):
@@ -24,37 +26,24 @@ class ControlHead(TwinMix):
     ``twin`` the output is instead a correction of a mix of the twin's columns, see
     :class:`~pyanticip.models.motion.twin_mix.TwinMix`.
 
+    With ``strokes`` a separate head adds to the evidence of onsets, independent of the gate.
+
     Args:
         recent: number of features of the last frames; 0 for none.
-        base_hazard: initial base rate, hazard per bin.
-        gated: whether the gate scales the evidence.
-        strokes: whether a separate head adds to the evidence of onsets, independent of the gate.
-        twin: whether parameters are a mix of the twin's.
-        scaled: with the twin, whether the correction is scaled by how far the twin moved.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        hidden: int,
-        recent: int = 0,
-        base_hazard: float = 0.01,
-        gated: bool = True,
-        strokes: bool = False,
-        twin: bool = False,
-        scaled: bool = False,
-    ) -> None:
-        super().__init__(twin=twin, scaled=scaled)
-        self.gated = gated
+    def __init__(self, cfg: ModelConfig, recent: int) -> None:
+        super().__init__(twin=cfg.twin, scaled=cfg.scaled)
+        self.gated = cfg.gated_events
         self.params = (len(PARAMETERS), len(HORIZONS_MS))
         self.events = (len(EVENTS), EVENT_BINS)
-        self.first = nn.Linear(d_model, hidden)
-        self.last = nn.Linear(hidden, math.prod(self.params) + math.prod(self.events))
-        direct = recent and not twin
+        self.first = nn.Linear(cfg.d_model, cfg.control_hidden)
+        self.last = nn.Linear(cfg.control_hidden, math.prod(self.params) + math.prod(self.events))
+        direct = recent and not cfg.twin
         self.recent = nn.Linear(recent, math.prod(self.params), bias=False) if direct else None
-        start = math.log(base_hazard / (1.0 - base_hazard))
+        start = math.log(BASE_HAZARD / (1.0 - BASE_HAZARD))
         self.base = nn.Parameter(torch.full((math.prod(self.events),), start))
-        self.beats = BeatHead(recent, hidden, EVENT_BINS) if strokes else None
+        self.beats = BeatHead(recent, cfg.control_hidden, EVENT_BINS) if cfg.strokes else None
 
     def forward(
         self,

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pyanticip.models.config import POSE_ORDER
+from pyanticip.models.core.block import MLPBlock
 from pyanticip.models.core.encodings import polynomials
 from pyanticip.models.motion.kinematics import JOINTS
 from pyanticip.models.motion.twin_mix import TWINS, TwinMix
@@ -40,20 +41,6 @@ CLIP = 10.0
 """Standardised inputs are clipped to this."""
 
 
-class _Block(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(WIDTH)
-        self.up = nn.Linear(WIDTH, 2 * WIDTH)
-        self.down = nn.Linear(2 * WIDTH, WIDTH)
-        nn.init.zeros_(self.down.weight)
-        nn.init.zeros_(self.down.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = x + self.down(F.gelu(self.up(self.norm(x))))
-        return result
-
-
 class PoseWindow(TwinMix):
     """Places of the last frames, scalars, root and causal twin to the parameters at every horizon.
 
@@ -75,7 +62,7 @@ class PoseWindow(TwinMix):
         self.register_buffer("mean", torch.zeros(inputs))
         self.register_buffer("std", torch.ones(inputs))
         self.inlet = nn.Linear(inputs, WIDTH)
-        self.blocks = nn.ModuleList(_Block() for _ in range(BLOCKS))
+        self.blocks = nn.ModuleList(MLPBlock(WIDTH, 2 * WIDTH) for _ in range(BLOCKS))
         self.norm = nn.LayerNorm(WIDTH)
         self.outlet = nn.Linear(WIDTH, math.prod((len(PARAMETERS), len(HORIZONS_MS))))
         nn.init.zeros_(self.outlet.weight)

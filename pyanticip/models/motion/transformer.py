@@ -1,7 +1,7 @@
 """The motion transformer: feature rows in, sound parameters and events ahead of time out."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack, overload
 
 import torch
@@ -21,7 +21,6 @@ from pyanticip.models.core.inputs import (
 )
 from pyanticip.models.core.layouts import exact
 from pyanticip.models.core.part import GateTrace, Part, embed_fits, present
-from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
 from pyanticip.models.motion.frame_hold import FrameHold
@@ -40,7 +39,7 @@ from pyanticip.models.motion.smoothed import (
 )
 from pyanticip.models.motion.strokes import Strokes, StrokeState
 from pyanticip.models.parts.planning.codebook import PlanCodebook
-from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps
+from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps, trunk_passes
 from pyanticip.models.parts.planning.signal import PlanningSignal
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.vocabulary import FEATURES_V1, PARAMETERS, SCALAR_COLUMNS
@@ -104,7 +103,7 @@ class MotionForwardOptions(TypedDict, total=False):
     boost: Tensor | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Front:
     """Output of the front-end for a chunk: ``embedded`` steps (B, L, D), the frames ``taps`` that the filter
     needs next, and features of the last frames ``recent`` for the control head. Of optional parts: ``beats``
@@ -113,7 +112,7 @@ class Front:
 
     embedded: Tensor
     taps: Tensor
-    recent: Tensor | None
+    recent: Tensor | None = None
     beats: Tensor | None = None
     strokes: StrokeState | tuple[()] = ()
     distrust: Tensor | None = None
@@ -176,15 +175,7 @@ class MotionTransformer(nn.Module):
         self.dropout = nn.Dropout(cfg.dropout)
         self.trunk = Trunk(cfg)
         recent = cfg.taps * MEASURES + SMOOTHED if cfg.kinematics else 0
-        self.control = ControlHead(
-            cfg.d_model,
-            cfg.control_hidden,
-            recent,
-            gated=cfg.gated_events,
-            strokes=cfg.strokes,
-            twin=cfg.twin,
-            scaled=cfg.scaled,
-        )
+        self.control = ControlHead(cfg, recent)
         self.strokes = Strokes() if cfg.strokes else None
         self.poses = PoseWindow(cfg.pose_window) if cfg.pose_window else None
         for linear in (self.front, self.control.first, self.control.last):
@@ -282,28 +273,27 @@ class MotionTransformer(nn.Module):
         """Run the front-end on raw features (B, L, n) that follow ``state``."""
         normalised_rows, length = self.normalised(x), x.shape[1]
         raw = self.condense(normalised_rows)
-        joined = self._after(None if state is None else state.taps, raw)
-        taps = joined[:, length:]
-        if self.trusted is None:
-            recent = self.recent(joined) if self.direct else None
-            embedded = self._filter(joined)
-            front = Front(embedded, taps, recent)
-            if self.strokes is not None:
-                speeds = joined[:, -length:, -self.direct : -MEASURES]
-                front = Front(embedded, taps, recent, *self.strokes(speeds, part_of(state, "strokes")))
-            if self.poses is not None:
-                places = normalised_rows[..., self.cfg.columns : self.cfg.columns + PLACES]
-                before = None if state is None else state.poses
-                assert not isinstance(before, tuple)
-                front = replace(front, poses=self.poses.joined(places, before))
-            return front
-        before = None if state is None else state.trusted
-        assert not isinstance(before, tuple)
-        last = raw.new_zeros(raw.shape[0], raw.shape[2]) if before is None else before[:, -1]
-        frames, distrust = self.trusted(raw, self._filter(joined), last)
-        trusted = self._after(before, frames)
-        recent = self.recent(trusted) if self.direct else None
-        return Front(self._filter(trusted), taps, recent, distrust=distrust, trusted=trusted[:, length:])
+        frames = self._after(None if state is None else state.taps, raw)
+        front = Front(raw, frames[:, length:])
+        if self.trusted is not None:
+            before = None if state is None else state.trusted
+            assert not isinstance(before, tuple)
+            last = raw.new_zeros(raw.shape[0], raw.shape[2]) if before is None else before[:, -1]
+            held, front.distrust = self.trusted(raw, self._filter(frames), last)
+            frames = self._after(before, held)
+            front.trusted = frames[:, length:]
+        front.embedded = self._filter(frames)
+        if self.direct:
+            front.recent = self.recent(frames)
+        if self.strokes is not None:
+            speeds = frames[:, -length:, -self.direct : -MEASURES]
+            front.beats, front.strokes = self.strokes(speeds, part_of(state, "strokes"))
+        if self.poses is not None:
+            before = None if state is None else state.poses
+            assert not isinstance(before, tuple)
+            places = normalised_rows[..., self.cfg.columns : self.cfg.columns + PLACES]
+            front.poses = self.poses.joined(places, before)
+        return front
 
     def _after(self, before: Tensor | None, frames: Tensor) -> Tensor:
         """Frames (B, L, D) preceded by the ``taps - 1`` frames ``before``, zeros at a stream's start."""
@@ -439,26 +429,15 @@ class MotionTransformer(nn.Module):
         check_finite(x, "features")
 
     def _passes(
-        self, mode: ScalarMode, own: TrunkState | None, due: bool | None, length: int = 1
+        self, mode: ScalarMode, current: TrunkState | None, due: bool | None, length: int = 1
     ) -> Passes[TrunkOutput, TrunkState]:
-        """Runs the trunk, with plans if the model makes them; ``due`` applies to its ``current`` state and
+        """Runs the trunk, with plans if the model makes them; ``due`` applies to the ``current`` state and
         whole chunks, not to states that lag."""
 
-        def run(
-            steps: Steps, state: TrunkState | None, plan: Plan | None
-        ) -> tuple[TrunkOutput, TrunkState | None]:
-            out: tuple[TrunkOutput, TrunkState | None] = self.trunk(
-                steps.embedded,
-                steps.external,
-                state,
-                mode=mode,
-                predicted=steps.predicted,
-                due=due if state is own and steps.embedded.shape[1] == length else None,
-                plan=plan,
-            )
-            return out
+        def due_for(steps: Steps, state: TrunkState | None) -> bool | None:
+            return due if state is current and steps.embedded.shape[1] == length else None
 
-        return Passes(self.planning, run, self.trunk.initial_state)
+        return trunk_passes(self.trunk, self.planning, mode, due_for)
 
     def step(
         self,

@@ -210,12 +210,7 @@ class BaselineTransformer(nn.Module):
 
     @overload
     def forward(
-        self,
-        ids: Tensor,
-        *,
-        state: BaselineState,
-        plan: PlanChoice | None = ...,
-        boost: Tensor | None = ...,
+        self, ids: Tensor, *, state: BaselineState, plan: PlanChoice | None = ..., boost: Tensor | None = ...
     ) -> tuple[BaselineOutput, BaselineState]: ...
 
     def forward(

@@ -21,10 +21,9 @@ from pyanticip.models.core.inputs import (
     check_tensor,
 )
 from pyanticip.models.core.part import GateTrace, Part, embed_fits, present
-from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State, part_of
 from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
-from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps
+from pyanticip.models.parts.planning.passes import Passes, PlanState, Steps, trunk_passes
 from pyanticip.models.parts.planning.signal import PlanningSignal
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.models.token.baseline import BaselineTransformer, check_ids, check_length, check_token_config
@@ -288,16 +287,7 @@ class AnticipatoryTransformer(nn.Module):
 
     def _passes(self, mode: ScalarMode) -> Passes[TrunkOutput, TrunkState]:
         """Runs the trunk, with plans if the model makes them."""
-
-        def run(
-            steps: Steps, state: TrunkState | None, plan: Plan | None
-        ) -> tuple[TrunkOutput, TrunkState | None]:
-            out: tuple[TrunkOutput, TrunkState | None] = self.trunk(
-                steps.embedded, steps.external, state, mode=mode, predicted=steps.predicted, plan=plan
-            )
-            return out
-
-        return Passes(self.planning, run, self.trunk.initial_state)
+        return trunk_passes(self.trunk, self.planning, mode)
 
     @staticmethod
     def _mode(scalars: Tensor | None, mode: ScalarMode | None) -> ScalarMode:

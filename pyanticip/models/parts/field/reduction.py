@@ -47,17 +47,12 @@ def decayed_sums(x: Tensor, decay: float, before: Tensor | None = None) -> Tenso
     return (inner + carried_sums[..., None] * decay_from_start).flatten(1)[:, :length]
 
 
-def mass(decay: float, length: int, like: Tensor) -> Tensor:
-    """(1, L): total weight of the steps so far in a running average, ``1 - decay^(t + 1)``."""
-    return _constant(_total_weight, decay, length, like)
-
-
 def averages(x: Tensor, decay: float) -> Tensor:
     """The bias-corrected running average of (B, L) over the steps so far."""
     length = x.shape[1]
     if length <= _BLOCK:
         return x @ _constant(_shares, decay, length, x)
-    return decayed_sums((1.0 - decay) * x, decay) / mass(decay, length, x)
+    return decayed_sums((1.0 - decay) * x, decay) / _constant(_total_weight, decay, length, x)
 
 
 def _decay_table(decay: float, length: int, like: Tensor) -> Tensor:
@@ -68,7 +63,7 @@ def _decay_table(decay: float, length: int, like: Tensor) -> Tensor:
 
 
 def _total_weight(decay: float, length: int, like: Tensor) -> Tensor:
-    """(1, L): total weight of the steps so far, see :func:`mass`."""
+    """(1, L): total weight of the steps so far in a running average, ``1 - decay^(t + 1)``."""
     steps = torch.arange(1, length + 1, device=like.device)
     return -torch.expm1(steps.to(like.dtype) * math.log(decay))[None]
 

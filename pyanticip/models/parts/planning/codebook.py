@@ -17,6 +17,9 @@ VELOCITIES = slice(132, 198)
 ROOT = slice(227, 231)
 """Columns with height and velocity of the root."""
 
+_PARTS = (ROTATIONS, VELOCITIES, ROOT)
+_WIDTHS = [part.stop - part.start for part in _PARTS]
+
 MAX_ROUNDS = 30
 """Maximum number of rounds of Lloyd's algorithm."""
 
@@ -40,7 +43,7 @@ class PlanCodebook(nn.Module):
 
     def __init__(self, codes: int) -> None:
         super().__init__()
-        width = sum(part.stop - part.start for part in (ROTATIONS, VELOCITIES, ROOT))
+        width = sum(_WIDTHS)
         self.register_buffer("centres", torch.zeros(codes, width))
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("scale", torch.zeros(width))
@@ -87,14 +90,11 @@ class PlanCodebook(nn.Module):
         columns = _columns(x)
         deviation, mean = torch.std_mean(columns, 0, correction=0)
         self.mean.copy_(mean)
-        parts = []
-        start = 0
-        for part in (ROTATIONS, VELOCITIES, ROOT):
-            width = part.stop - part.start
-            sigma = deviation[start : start + width]
-            parts.append(torch.where(sigma > 1e-6, 1.0 / (sigma.clamp(min=1e-6) * math.sqrt(width)), 0.0))
-            start += width
-        self.scale.copy_(torch.cat(parts))
+        scales = [
+            torch.where(sigma > 1e-6, 1.0 / (sigma.clamp(min=1e-6) * math.sqrt(len(sigma))), 0.0)
+            for sigma in torch.split(deviation, _WIDTHS)
+        ]
+        self.scale.copy_(torch.cat(scales))
         points = self.points(x)
         generator = torch.Generator(device=x.device).manual_seed(seed)
         centres = _initial_centres(points, count, generator)
@@ -122,7 +122,7 @@ class PlanCodebook(nn.Module):
 
 
 def _columns(x: Tensor) -> Tensor:
-    return torch.cat((x[..., ROTATIONS], x[..., VELOCITIES], x[..., ROOT]), -1)
+    return torch.cat([x[..., part] for part in _PARTS], -1)
 
 
 def _nearest(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:

@@ -25,6 +25,7 @@ from pyanticip.models.core.inputs import can_read_values, check_tensor
 from pyanticip.models.core.part import join
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.core.streaming import State
+from pyanticip.models.core.trunk import ScalarMode, Trunk, TrunkOutput, TrunkState
 from pyanticip.models.parts.planning.signal import PlanningSignal
 from pyanticip.models.parts.planning.targets import PlanChoice
 
@@ -48,6 +49,11 @@ class StoredChoice(State):
 
     codes: Tensor
     weights: Tensor
+
+    @property
+    def choice(self) -> PlanChoice:
+        """The plan, of one step (B, 1, K)."""
+        return PlanChoice(self.codes[:, None], self.weights[:, None])
 
 
 @dataclass
@@ -230,22 +236,20 @@ class Passes(Generic[Out, S]):
         running = self.fresh(rows) if state is None else state
         memory = self.initial_state(rows, external=False) if planning is None else planning
         assert isinstance(memory, PlanState)
-        next_choice = memory.choices[0]
+        stored = memory.choices[0]
         choices, outs, anticipations = [], [], []
         for i in range(length):
             step = steps.chunk(i, i + 1)
-            choice = PlanChoice(next_choice.codes[:, None], next_choice.weights[:, None])
-            if plan is not None:
-                choice = PlanChoice(plan.codes[:, i : i + 1], plan.weights[:, i : i + 1])
+            choice = stored.choice if plan is None else plan[:, i : i + 1]
             out, after = self.run(step, running, self._plan(step, choice))
             assert after is not None
             running = after
             following, scores = self._choose(out, boost)
-            next_choice = StoredChoice(following.codes[:, 0], following.weights[:, 0])
+            stored = StoredChoice(following.codes[:, 0], following.weights[:, 0])
             choices.append(choice)
             outs.append(out)
             anticipations.append(scores)
-        new = PlanState(memory.frames + length, (next_choice,), (), ()) if streaming else ()
+        new = PlanState(memory.frames + length, (stored,), (), ()) if streaming else ()
         joined = outs[0] if length == 1 else join(outs)
         anticipation = torch.cat(anticipations, 1)
         return Foresight(joined, _concatenate(choices), anticipation, running if streaming else None, new)
@@ -269,12 +273,10 @@ class Passes(Generic[Out, S]):
             if planning is None or after is None:
                 first_choice = self._empty_choice(steps.embedded)
             else:
-                previous = planning.choices[number - 1]
-                first_choice = PlanChoice(previous.codes[:, None], previous.weights[:, None])
+                first_choice = planning.choices[number - 1].choice
                 earlier.append(after)
                 stored.append(StoredChoice(following.codes[:, -1].clone(), following.weights[:, -1].clone()))
-            rest = PlanChoice(following.codes[:, :-1], following.weights[:, :-1])
-            choice = _concatenate([first_choice, rest])
+            choice = _concatenate([first_choice, following[:, :-1]])
         choice = choice if plan is None else plan
         out, after = self.run(steps, state, self._plan(steps, choice))
         anticipation = self.own.anticipator(out.hidden)
@@ -328,6 +330,32 @@ class Passes(Generic[Out, S]):
             torch.zeros(shape, dtype=torch.int64, device=like.device),
             torch.zeros(shape, dtype=self.own.log_frequency.dtype, device=like.device),
         )
+
+
+def trunk_passes(
+    trunk: Trunk,
+    signal: PlanningSignal | None,
+    mode: ScalarMode,
+    due: Callable[[Steps, TrunkState | None], bool | None] = lambda steps, state: None,
+) -> Passes[TrunkOutput, TrunkState]:
+    """Runs a trunk, with plans if there is a signal; ``mode`` and ``due`` (of a pass over these steps, after
+    this state) are arguments of :meth:`~pyanticip.models.core.trunk.Trunk.forward`."""
+
+    def run(
+        steps: Steps, state: TrunkState | None, plan: Plan | None
+    ) -> tuple[TrunkOutput, TrunkState | None]:
+        out: tuple[TrunkOutput, TrunkState | None] = trunk(
+            steps.embedded,
+            steps.external,
+            state,
+            mode=mode,
+            predicted=steps.predicted,
+            due=due(steps, state),
+            plan=plan,
+        )
+        return out
+
+    return Passes(signal, run, trunk.initial_state)
 
 
 def _concatenate(choices: Sequence[PlanChoice]) -> PlanChoice:

@@ -13,12 +13,7 @@ from pyanticip.models.core.part import LossContext, Part, Positions
 from pyanticip.models.core.plan import Plan
 from pyanticip.models.parts.planning.config import PlanConfig
 from pyanticip.models.parts.planning.heads import AnticipationSimulator, Anticipator
-from pyanticip.models.parts.planning.targets import (
-    PlanChoice,
-    anticipation_losses,
-    look_ahead,
-    select,
-)
+from pyanticip.models.parts.planning.targets import PlanChoice, anticipation_losses, look_ahead, select
 
 if TYPE_CHECKING:
     from pyanticip.models.config import ModelConfig

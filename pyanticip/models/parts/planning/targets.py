@@ -7,6 +7,7 @@ attention to plans in :mod:`pyanticip.models.core.plan`, and the plans of a runn
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,6 +26,10 @@ class PlanChoice:
 
     codes: Tensor
     weights: Tensor
+
+    def __getitem__(self, index: Any) -> "PlanChoice":
+        """The plans at an index of both tensors."""
+        return PlanChoice(self.codes[index], self.weights[index])
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,6 @@ class OrthogonalGRU(nn.Module):
     folded: Tensor
     _folded: tuple[Tensor, ...]
     """Copies of the weights that were folded last, and of the result; empty before."""
-    reference: bool = False
-    """Whether sequences use the plain loop, which is slower."""
 
     def __init__(self, inputs: int, hidden: int, orthogonal: str = "exact") -> None:
         super().__init__()
@@ -167,12 +165,6 @@ class OrthogonalGRU(nn.Module):
         if x.shape[1] == 1:
             hidden = self._step(x[:, 0], hidden, recurrent)
             return hidden[:, None], hidden
-        if self.reference:
-            steps = []
-            for inputs in x.unbind(1):
-                hidden = self._step(inputs, hidden, recurrent)
-                steps.append(hidden)
-            return torch.stack(steps, 1), hidden
         if recurrence_available(x):
             inputs = nn.functional.linear(x, self.input, self.input_bias)
             out = recurrence(inputs, hidden, recurrent, self.recurrent_bias)

@@ -144,8 +144,7 @@ def scan(moves: Tensor, start: Tensor, gamma: Tensor | None = None, jumps: Tenso
     )
     if is_compiled_step or needs_grad or not fused_available(moves, start):
         return scan_loop(moves, start, gamma, jumps)
-    out: Tensor = _fused(moves, start, gamma, jumps)
-    return out
+    return _fused(moves, start, gamma, jumps)
 
 
 _SEGMENT = 16
@@ -226,5 +225,4 @@ def superpose(
     if not places_available(moves, start, table):
         histograms = scan_loop(moves, start, gamma, jumps)
         return histograms @ table, histograms[:, :, -1]
-    out: tuple[Tensor, Tensor] = _places(moves, start, gamma, jumps, table)
-    return out
+    return _places(moves, start, gamma, jumps, table)

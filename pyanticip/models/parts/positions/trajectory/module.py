@@ -19,6 +19,7 @@ from torch import Tensor
 
 from pyanticip import _core
 from pyanticip.errors import ShapeError
+from pyanticip.models.core.inputs import can_read_values
 from pyanticip.models.core.part import Positions
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.positions.trajectory.config import TrajectoryConfig, auto_strength
@@ -154,7 +155,29 @@ class TrajectoryPositions(Positions):
         if state is not None and state.frames.shape[0] != embedded.shape[0]:
             rows = state.frames.shape[0]
             raise ShapeError(f"the state has {rows} rows, the embeddings have {embedded.shape[0]}")
-        return self._encode(embedded, state)
+        rows, length = embedded.shape[:2]
+        in_table = self._in_table(length, state)
+        is_moving = self.strength > 0.0 and (length > 1 or state is not None)
+        if is_moving and in_table and state is None and self.cache is None and self._in_core(embedded):
+            return self._encode_in_core(embedded), None
+        steps = torch.arange(length, device=embedded.device)
+        numbers = steps.expand(rows, length) if state is None else state.frames[:, None] + steps
+        if not is_moving:
+            encoded = self.places.standard(steps if state is None else numbers, embedded.dtype, in_table)
+            return encoded.expand(rows, -1, -1), self._advance(embedded, state)
+        displacement, power = (
+            self._cached_displacements(embedded) if state is None else self.displacements(embedded, state)
+        )
+        positions = numbers + displacement
+        if not can_read_values(embedded) or not math.isfinite(displacement[:, -1].sum().item()):
+            # Masked before the sum: ``where`` would give NaN gradients in the discarded branch.
+            positions = numbers + displacement.masked_fill(displacement.isnan(), 0.0)
+        encoded = self.places(positions, embedded.dtype, in_table)
+        if state is None:
+            return encoded, None
+        last = torch.nan_to_num(embedded[:, -1], posinf=0.0, neginf=0.0)
+        frames = state.frames + length
+        return encoded, TrajectoryState(frames, displacement[:, -1], last, power[:, -1])
 
     def embed(
         self, x: Tensor, frames: Tensor | None, state: Any
@@ -185,36 +208,9 @@ class TrajectoryPositions(Positions):
             displacement = displacement.masked_fill(bad.cumsum(1) > 0, math.nan)
         return displacement, power
 
-    def _encode(
-        self, embedded: Tensor, state: TrajectoryState | None
-    ) -> tuple[Tensor, TrajectoryState | None]:
-        rows, length = embedded.shape[:2]
-        in_table = self._in_table(length, state)
-        is_moving = self.strength > 0.0 and (length > 1 or state is not None)
-        if is_moving and in_table and state is None and self.cache is None and self._in_core(embedded):
-            return self._encode_in_core(embedded), None
-        steps = torch.arange(length, device=embedded.device)
-        numbers = steps.expand(rows, length) if state is None else state.frames[:, None] + steps
-        if not is_moving:
-            encoded = self.places.standard(steps if state is None else numbers, embedded.dtype, in_table)
-            return encoded.expand(rows, -1, -1), self._advance(embedded, state)
-        displacement, power = (
-            self._cached_displacements(embedded) if state is None else self.displacements(embedded, state)
-        )
-        positions = numbers + displacement
-        if _is_traced(embedded) or not math.isfinite(displacement[:, -1].sum().item()):
-            # Masked before the sum: ``where`` would give NaN gradients in the discarded branch.
-            positions = numbers + displacement.masked_fill(displacement.isnan(), 0.0)
-        encoded = self.places(positions, embedded.dtype, in_table)
-        if state is None:
-            return encoded, None
-        last = torch.nan_to_num(embedded[:, -1], posinf=0.0, neginf=0.0)
-        frames = state.frames + length
-        return encoded, TrajectoryState(frames, displacement[:, -1], last, power[:, -1])
-
     def _in_core(self, embedded: Tensor) -> bool:
         """Whether the Rust core can encode: without gradients, in float32, from the table."""
-        if embedded.device.type != "cpu" or embedded.dtype != torch.float32 or _is_traced(embedded):
+        if embedded.device.type != "cpu" or embedded.dtype != torch.float32 or not can_read_values(embedded):
             return False
         learning = torch.is_grad_enabled() and embedded.requires_grad
         return not learning and self.places.looks_up(torch.float32)
@@ -223,16 +219,8 @@ class TrajectoryPositions(Positions):
         """Encodings of whole sequences, by the Rust core."""
         path = embedded.detach().contiguous()
         out = torch.empty_like(path)
-        places, rms = self.places, self.scale == "rms"
-        _core.trajectory_encode(
-            path.numpy(),
-            self.strength,
-            self.magnitude,
-            rms,
-            places.table.numpy(),
-            places.speeds.numpy(),
-            out.numpy(),
-        )
+        arrays = (t.numpy() for t in (self.places.table, self.places.speeds, out))
+        _core.trajectory_encode(path.numpy(), self.strength, self.magnitude, self.scale == "rms", *arrays)
         return out
 
     def _advance(self, embedded: Tensor, state: TrajectoryState | None) -> TrajectoryState | None:
@@ -246,7 +234,7 @@ class TrajectoryPositions(Positions):
 
     def _in_table(self, length: int, state: TrajectoryState | None) -> bool:
         """Whether all positions are below the table's end."""
-        if not self.length or (state is not None and _is_traced(state.frames)):
+        if not self.length or (state is not None and not can_read_values(state.frames)):
             return False
         before = 0 if state is None else int(state.frames.max())
         return before + length <= self.length
@@ -267,7 +255,7 @@ class TrajectoryPositions(Positions):
         last = None if state is None else state.last
         started = None if state is None else state.frames > 0
         lengths = _distances(embedded, last, started)
-        if _is_traced(embedded):
+        if not can_read_values(embedded):
             return lengths.nan_to_num(0.0, 0.0), ~lengths.isfinite()
         # A non-finite embedding makes the step to it or from it, and so the sum, non-finite.
         if math.isfinite(lengths.sum().item()):
@@ -284,7 +272,7 @@ class TrajectoryPositions(Positions):
         power, which whole sequences do not need."""
         cache = self.cache
         learning = torch.is_grad_enabled() and embedded.requires_grad
-        if cache is None or learning or embedded.device.type != "cpu" or _is_traced(embedded):
+        if cache is None or learning or embedded.device.type != "cpu" or not can_read_values(embedded):
             return self.displacements(embedded)
         keys = cache.keys(embedded)
         cached = [cache.get(key) for key in keys]
@@ -297,11 +285,6 @@ class TrajectoryPositions(Positions):
                 cached[row] = displacement
         found = torch.stack([displacement for displacement in cached if displacement is not None])
         return found, found
-
-
-def _is_traced(x: Tensor) -> bool:
-    """Whether operations are being compiled or captured, so that none may depend on a value."""
-    return torch.compiler.is_compiling() or (x.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _distances(embedded: Tensor, last: Tensor | None, started: Tensor | None) -> Tensor:

@@ -1,16 +1,13 @@
 """Sinusoidal encodings at real positions: exact, by angle addition, or interpolated between whole ones."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import torch
 from torch import Tensor, nn
 
 from pyanticip import _core
-from pyanticip.errors import OptionError
 from pyanticip.models.core.encodings import sine_pairs, sinusoids, speeds
-
-INTERPOLATIONS = ("exact", "linear", "cubic")
 
 CHUNK: Final = 1 << 18
 """Channels computed at a time, so that intermediate values stay in the CPU's cache."""
@@ -31,21 +28,13 @@ class RealPositions(nn.Module):
     Args:
         width: D, at least 1.
         rows: the table has the whole positions 0 to ``rows - 1``; 0 for no table.
-        interpolation: one of :data:`INTERPOLATIONS`.
-
-    Raises:
-        OptionError: an unknown interpolation.
     """
 
     table: Tensor
     speeds: Tensor
 
-    def __init__(self, width: int, rows: int = 0, interpolation: str = "exact") -> None:
+    def __init__(self, width: int, rows: int, interpolation: Literal["exact", "linear", "cubic"]) -> None:
         super().__init__()
-        if interpolation not in INTERPOLATIONS:
-            raise OptionError(
-                f"interpolation must be one of {', '.join(INTERPOLATIONS)}, got {interpolation!r}"
-            )
         self.width, self.rows, self.interpolation = width, rows, interpolation
         # The Catmull-Rom spline also needs one position before the first.
         self.first = -1 if interpolation == "cubic" and rows else 0
@@ -56,9 +45,7 @@ class RealPositions(nn.Module):
 
     def standard(self, whole: Tensor, dtype: torch.dtype, in_table: bool) -> Tensor:
         """Encodings of whole positions: the table's rows, bit for bit, or computed."""
-        if in_table and self.rows:
-            return self.table[whole - self.first, : self.width].to(dtype)
-        return sinusoids(whole, self.width).to(dtype)
+        return self._nodes(whole, in_table, dtype)[..., : self.width]
 
     def forward(self, positions: Tensor, dtype: torch.dtype, in_table: bool = False) -> Tensor:
         """Encodings (..., width) of ``dtype``.
@@ -128,6 +115,7 @@ class RealPositions(nn.Module):
         out.copy_(encoded)
 
     def _nodes(self, whole: Tensor, in_table: bool, dtype: torch.dtype) -> Tensor:
+        """Encodings (..., even) of whole positions."""
         if in_table and self.rows:
             return self.table[whole - self.first].to(dtype)
         return sine_pairs(whole, self.width).to(dtype)
