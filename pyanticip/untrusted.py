@@ -14,19 +14,6 @@ from typing import Any
 
 from pyanticip.errors import FormatError, MotionError, one_line, reason
 
-__all__ = [
-    "BROKEN_ARCHIVE",
-    "check_file",
-    "check_unpacked",
-    "open_file",
-    "parse_json",
-    "parse_toml",
-    "read_file",
-    "read_json",
-    "read_text",
-    "read_toml",
-]
-
 # An archive may unpack to this many bytes, and this many times its own size besides: a still pose compresses
 # a thousandfold, real motion threefold.
 _UNPACKED_BYTES, _UNPACKED_RATIO = 64 << 20, 100
@@ -112,6 +99,17 @@ def parse_json(data: bytes, where: str, error: type[MotionError] = FormatError) 
         return json.loads(data)
     except (ValueError, RecursionError):
         raise error(f"{where} is not valid JSON") from None
+
+
+def safetensors_header(data: bytes, most: int) -> dict[str, Any]:
+    """The header of a safetensors file whose end may be missing; empty for any other file, and for a header
+    of more than ``most`` bytes."""
+    size = int.from_bytes(data[:8], "little")
+    try:
+        header = json.loads(data[8 : 8 + size]) if size <= most else None
+    except (ValueError, RecursionError):
+        header = None
+    return header if isinstance(header, dict) else {}
 
 
 def parse_toml(data: bytes, where: object, error: type[MotionError] = FormatError) -> dict[str, Any]:

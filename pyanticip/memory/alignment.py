@@ -11,8 +11,6 @@ from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import forward_kinematics
 from pyanticip.vocabulary import RATE
 
-__all__ = ["Moments", "align", "shared_moments"]
-
 F32 = NDArray[np.float32]
 Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Times (n,) in one take, ascending, and the matching times in another, seconds."""

@@ -6,8 +6,6 @@ from pydantic import Field
 
 from pyanticip.options import Options
 
-__all__ = ["Cue"]
-
 
 class Cue(Options):
     """A moment of a rehearsed take, announced ``ahead_ms`` before the performer reaches it.

@@ -19,7 +19,7 @@ from pyanticip._core import KEY_SIZE, KEYS_VERSION, Memory, resample
 from pyanticip.errors import FormatError, MotionError, OptionError, one_line, reason
 from pyanticip.memory.rehearsal import empty
 from pyanticip.motion.atomic import write_file
-from pyanticip.untrusted import open_file, parse_json
+from pyanticip.untrusted import open_file, safetensors_header
 from pyanticip.vocabulary import CANONICAL_JOINTS, PARAMETERS, RATE
 
 FORMAT: Final = "pyanticip-memory"
@@ -99,7 +99,7 @@ def save_moments(
     arrays: dict[str, NDArray[Any]] = {"keys": keys, "followed": followed, "origins": origins}
     arrays["poses"] = np.concatenate(poses)
     data = _serialize(arrays, metadata)
-    if _header_length(data) > _MAX_HEADER_BYTES:
+    if int.from_bytes(data[:8], "little") > _MAX_HEADER_BYTES:
         raise OptionError(f"cannot save {path}: the names of the takes are longer than a megabyte")
     path = Path(path)
     if not new and path.is_file() and not is_memory(path):
@@ -166,7 +166,7 @@ def load_rehearsal(path: str | os.PathLike[str], *, capacity: int = 90_000) -> R
             data = file.read(max_bytes + 1)
     except OSError as error:
         raise FormatError(f"{path}: cannot be read: {reason(error)}") from None
-    header = _header(data)
+    header = safetensors_header(data, _MAX_HEADER_BYTES)
     metadata = _metadata(header)
     if metadata.get("format") != FORMAT:
         raise FormatError(f"{path}: is not a memory; pyanticip rehearse writes them")
@@ -192,7 +192,8 @@ def is_memory(path: Path) -> bool:
     if not path.is_file():
         return False
     with open_file(path) as file:
-        return bool(_metadata(_header(file.read(8 + _MAX_HEADER_BYTES))).get("format") == FORMAT)
+        header = safetensors_header(file.read(8 + _MAX_HEADER_BYTES), _MAX_HEADER_BYTES)
+    return bool(_metadata(header).get("format") == FORMAT)
 
 
 def _serialize(arrays: Mapping[str, NDArray[Any]], metadata: dict[str, str]) -> memoryview:
@@ -233,18 +234,6 @@ def _poses(takes: list[str], rows: NDArray[np.int16]) -> KeptTakes:
             raise ValueError("poses: expected unit quaternions")
         loaders[takes[take]] = partial(np.asarray, poses)
     return KeptTakes(loaders)
-
-
-def _header_length(data: bytes | memoryview) -> int:
-    return int.from_bytes(data[:8], "little")
-
-
-def _header(data: bytes) -> dict[str, Any]:
-    """The header of a file whose end may be missing; empty where it is not a safetensors file."""
-    with contextlib.suppress(MotionError):
-        header = parse_json(data[8 : 8 + min(_header_length(data), _MAX_HEADER_BYTES)], "")
-        return header if isinstance(header, dict) else {}
-    return {}
 
 
 def _metadata(header: Mapping[str, Any]) -> dict[str, Any]:

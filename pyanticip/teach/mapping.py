@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import struct
 from collections.abc import Mapping as Table
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,10 +31,8 @@ from pyanticip.teach.gestures import Gesture, make_spotter
 from pyanticip.teach.labels import GESTURE, NONE, check_labels
 from pyanticip.teach.options import BEYOND, FitOptions, check_blocks
 from pyanticip.teach.outputs import Output, unique_names
-from pyanticip.untrusted import read_file
+from pyanticip.untrusted import read_file, safetensors_header
 from pyanticip.vocabulary import CANONICAL_JOINTS
-
-__all__ = ["FORMAT", "VERSION", "Mapping", "load_mapping", "pack_mapping"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -329,12 +326,9 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
 def _tree(file: Path, data: bytes) -> dict[str, Any]:
     """The JSON in the metadata of the safetensors header."""
     try:
-        (size,) = struct.unpack("<Q", data[:8])
-        if size > min(len(data) - 8, _MAX_HEADER_BYTES):
-            raise ValueError
-        tree = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][FORMAT])
-    except (struct.error, ValueError, KeyError, TypeError, RecursionError):
-        raise FormatError(f"{file}: is not a mapping; pyanticip teach fit writes them") from None
+        tree = json.loads(safetensors_header(data, _MAX_HEADER_BYTES)["__metadata__"][FORMAT])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        tree = None
     if not isinstance(tree, dict) or tree.get("format") != FORMAT:
         raise FormatError(f"{file}: is not a mapping; pyanticip teach fit writes them")
     return tree
