@@ -8,6 +8,7 @@ leaving out whole labels, whose frames then are unlike all the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,17 +25,14 @@ from pyanticip.teach.frames import (
     Part,
     TakeData,
     best_elsewhere,
+    fit_candidate,
     fold_predictions,
     input_choices,
     nearest,
     novelty_arrays,
-    spread_floor,
 )
-from pyanticip.teach.heads import Projection
 from pyanticip.teach.labels import NONE
 from pyanticip.teach.options import FitOptions
-
-__all__ = ["familiarity", "fit_class"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -62,19 +60,11 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
         raise OptionError(
             f"class {name}: all takes show {labels[0]}; show another label, or takes of {name}={NONE}"
         )
-    one_hot_takes = [
-        TakeData(
-            take.name,
-            take.blocks,
-            take.begin,
-            {
-                label: np.full(len(take.blocks["body"]) - take.begin, float(take.labels[name] == label))
-                for label in labels
-            },
-            frame_ids=take.frame_ids,
-        )
-        for take in mine
-    ]
+    one_hot_takes = []
+    for take in mine:
+        length = len(take.blocks["body"]) - take.begin
+        one_hot = {label: np.full(length, float(take.labels[name] == label)) for label in labels}
+        one_hot_takes.append(replace(take, targets=one_hot))
     frames = Frames.of(one_hot_takes, labels, options.lead_ms // 20)
     choices = input_choices(mine, options)
     x = {inputs: frames.inputs(inputs) for inputs in choices}
@@ -92,12 +82,11 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
         [[((p - y) ** 2).sum(1).mean() for p in row] for row, y in zip(predictions, truth, strict=True)]
     ).reshape(len(validation), len(candidates))
     best = int(scores.mean(0).argmin()) if validation else 0
-    inputs, kind, setting = candidates[best]
-    rows = heads.subsample(frames.weight, 2 * MAX_TRAIN_FRAMES)
-    weight = heads.subsample_weights(frames.weight, 2 * MAX_TRAIN_FRAMES)
-    projection = Projection.fit(x[inputs][rows], weight, spread_floor(inputs, x[inputs].shape[1]))
-    u = projection(x[inputs][rows])
-    arrays = fit_classifier(kind, setting, u, frames.y[rows], weight)
+    inputs, kind, setting = chosen = candidates[best]
+    every_frame = np.arange(len(frames.y))
+    projection, arrays = fit_candidate(
+        chosen, x[inputs], frames, every_frame, 2 * MAX_TRAIN_FRAMES, fit_classifier
+    )
     sharp = 0.5
     if validation:
         sharp = sharpness(np.concatenate([row[best] for row in predictions]), np.concatenate(truth))
@@ -109,14 +98,9 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
         **near,
         "unlike": _fit_unlike(near, projection(x[inputs]), frames, validation, labels),
     }
-    report = _report(mine, name, labels, validation, scores, predictions, truth, candidates[best], frames)
-    left_out = [
-        prediction
-        for i, fold in enumerate(validation)
-        for prediction in frames.left_out(
-            fold.test_sample, sharpened(predictions[i][best_elsewhere(scores, i)], sharp)
-        )
-    ]
+    elsewhere = [row[best_elsewhere(scores, i)] for i, row in enumerate(predictions)]
+    report = _report(mine, name, labels, validation, elsewhere, truth, chosen, frames)
+    left_out = frames.left_out(validation, [sharpened(predicted, sharp) for predicted in elsewhere])
     return Part(tuple(labels), inputs, kind, setting, arrays, report, label_of=name, left_out=left_out)
 
 
@@ -135,13 +119,13 @@ def _fit_unlike(
     v = u[:, : len(scale)] * scale
     known, unknown = [], []
     for fold in validation:
-        points = fold.train[heads.subsample(frames.weight[fold.train], _MAX_POINTS)]
+        points = fold.train[heads.subsample(frames.weight[fold.train], _MAX_POINTS)[0]]
         known.append(nearest(v[fold.test_sample], v[points]))
     for i, label in enumerate(labels):
         has_label = frames.y[:, i] > 0.5
         rest = np.flatnonzero(~has_label)
         if label != NONE and len(labels) > 1:
-            points = rest[heads.subsample(frames.weight[rest], _MAX_POINTS)]
+            points = rest[heads.subsample(frames.weight[rest], _MAX_POINTS)[0]]
             unknown.append(nearest(v[has_label], v[points]))
     if not known or len(unknown) < 2:
         return np.array(_DEFAULT_UNLIKE, np.float32)
@@ -169,13 +153,13 @@ def _report(
     name: str,
     labels: Sequence[str],
     validation: Sequence[Fold],
-    scores: F64,
-    predictions: Sequence[Sequence[F32]],
+    predictions: Sequence[F32],
     truth: Sequence[F64],
     chosen: Candidate,
     frames: Frames,
 ) -> dict[str, Any]:
-    """The report on a class; each fold is evaluated with the candidate that the others would have chosen."""
+    """The report on a class; ``predictions`` of each fold are by the candidate that the others would have
+    chosen."""
     report: dict[str, Any] = {
         "class": name,
         "labels": list(labels),
@@ -191,8 +175,8 @@ def _report(
         return report
     confusion = np.zeros((len(labels), len(labels)))
     rows = []
-    for i, (fold, y) in enumerate(zip(validation, truth, strict=True)):
-        predicted = predictions[i][best_elsewhere(scores, i)].argmax(1)
+    for fold, probabilities, y in zip(validation, predictions, truth, strict=True):
+        predicted = probabilities.argmax(1)
         # Folds have equal weight, whatever their length.
         np.add.at(confusion, (y.argmax(1), predicted), 1.0 / len(y))
         rows.append(

@@ -17,8 +17,6 @@ import numpy.typing as npt
 from pyanticip.teach import heads
 from pyanticip.teach.heads import Arrays
 
-__all__ = ["compile_classifier", "fit_classifier", "sharpened", "sharpness"]
-
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
@@ -96,9 +94,8 @@ def sharpness(probabilities: F32, y: F64) -> float:
 
 def _fit_logit(penalty: float, u: F32, y: F64, weight: F64) -> Arrays:
     """Uses a fixed bound on the curvature (Boehning, 1992): one factorisation, steps that never overshoot."""
-    rows = heads.subsample(weight, _MAX_FRAMES)
+    rows, weight = heads.subsample(weight, _MAX_FRAMES)
     data, y = u[rows].astype(np.float64), y[rows]
-    weight = heads.subsample_weights(weight, _MAX_FRAMES)
     mean = weight @ data
     centred = data - mean
     gram = 0.5 * centred.T @ (centred * weight[:, None])

@@ -21,8 +21,6 @@ from pyanticip.teach.outputs import parse_values
 from pyanticip.untrusted import BROKEN_ARCHIVE, check_unpacked, open_file, read_file
 from pyanticip.vocabulary import PARAMETERS, RATE
 
-__all__ = ["Curves", "load_curves", "sample"]
-
 F64 = npt.NDArray[np.float64]
 Curves = Mapping[str, tuple[F64, F64]]
 """Per column: times (N,) in seconds, ascending; values (N,), finite."""

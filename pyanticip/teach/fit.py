@@ -9,7 +9,7 @@ chosen.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,29 +26,19 @@ from pyanticip.teach.frames import (
     Part,
     TakeData,
     best_elsewhere,
+    fit_candidate,
     fold_predictions,
     input_choices,
     novelty_arrays,
-    spread_floor,
 )
-from pyanticip.teach.heads import Projection
 from pyanticip.teach.labels import GESTURE
 from pyanticip.teach.options import FitOptions, collect_refusals
 from pyanticip.teach.outputs import Output
 
-__all__ = ["fit_parts"]
-
-F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
 _PENALTIES = (0.001, 0.01, 0.1, 1.0)
 _WEIGHT_DECAY = 0.003
-
-
-def _fit_head(chosen: Candidate, data: F32, y: F64, weight: F64) -> tuple[Projection, heads.Arrays]:
-    """Projection and head fitted to frames (N, F)."""
-    projection = Projection.fit(data, weight, spread_floor(chosen.inputs, data.shape[1]))
-    return projection, heads.fit_head(chosen.kind, chosen.setting, projection(data), y, weight)
 
 
 def fit_parts(
@@ -112,14 +102,17 @@ def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOp
         # Nothing can be left out: take the most predictable kind.
         best = next((i for i, c in enumerate(candidates) if c.kind != "mlp"), 0)
     chosen = candidates[best]
-    projection, arrays = _fit_final(chosen, x, ahead)
-    near = novelty_arrays(validation, projection, x[chosen.inputs], ahead.weight)
+    inputs, every_frame = x[chosen.inputs], np.arange(len(ahead.y))
+    projection, arrays = fit_candidate(
+        chosen, inputs, ahead, every_frame, 2 * MAX_TRAIN_FRAMES, heads.fit_head
+    )
+    near = novelty_arrays(validation, projection, inputs, ahead.weight)
     report = _report(takes, names, validation, candidates, errors, best, ahead)
     report["cross_validation_seconds"] = round(time.perf_counter() - started, 3)
     if lead and validation:
         without_lead = _errors_without_lead(validation, chosen, now, ahead)
         report["error_without_lead"] = dict(zip(names, without_lead, strict=True))
-    choices_elsewhere = [best_elsewhere(errors.mean(2), i) for i in range(len(validation))]
+    elsewhere = [row[best_elsewhere(errors.mean(2), i)] for i, row in enumerate(predictions)]
     return Part(
         names,
         chosen.inputs,
@@ -127,11 +120,7 @@ def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOp
         chosen.setting,
         {"mean": projection.mean, "basis": projection.basis, **arrays, **near},
         report,
-        left_out=[
-            prediction
-            for fold, row, choice in zip(validation, predictions, choices_elsewhere, strict=True)
-            for prediction in ahead.left_out(fold.test_sample, row[choice])
-        ],
+        left_out=ahead.left_out(validation, elsewhere),
     )
 
 
@@ -146,14 +135,6 @@ def _candidates(choices: Sequence[tuple[str, ...]], kind: str, frames: int) -> l
         if kind == "mlp" or (kind == "auto" and number == 0):
             candidates.append(Candidate(inputs, "mlp", _WEIGHT_DECAY))
     return candidates
-
-
-def _fit_final(
-    chosen: Candidate, x: Mapping[tuple[str, ...], F32], frames: Frames
-) -> tuple[Projection, heads.Arrays]:
-    rows = heads.subsample(frames.weight, 2 * MAX_TRAIN_FRAMES)
-    weight = heads.subsample_weights(frames.weight, 2 * MAX_TRAIN_FRAMES)
-    return _fit_head(chosen, x[chosen.inputs][rows], frames.y[rows], weight)
 
 
 def _report(
@@ -216,9 +197,7 @@ def _errors_without_lead(
     x = now.inputs(chosen.inputs)
     for fold in validation:
         train, test = index_now[fold.train], fold.test_sample
-        rows = train[heads.subsample(now.weight[train], MAX_TRAIN_FRAMES)]
-        weight = heads.subsample_weights(now.weight[train], MAX_TRAIN_FRAMES)
-        projection, arrays = _fit_head(chosen, x[rows], now.y[rows], weight)
+        projection, arrays = fit_candidate(chosen, x, now, train, MAX_TRAIN_FRAMES, heads.fit_head)
         predicted = heads.compile_head(chosen.kind, arrays)(projection(x[index_now[test]]))
         errors.append(np.abs(predicted - ahead.y[test]).mean(0))
     return [round(float(error), 5) for error in np.mean(errors, 0)]

@@ -4,7 +4,7 @@ Frames 20 ms apart are nearly equal: the error on a frame whose neighbours were 
 whole takes are left out where another take demonstrates the same values. A take whose values no other take
 demonstrates is cut into blocks of time; training also excludes the half second on either side of the block
 that is left out. Takes of the same recording, whole or in part, count as one take: they are left out
-group_same_motion, and a moment in a test block is not trained on in another take either.
+together, and a moment in a test block is not trained on in another take either.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-
-__all__ = ["Fold", "folds", "frame_ids", "group_same_motion", "same_motion", "unmatched_takes"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]

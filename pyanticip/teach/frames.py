@@ -17,24 +17,6 @@ from pyanticip.teach.heads import Projection
 from pyanticip.teach.options import INPUT_BLOCKS, FitOptions
 from pyanticip.vocabulary import RATE
 
-__all__ = [
-    "BODY",
-    "MAX_TRAIN_FRAMES",
-    "TYPICAL_SCALE",
-    "Candidate",
-    "Frames",
-    "HeldOutPrediction",
-    "Part",
-    "TakeData",
-    "best_elsewhere",
-    "body",
-    "fold_predictions",
-    "input_choices",
-    "nearest",
-    "novelty_arrays",
-    "spread_floor",
-]
-
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -168,15 +150,10 @@ class Frames:
             tuple(frame_ids),
         )
 
-    @property
-    def groups(self) -> list[tuple[int, ...]]:
-        """Indices of the takes, grouped by recording."""
-        return group_same_motion(self.frame_ids)
-
     def summary(self, folds: Sequence[Fold]) -> dict[str, Any]:
         """Takes, number of frames and kind of cross-validation, as in a report."""
         blocks = {i for fold in folds if not fold.whole for i in fold.left_out}
-        groups = self.groups
+        groups = group_same_motion(self.frame_ids)
         unmatched = unmatched_takes(self.targets, groups)
         return {
             "takes": list(self.names),
@@ -186,18 +163,19 @@ class Frames:
             "same_motion": same_motion(self.names, groups),
         }
 
-    def left_out(self, indices: I64, predicted: F32) -> list[HeldOutPrediction]:
-        """The predictions (N, n) for frames with these indices (N,), one element per take."""
+    def left_out(self, folds: Sequence[Fold], predictions: Sequence[F32]) -> list[HeldOutPrediction]:
+        """The predictions (N, n) for each fold's test sample, one element per fold and take."""
         edges = np.cumsum([0, *map(len, self.targets)])
-        take_of = np.searchsorted(edges, indices, "right") - 1
-        predictions = []
-        for i in np.unique(take_of).tolist():
-            mine = indices[take_of == i]
-            seconds = (mine - edges[i] + self.begins[i]) / RATE
-            predictions.append(
-                HeldOutPrediction(self.names[i], seconds, self.y[mine], predicted[take_of == i])
-            )
-        return predictions
+        held_out = []
+        for fold, predicted in zip(folds, predictions, strict=True):
+            take_of = np.searchsorted(edges, fold.test_sample, "right") - 1
+            for i in np.unique(take_of).tolist():
+                mine = fold.test_sample[take_of == i]
+                seconds = (mine - edges[i] + self.begins[i]) / RATE
+                held_out.append(
+                    HeldOutPrediction(self.names[i], seconds, self.y[mine], predicted[take_of == i])
+                )
+        return held_out
 
     def inputs(self, blocks: tuple[str, ...]) -> F32:
         """The inputs (N, F) of these blocks."""
@@ -237,17 +215,31 @@ def spread_floor(inputs: Sequence[str], width: int) -> F64:
     return np.concatenate([np.full(widths[b], 0.5 * TYPICAL_SCALE[b]) for b in inputs])
 
 
+Fit = Callable[[str, float, F32, F64, F64], heads.Arrays]
+"""Fits a kind of head with its setting: see :func:`pyanticip.teach.heads.fit_head`."""
+
+
+def fit_candidate(
+    chosen: Candidate, x: F32, frames: Frames, indices: I64, most: int, fit: Fit
+) -> tuple[Projection, heads.Arrays]:
+    """Projection and head fitted to at most ``most`` of the frames with these indices, of inputs ``x``."""
+    sample, weight = heads.subsample(frames.weight[indices], most)
+    rows = indices[sample]
+    projection = Projection.fit(x[rows], weight, spread_floor(chosen.inputs, x.shape[1]))
+    return projection, fit(chosen.kind, chosen.setting, projection(x[rows]), frames.y[rows], weight)
+
+
 def fold_predictions(
     fold: Fold,
     candidates: Sequence[Candidate],
     x: Mapping[tuple[str, ...], F32],
     frames: Frames,
-    fit: Callable[[str, float, F32, F64, F64], heads.Arrays],
+    fit: Fit,
     compiled: Callable[[str, heads.Arrays], Callable[[F32], F32]],
 ) -> list[F32]:
     """Predictions (N, n) of each candidate for the fold's test sample."""
-    train = fold.train[heads.subsample(frames.weight[fold.train], MAX_TRAIN_FRAMES)]
-    weight = heads.subsample_weights(frames.weight[fold.train], MAX_TRAIN_FRAMES)
+    sample, weight = heads.subsample(frames.weight[fold.train], MAX_TRAIN_FRAMES)
+    train = fold.train[sample]
     predictions = []
     projected: dict[tuple[str, ...], tuple[F32, F32]] = {}
     for inputs, kind, setting in candidates:
@@ -266,10 +258,10 @@ def novelty_arrays(folds: Sequence[Fold], projection: Projection, x: F32, weight
     u = projection(x)
     distances: list[F64] = []
     for fold in folds:
-        train = fold.train[heads.subsample(weight[fold.train], _NOVELTY_POINTS)]
+        train = fold.train[heads.subsample(weight[fold.train], _NOVELTY_POINTS)[0]]
         distances.append(nearest(u[fold.test_sample], u[train]))
     level = float(np.quantile(np.concatenate(distances), _NOVELTY_QUANTILE)) if distances else 1.0
-    points = u[heads.subsample(weight, _NOVELTY_POINTS)]
+    points = u[heads.subsample(weight, _NOVELTY_POINTS)[0]]
     return {
         "near_places": np.ascontiguousarray(points),
         "near_scale": np.ones(u.shape[1], np.float32),

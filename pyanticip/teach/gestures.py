@@ -8,7 +8,7 @@ frames of all other takes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,6 @@ from pyanticip.motion.clip import Clip
 from pyanticip.teach.folds import frame_ids, group_same_motion, same_motion
 from pyanticip.teach.options import collect_refusals
 from pyanticip.vocabulary import RATE
-
-__all__ = ["MIN_TAKES", "Gesture", "GestureExample", "Verdict", "fit_gestures", "spot", "verdict"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -191,11 +189,9 @@ def _fit_gesture(name: str, mine: Sequence[GestureExample], others: Sequence[Ges
     gesture = Gesture(name, threshold, parts)
     verdicts += [verdict(spot([gesture], take.quats)[:, 0], take, shows=False) for take in others]
     recognised = [one for one in verdicts if one.at is not None]
-    return Gesture(
-        name,
-        threshold,
-        parts,
-        {
+    return replace(
+        gesture,
+        report={
             "gesture": name,
             "takes": [take.name for take in mine],
             "same_motion": twins,

@@ -19,16 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "Projection",
-    "compile_head",
-    "fit_head",
-    "knn_settings",
-    "product",
-    "subsample",
-    "subsample_weights",
-]
-
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 Arrays = dict[str, F32]
@@ -82,22 +72,14 @@ def _clip_unit(values: F32) -> F32:
     return clipped
 
 
-def subsample(weight: F64, most: int) -> npt.NDArray[np.int64]:
-    """Indices of at most ``most`` frames, spread evenly over the weight so that short takes keep theirs."""
-    return np.arange(len(weight)) if len(weight) <= most else np.unique(_even_steps(weight, most))
-
-
-def subsample_weights(weight: F64, most: int) -> F64:
-    """Weights, of sum 1, of the frames of :func:`subsample`: how often each was drawn."""
-    drawn = weight if len(weight) <= most else np.unique(_even_steps(weight, most), return_counts=True)[1]
-    share: F64 = drawn / drawn.sum()
-    return share
-
-
-def _even_steps(weight: F64, most: int) -> npt.NDArray[np.int64]:
-    """Index of the frame at each of ``most`` even steps through the cumulative weight."""
-    ends = np.cumsum(weight) / weight.sum()
-    return np.searchsorted(ends, (np.arange(most) + 0.5) / most).clip(0, len(weight) - 1)
+def subsample(weight: F64, most: int) -> tuple[npt.NDArray[np.int64], F64]:
+    """Indices of at most ``most`` frames, at even steps through the cumulative weight so that short takes
+    keep theirs; and their weights, of sum 1: how often each was drawn."""
+    if len(weight) <= most:
+        return np.arange(len(weight)), weight / weight.sum()
+    steps = np.searchsorted(np.cumsum(weight) / weight.sum(), (np.arange(most) + 0.5) / most)
+    indices, drawn = np.unique(steps.clip(0, len(weight) - 1), return_counts=True)
+    return indices, drawn / drawn.sum()
 
 
 def knn_settings(frames: int) -> tuple[int, ...]:
@@ -139,7 +121,7 @@ def _ridge(arrays: Mapping[str, F32]) -> Callable[[F32], F32]:
 
 
 def _fit_knn(neighbours: float, u: F32, y: F64, weight: F64) -> Arrays:
-    rows = subsample(weight, KNN_FRAMES)
+    rows, _ = subsample(weight, KNN_FRAMES)
     points = np.ascontiguousarray(u[rows, :KNN_COMPONENTS])
     return {
         "places": points,
@@ -190,7 +172,7 @@ def _knn(arrays: Mapping[str, F32]) -> Callable[[F32], F32]:
 
 def _fit_mlp(decay: float, u: F32, y: F64, weight: F64) -> Arrays:
     """Full-batch Adam from a fixed seed: the same takes give the same head."""
-    rows = subsample(weight, _MLP_FRAMES)
+    rows, _ = subsample(weight, _MLP_FRAMES)
     data, target = u[rows].astype(np.float64), y[rows].astype(np.float32)
     mean, scale = data.mean(0), float(data.std()) + 1e-9
     data = ((data - mean) / scale).astype(np.float32)

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 
 from pyanticip.errors import OptionError
 
-__all__ = ["GESTURE", "NONE", "check_labels", "parse_labels"]
-
 NONE = "none"
 GESTURE = "gesture"
 

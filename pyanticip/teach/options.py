@@ -11,17 +11,6 @@ from pydantic import BeforeValidator, Field, ValidationError
 from pyanticip.errors import OptionError
 from pyanticip.options import Options, first_problem, option
 
-__all__ = [
-    "BEYOND",
-    "INPUT_BLOCKS",
-    "KINDS",
-    "Beyond",
-    "FitOptions",
-    "Kind",
-    "check_blocks",
-    "collect_refusals",
-]
-
 Kind = Literal["ridge", "knn", "mlp"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

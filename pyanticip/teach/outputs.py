@@ -21,16 +21,6 @@ from pyanticip.errors import OptionError, suggestion
 from pyanticip.options import first_problem
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 
-__all__ = [
-    "MAX_OUTPUTS",
-    "Output",
-    "check_addresses",
-    "find_output",
-    "parse_output",
-    "parse_values",
-    "unique_names",
-]
-
 MAX_OUTPUTS = 64
 """Most outputs of a project: a bundle of more would not fit a datagram that no network fragments."""
 

@@ -47,8 +47,6 @@ from pyanticip.teach.state import MAX_TAKE_FRAMES, State, TakeEntry, check_take_
 from pyanticip.untrusted import read_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
-__all__ = ["CACHE", "MANIFEST", "MAPPING", "MAPPINGS", "Project"]
-
 MANIFEST, MAPPING, MAPPINGS, CACHE = "project.json", "mapping.safetensors", "mappings", "cache"
 _HISTORY, _TAKES, _CURVES, _LOCK = "history", "takes", "curves", ".lock"
 _LOCK_TIMEOUT_S = 5.0
@@ -83,9 +81,8 @@ class Project:
                 (path / name).mkdir(parents=True, exist_ok=True)
             project = cls(path, State(0, -1, "", ""))
             with project._locked():
-                project._write(
-                    State(0, -1, f"begin with outputs {names}" if names else "begin", _now(), outputs)
-                )
+                new = State(0, -1, "", "", outputs)
+                project._write(new, 0, -1, f"begin with outputs {names}" if names else "begin")
         except BaseException:
             # A half-made project would neither open nor leave the folder free for the next attempt.
             for name in folders:
@@ -301,9 +298,7 @@ class Project:
             target = self._revision(current.parent)
             undone = current.description.partition(" (undone:")[0]
             description = f"{target.description.partition(' (undone:')[0]} (undone: {undone})"
-            self._write(
-                replace(target, revision=current.revision + 1, description=description, timestamp=_now())
-            )
+            self._write(target, current.revision + 1, target.parent, description)
         return undone
 
     def restore(self, revision: int) -> None:
@@ -311,10 +306,7 @@ class Project:
         with self._locked():
             target = self._revision(revision)
             newest = max(state.revision for state in self.history())
-            description = f"go back to revision {revision}"
-            self._write(
-                replace(target, revision=newest + 1, parent=newest, description=description, timestamp=_now())
-            )
+            self._write(target, newest + 1, newest, f"go back to revision {revision}")
 
     @classmethod
     def restored(cls, folder: str | os.PathLike[str], revision: int) -> Project:
@@ -357,13 +349,11 @@ class Project:
         Raises:
             FormatError: the file of its curves is missing, or not the one recorded.
         """
-        with self._naming(take):
-            return self._targets(take)
-
-    def _targets(self, take: TakeEntry) -> dict[str, F64]:
         targets = {name: np.full(take.frames, float(value)) for name, value in take.values.items()}
-        if take.columns and take.curve is not None:
-            path = self.folder / _CURVES / f"{take.curve[:24]}.safetensors"
+        if not take.columns or take.curve is None:
+            return targets
+        path = self.folder / _CURVES / f"{take.curve[:24]}.safetensors"
+        with self._naming(take):
             try:
                 table = safetensors.numpy.load(_verified(path, take.curve))
             except SafetensorError as error:
@@ -421,17 +411,11 @@ class Project:
             before = self.state = read_state(self.folder / MANIFEST)
             after = edit(before)
             check_addresses(after.outputs, before.outputs)
-            self._write(
-                replace(
-                    after,
-                    revision=before.revision + 1,
-                    parent=before.revision,
-                    description=description,
-                    timestamp=_now(),
-                )
-            )
+            self._write(after, before.revision + 1, before.revision, description)
 
-    def _write(self, state: State) -> None:
+    def _write(self, state: State, revision: int, parent: int, description: str) -> None:
+        """Write the content of a state as a new revision, now."""
+        state = replace(state, revision=revision, parent=parent, description=description, timestamp=_now())
         data = state.to_json()
         with writing(self.folder):
             write_atomic(self.folder / _HISTORY / f"{state.revision:06d}.json", data, durable=True)

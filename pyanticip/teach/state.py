@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from unicodedata import category
@@ -20,17 +20,6 @@ from pyanticip.teach.labels import GESTURE, NONE, check_labels
 from pyanticip.teach.outputs import MAX_OUTPUTS, Output, unique_names
 from pyanticip.untrusted import parse_json, read_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
-
-__all__ = [
-    "FORMAT",
-    "MAX_TAKES",
-    "MAX_TAKE_FRAMES",
-    "VERSION",
-    "State",
-    "TakeEntry",
-    "check_take_name",
-    "read_state",
-]
 
 FORMAT, VERSION = "anticip-teach", 3
 MAX_TAKES = 2000
@@ -125,12 +114,7 @@ class TakeEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return fields | {
-            "values": dict(self.values),
-            "columns": dict(self.columns),
-            "labels": dict(self.labels),
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,15 +212,14 @@ def test_one_short_take_is_fitted_without_a_judgement() -> None:
 
 def test_thinning_keeps_short_takes() -> None:
     weight = np.concatenate([np.full(10_000, 10_000**-0.5), np.full(100, 0.1)])
-    kept = heads.subsample(weight, 500)
+    kept, share = heads.subsample(weight, 500)
     assert len(kept) <= 500
     assert (kept >= 10_000).sum() > 20, "1 % of the frames, a tenth of the weight"
-    np.testing.assert_array_equal(heads.subsample_weights(weight, 500), np.full(len(kept), 1.0 / len(kept)))
+    np.testing.assert_array_equal(share, np.full(len(kept), 1.0 / len(kept)))
     heavy = np.append(np.ones(1000), 1000.0)
-    assert heads.subsample_weights(heavy, 500)[-1] == 0.5, "it is met time and again, and kept once"
-    short = np.array([1.0, 2.0, 5.0])
-    assert heads.subsample(short, 3).tolist() == [0, 1, 2]
-    assert heads.subsample_weights(short, 3).tolist() == [0.125, 0.25, 0.625]
+    assert heads.subsample(heavy, 500)[1][-1] == 0.5, "it is met time and again, and kept once"
+    kept, share = heads.subsample(np.array([1.0, 2.0, 5.0]), 3)
+    assert (kept.tolist(), share.tolist()) == ([0, 1, 2], [0.125, 0.25, 0.625])
 
 
 def test_what_is_new_is_far_from_all_places() -> None:

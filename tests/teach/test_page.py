@@ -70,13 +70,13 @@ def test_what_was_left_out_stands_at_its_time() -> None:
     frames = Frames.of([take("a", 40, 0.2), take("b", 0, 0.2)], ["x"], lead=5)
     (a, b) = folds(frames.targets)
     told = np.arange(len(b.test), dtype=np.float32)[:, None]
-    (one,) = frames.left_out(b.test, told)
+    nothing = np.zeros((len(a.test), 1), np.float32)
+    other, one = frames.left_out([a, b], [nothing, told])
     assert one.take == "b"
     # Half a second at the start is not trained on, and targets are a tenth of a second later.
     assert one.seconds[0] == pytest.approx((25 + 5) / 50)
     assert one.seconds[-1] == pytest.approx(99 / 50)
     assert one.predicted[:, 0].tolist() == told[:, 0].tolist()
-    (other,) = frames.left_out(a.test, np.zeros((len(a.test), 1), np.float32))
     assert (other.take, other.seconds[0]) == ("a", pytest.approx(5 / 50))
 
 
