@@ -26,13 +26,7 @@ from pyanticip.errors import (
 from pyanticip.vocabulary import SCALARS
 
 if TYPE_CHECKING:
-    from pyanticip.geometry import (
-        JointLimits,
-        ScalarStream,
-        VectorStream,
-        pose_scalars,
-        vector_scalars,
-    )
+    from pyanticip.geometry import JointLimits, ScalarStream, VectorStream, pose_scalars, vector_scalars
     from pyanticip.motion.clip import Clip
     from pyanticip.motion.load import load_motion
 

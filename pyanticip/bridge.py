@@ -103,14 +103,11 @@ def torch_scalars(
         raise ShapeError(f"x: expected a floating-point tensor (..., L, d), got {kind}")
     if x.ndim < 2 or x.shape[-1] == 0:
         raise ShapeError(f"x: expected shape (..., L, d) with d >= 1, got {tuple(x.shape)}")
-    if missing not in ("hold", "refuse"):
-        raise OptionError(f"option missing: expected 'hold' or 'refuse', got {missing!r}")
     weights = tuple(commitment)
     o = _checked_options(
         window, k, stride, horizon, theiler, eps_v, r0, m, weights, ema, uncertainty, stability
     )
-    if missing == "refuse":
-        _refuse_missing(x)
+    _check_missing(x, missing)
     dtype = x.dtype if x.dtype == torch.float64 else torch.float32
     lead, (length, dim) = x.shape[:-2], x.shape[-2:]
     if x.numel() == 0:
@@ -146,7 +143,12 @@ def _fill_missing(x: Tensor) -> Tensor:
     return torch.where((last >= 0)[..., None], filled, 0.0)
 
 
-def _refuse_missing(x: Tensor) -> None:
+def _check_missing(x: Tensor, missing: str) -> None:
+    """Raise for an unknown value of the option, and for missing vectors where they are refused."""
+    if missing not in ("hold", "refuse"):
+        raise OptionError(f"option missing: expected 'hold' or 'refuse', got {missing!r}")
+    if missing == "hold":
+        return
     invalid = ~(x.detach().abs().double() <= MAX_COMPONENT)
     if invalid.any():
         index = invalid.nonzero()[0].tolist()
@@ -161,7 +163,9 @@ def _batch_scalars(x: Tensor, o: dict[str, Any]) -> Tensor:
     directions, rests = _continuations(x, o)
     # A block's temporaries are queries x states, and queries x neighbours x dim.
     widest = max(min(window, length), min(o["k"], length) * dim)
-    queries = max(_MIN_QUERIES, min(_max_queries(x.device), MAX_BLOCK_ELEMENTS // (batch * widest)))
+    # Large blocks where each operation costs a launch or a compilation.
+    most = 64 if x.device.type == "cpu" and not torch.compiler.is_compiling() else 256
+    queries = max(_MIN_QUERIES, min(most, MAX_BLOCK_ELEMENTS // (batch * widest)))
     queries = min(queries, window, length)
     terms = [
         _block_terms(x, directions, rests, first, min(first + queries, length), window, o)
@@ -176,11 +180,6 @@ def _batch_scalars(x: Tensor, o: dict[str, Any]) -> Tensor:
         pressure = _ema(pressure, o["ema"])
     columns = (commitment, spread, pressure.clamp(-2, 2), 1 - proximity, phase, novelty, stability)
     return torch.stack(columns, dim=-1)
-
-
-def _max_queries(device: torch.device) -> int:
-    """Most queries in a block: large blocks where each operation costs a launch or a compilation."""
-    return 64 if device.type == "cpu" and not torch.compiler.is_compiling() else 256
 
 
 def _norm(x: Tensor) -> Tensor:
@@ -336,10 +335,7 @@ def bridge_scalars(x: Tensor | npt.ArrayLike, *, missing: Missing = "refuse", **
         raise OptionError(f"option {unknown[0]}: expected one of {', '.join(sorted(_OPTION_NAMES))}")
     if x.is_cuda or not x.is_floating_point() or x.ndim < 2 or x.shape[-1] == 0:
         return torch_scalars(x, missing=missing, **options)
-    if missing not in ("hold", "refuse"):
-        raise OptionError(f"option missing: expected 'hold' or 'refuse', got {missing!r}")
-    if missing == "refuse":
-        _refuse_missing(x)
+    _check_missing(x, missing)
     dtype = x.dtype if x.dtype == torch.float64 else torch.float32
     values = x.detach().to(device="cpu", dtype=dtype)
     return torch.from_numpy(vector_scalars(values.numpy(), **options)).to(device=x.device, dtype=dtype)

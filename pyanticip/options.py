@@ -22,20 +22,6 @@ from pydantic.fields import FieldInfo
 
 from pyanticip.errors import DeviceError, OptionError
 
-__all__ = [
-    "CheckpointOption",
-    "HostPort",
-    "JsonOption",
-    "ModelOptions",
-    "Options",
-    "Overrides",
-    "PathText",
-    "SecondsOption",
-    "non_empty_path",
-    "option",
-]
-
-
 _MAX_NUMBER = 1e9
 """Largest number of any option: as seconds, 31 years, which an int64 of nanoseconds can hold."""
 

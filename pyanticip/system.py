@@ -29,26 +29,6 @@ else:
     import termios
     import tty
 
-__all__ = [
-    "LOCKS_FOLDERS",
-    "OWN_PROCESS_GROUP",
-    "REPLACES_OPEN_FILES",
-    "available_signals",
-    "clock_is_fine",
-    "cooked_keys",
-    "cores_and_load",
-    "ignore_terminal",
-    "is_foreground_group",
-    "lower_priority",
-    "pressed_keys",
-    "raw_keys",
-    "restart_program",
-    "shell_quote",
-    "try_lock",
-    "wait_readable",
-    "widen_pipe",
-]
-
 # Interval at which a Windows pipe is polled for input.
 _POLL_S = 0.005
 

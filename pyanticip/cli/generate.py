@@ -77,7 +77,8 @@ class Command(click.Command):
         with augment_usage_errors(ctx):
             *_, order = self.make_parser(ctx).parse_args(list(args))
         for param, times in Counter(order).items():
-            if times > 1 and isinstance(param, click.Option) and _is_one_file(param):
+            is_path = isinstance(param, click.Option) and isinstance(param.type, click.Path)
+            if times > 1 and is_path and not param.multiple:
                 raise click.UsageError(f"{param.opts[0]}: expected one, got {times}", ctx)
         return super().parse_args(ctx, args)
 
@@ -167,10 +168,6 @@ class Group(click.Group):
 def _help(docstring: str | None) -> str:
     """A docstring as click's help text, with the line breaks of its examples kept."""
     return cleandoc(docstring or "").replace("\n\nExample:", "\n\n\b\nExample:")
-
-
-def _is_one_file(option: click.Option) -> bool:
-    return isinstance(option.type, click.Path) and not option.multiple
 
 
 class _PydanticType(click.ParamType):  # type: ignore[type-arg]

@@ -301,14 +301,17 @@ def _part_lines(part: dict[str, Any], lead_ms: int) -> list[str]:
     if whole_takes:
         errors = ", ".join(f"{fold['takes'][0]} {100 * fold['error']:.1f}" for fold in whole_takes)
         lines.append(f"  left out whole, one at a time: {errors}")
-    if part["judged_by_blocks"]:
-        lines.append(
-            f"  left out in blocks of time, because no other take wants the same: "
-            f"{', '.join(part['judged_by_blocks'])}; that is kinder than a second take would be"
-        )
+    lines += _block_lines(part, "wants")
     if part["not_judged"]:
         lines.append(f"  too short to judge: {', '.join(part['not_judged'])}")
     return lines
+
+
+def _block_lines(part: dict[str, Any], verb: str) -> list[str]:
+    """A line on the takes that were left out in blocks of time, if any."""
+    takes = ", ".join(part["judged_by_blocks"])
+    line = f"  left out in blocks of time, because no other take {verb} the same: {takes}"
+    return [f"{line}; that is kinder than a second take would be"] if takes else []
 
 
 def _verdict_line(name: str, verdict: dict[str, Any]) -> str:
@@ -352,12 +355,7 @@ def _class_lines(part: dict[str, Any]) -> list[str]:
         ]
         if mistakes:
             lines.append(f"    {label} taken for {', '.join(mistakes)}")
-    if part["judged_by_blocks"]:
-        lines.append(
-            f"  left out in blocks of time, because no other take shows the same: "
-            f"{', '.join(part['judged_by_blocks'])}; that is kinder than a second take would be"
-        )
-    return lines
+    return lines + _block_lines(part, "shows")
 
 
 @teach.command("check", options=f"{OPTIONS}:CheckOptions")

@@ -32,27 +32,22 @@ def needs(extra: str) -> None:
     Raises:
         MotionError: One is missing; the message names it and the extra.
     """
-    for requirement in metadata.requires("pyanticip") or ():
-        name, _, marker = requirement.partition(";")
-        if re.search(rf"extra\s*==\s*['\"]{extra}['\"]", marker):
-            package = re.split(r"[\s<>=!~\[(]", name.strip(), maxsplit=1)[0]
-            try:
-                metadata.version(package)
-            except metadata.PackageNotFoundError:
-                raise MotionError(_missing_message(package, extra)) from None
+    for package in (package for package, of in _extra_packages() if of == extra):
+        try:
+            metadata.version(package)
+        except metadata.PackageNotFoundError:
+            raise MotionError(_missing_message(package, extra)) from None
 
 
 def _missing_message(package: str, extra: str) -> str:
     return f"this needs {package}, of the extra {extra!r}: pip install 'pyanticip[{extra}]'"
 
 
-def _extra_of(package: str) -> str | None:
-    """The first extra of pyanticip that requires a package; None where none does."""
+def _extra_packages() -> Iterator[tuple[str, str]]:
+    """The packages that pyanticip's extras require, each with its extra."""
     for requirement in metadata.requires("pyanticip") or ():
-        match = re.match(rf"{re.escape(package)}\b.*;.*extra\s*==\s*['\"](\w+)['\"]", requirement)
-        if match:
-            return match[1]
-    return None
+        if match := re.match(r"([\w.-]+).*;.*extra\s*==\s*['\"](\w+)['\"]", requirement):
+            yield match[1], match[2]
 
 
 def say(line: str) -> None:
@@ -99,7 +94,9 @@ def run(group: click.Command) -> int:
         return _print_error(f"{error.filename}: {reason(error)}" if error.filename else reason(error), 1)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if (extra := _extra_of(package)) is None:
+        # A module's name may be only the first part of its package's: linkpython, of linkpython-extern.
+        found = (of for name, of in _extra_packages() if re.match(rf"{re.escape(package)}\b", name))
+        if (extra := next(found, None)) is None:
             raise
         return _print_error(_missing_message(package, extra), 1)
     except MemoryError:
@@ -192,7 +189,7 @@ def speed_factor(text: str) -> float | None:
 def answer(result: dict[str, Any], text: Text, as_json: bool) -> None:
     """Print a command's result as JSON, or its text."""
     if as_json:
-        print_json(result)
+        click.echo(json.dumps(result, indent=2))
     elif callable(text):
         from rich.console import Console
 
@@ -200,8 +197,3 @@ def answer(result: dict[str, Any], text: Text, as_json: bool) -> None:
     else:
         for line in [text] if isinstance(text, str) else text:
             tell(line.removesuffix("\n"))
-
-
-def print_json(value: dict[str, Any]) -> None:
-    """Print one JSON object on stdout."""
-    click.echo(json.dumps(value, indent=2))

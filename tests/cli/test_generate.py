@@ -44,9 +44,7 @@ class Walk(JsonOption):
     quiet: bool = option("No sound.", False)
     sound: bool = option("Without: none.", True)
     map: str | None = option("Which.", None, alone="")
-    over: Annotated[
-        dict[str, Any], Overrides(Tree, {"level": "inner.level", "on": "inner.on", "of": "name"})
-    ] = {}
+    over: Annotated[dict[str, Any], Overrides(Tree, PLACES)] = {}
 
     @model_validator(mode="after")
     def _fits(self) -> "Walk":
