@@ -7,6 +7,7 @@ from support.models import VOCAB, inputs, said
 
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models import ModelConfig
+from pyanticip.models.core.part import LossContext
 from pyanticip.models.core.streaming import State
 from pyanticip.models.parts.planning.targets import PlanChoice
 from pyanticip.models.token.generate import generate
@@ -176,9 +177,9 @@ def test_mixed_precision_trains_with_simulated_plans(kind):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         plan = model.planning.simulate(codes, 18)
         out = model(x[:, :18] if kind == "anticipatory" else x[:, :18].float(), plan=plan)
-        found = model.planning.planning_losses(out.anticipation, codes)
+        found = model.planning.losses(LossContext(out, codes=codes))
     assert plan.weights.dtype == torch.float32
-    loss = found.ce + found.unlikelihood + found.simulator
+    loss = found["plan"] + found["simulator"]
     loss.backward()
     assert bool(loss.isfinite())
     assert all(bool(p.grad.isfinite().all()) for p in model.planning.simulator.parameters())

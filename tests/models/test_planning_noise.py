@@ -8,6 +8,7 @@ from support import models
 from support.models import learn
 from torch.nn import functional as F
 
+from pyanticip.models.core.part import LossContext
 from pyanticip.models.parts.planning.targets import PlanChoice, look_ahead
 
 VOCAB, LENGTH, HORIZON = 8, 12, 2
@@ -53,11 +54,11 @@ def trained(kind, plans, steps):
         ids = torch.randint(VOCAB, (rows, LENGTH + HORIZON), generator=generator)
         out = model(ids[:, :LENGTH], plan=plan and plan(model, ids))
         ce = F.cross_entropy(out.logits.flatten(0, 1), ids[:, 1 : LENGTH + 1].flatten())
-        return ce, model.planning.planning_losses(out.anticipation, ids)
+        return ce, model.planning.losses(LossContext(out, codes=ids))
 
     def loss():
         ce, parts = losses(16, plans)
-        return ce + parts.ce + parts.unlikelihood + parts.simulator
+        return ce + parts["plan"] + parts["simulator"]
 
     learn(model, loss, steps, 1e-2)
     with torch.no_grad():

@@ -8,6 +8,7 @@ from support import models
 from support.models import inputs
 
 from pyanticip.models import ModelConfig, MotionTransformer
+from pyanticip.models.core.part import LossContext
 
 LOWER = {torch.bfloat16: 0.1, torch.float16: 0.02}
 
@@ -34,9 +35,9 @@ def test_plans_are_simulated_in_every_precision(dtype):
     model = models.build("anticipatory", dtype, planning=True)
     ids = inputs("anticipatory", 2, 20)
     out = model(ids[:, :18], plan=model.planning.simulate(ids, 18))
-    found = model.planning.planning_losses(out.anticipation, ids)
-    found.simulator.backward()
-    assert bool(found.simulator.isfinite())
+    found = model.planning.losses(LossContext(out, codes=ids))["simulator"]
+    found.backward()
+    assert bool(found.isfinite())
 
 
 @pytest.mark.parametrize(

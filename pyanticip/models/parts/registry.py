@@ -45,9 +45,7 @@ PARTS: Final[dict[str, dict[str, Entry]]] = {
     "control_field": {
         "field": Entry(f"{_PARTS}.field.control_field:ControlField.from_model_config", FieldConfig, "field_")
     },
-    "planning": {
-        "signal": Entry(f"{_PARTS}.planning.signal:PlanningSignal.from_model_config", PlanConfig, "plan_")
-    },
+    "planning": {"signal": Entry(f"{_PARTS}.planning.signal:PlanningSignal", PlanConfig, "plan_")},
 }
 """Entries by the option of :class:`~pyanticip.models.config.ModelConfig` that selects one, and by ``kind``:
 a :class:`~pyanticip.models.core.part.Positions`, a :class:`~pyanticip.models.core.part.Gate` for every

@@ -1,6 +1,5 @@
 """The planning signal, a part of a model: anticipator, simulator, and the embedding of plans."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,7 +10,6 @@ from pyanticip.errors import ShapeError
 from pyanticip.models.core.block import first_norm
 from pyanticip.models.core.part import LossContext, Part, Positions
 from pyanticip.models.core.plan import Plan
-from pyanticip.models.parts.planning.config import PlanConfig
 from pyanticip.models.parts.planning.heads import AnticipationSimulator, Anticipator
 from pyanticip.models.parts.planning.targets import PlanChoice, anticipation_losses, look_ahead, select
 
@@ -19,90 +17,63 @@ if TYPE_CHECKING:
     from pyanticip.models.config import ModelConfig
 
 
-@dataclass(frozen=True)
-class PlanningLosses:
-    """Scalar losses: ``ce`` cross-entropy of the anticipator, ``unlikelihood``, and ``simulator`` the
-    simulator's negative log-likelihood, which is minimised separately, at a higher learning rate."""
-
-    ce: Tensor
-    unlikelihood: Tensor
-    simulator: Tensor
-
-
 class PlanningSignal(Part):
     """The part of a model that makes plans and trains with them.
 
+    If steps have absolute position encodings, the marks of plans are computed from them; otherwise all plans
+    have one learned mark.
+
     Args:
-        width: D of the model.
-        vocab: number of codes.
+        model: the model's configuration; its ``planning`` are the options.
+        codes: V, number of codes.
+        blocks: the fast pathway, whose first layer attends to plans.
+        positions: the model's position scheme.
         embedding: the model's embedding (V, D) of the codes; ``None`` to learn a separate one.
-        norm: the norm before the first attention layer's projections.
-        absolute: whether steps have position encodings, from which the marks of plans are computed;
-            otherwise all plans have one learned mark.
     """
 
     log_frequency: Tensor
 
     def __init__(
         self,
-        cfg: PlanConfig,
-        width: int,
-        vocab: int,
-        *,
-        embedding: nn.Embedding | None,
-        norm: nn.LayerNorm,
-        absolute: bool,
+        model: "ModelConfig",
+        codes: int,
+        blocks: nn.ModuleList,
+        positions: Positions,
+        embedding: nn.Embedding | None = None,
     ) -> None:
         super().__init__()
+        assert model.planning is not None
+        cfg, width = model.planning, model.d_model
         self.horizon = cfg.tokens
-        self.slots = min(cfg.tokens, vocab)
-        self.vocab = vocab
+        self.slots = min(cfg.tokens, codes)
+        self.vocab = codes
         self.width = width
         self.floor = cfg.floor
         self.paper = cfg.paper
         self.refine = cfg.refine
         self.recurrent = cfg.inference == "recurrent"
-        self.absolute = absolute
-        self.anticipator = Anticipator(width, vocab)
+        self.absolute = positions.absolute
+        self.anticipator = Anticipator(width, codes)
         self.simulator = AnticipationSimulator(cfg.hidden, scale=float(self.horizon))
         # In a tuple, so that the model's own modules are not registered a second time.
-        self._shared: tuple[nn.LayerNorm, nn.Embedding | None] = (norm, embedding)
+        self._shared: tuple[nn.LayerNorm, nn.Embedding | None] = (first_norm(blocks), embedding)
         self.codes: nn.Embedding | None = None
         if embedding is None:
-            self.codes = nn.Embedding(vocab, width)
+            self.codes = nn.Embedding(codes, width)
             nn.init.normal_(self.codes.weight, 0.0, 0.02)
         else:
             self.anticipator.start_from(embedding.weight)
         self.future: nn.Linear | None = None
         self.mark: nn.Parameter | None = None
-        if absolute:
+        if self.absolute:
             # Initially a plan's mark is the position of the step itself.
             self.future = nn.Linear(width, width)
             nn.init.eye_(self.future.weight)
             nn.init.zeros_(self.future.bias)
         else:
             self.mark = nn.Parameter(torch.zeros(width))
-        uniform = torch.full((vocab,), 1.0 / vocab).clamp(min=self.floor).log()
+        uniform = torch.full((codes,), 1.0 / codes).clamp(min=self.floor).log()
         self.register_buffer("log_frequency", uniform)
-
-    @classmethod
-    def from_model_config(
-        cls,
-        model: "ModelConfig",
-        codes: int,
-        blocks: nn.ModuleList,
-        positions: Positions,
-        embedding: nn.Embedding | None = None,
-    ) -> "PlanningSignal":
-        """Build the signal from a model's configuration.
-
-        Args:
-            codes: number of codes.
-            blocks: the fast pathway, whose first layer attends to plans.
-        """
-        assert model.planning is not None
-        norm, absolute = first_norm(blocks), positions.absolute
-        return cls(model.planning, model.d_model, codes, embedding=embedding, norm=norm, absolute=absolute)
 
     @torch.no_grad()
     def set_frequencies(self, counts: Tensor) -> None:
@@ -162,28 +133,21 @@ class PlanningSignal(Part):
         return PlanChoice(F.pad(drawn.codes, (0, 0, 1, 0)), F.pad(drawn.weights, (0, 0, 1, 0)))
 
     def losses(self, context: LossContext) -> dict[str, Tensor]:
-        """``plan``, the anticipator's loss, and ``simulator``, which is trained separately at its own
-        learning rate; nothing where the codes are unknown."""
-        if context.codes is None or context.out.anticipation is None:
-            return {}
-        losses = self.planning_losses(context.out.anticipation, context.codes)
-        return {"plan": losses.ce + losses.unlikelihood, "simulator": losses.simulator}
+        """``plan``, the anticipator's cross-entropy and unlikelihood, and ``simulator``, the simulator's
+        negative log-likelihood, which is minimised separately at its own learning rate; nothing where the
+        codes are unknown.
 
-    def planning_losses(self, log_scores: Tensor, codes: Tensor) -> PlanningLosses:
-        """Losses of anticipator and simulator: means over the steps whose next K codes are all known, or,
-        without such a step, over all steps that have a next code.
-
-        Args:
-            log_scores: (B, L, V) of the anticipator.
-            codes: (B, N) codes of the steps and of those after them, N >= L.
+        Means over the steps whose next K codes are all known, or, without such a step, over all steps that
+        have a next code.
         """
-        length = log_scores.shape[1]
-        ahead = look_ahead(codes, self.horizon, length)
+        log_scores = context.out.anticipation
+        if context.codes is None or log_scores is None:
+            return {}
+        ahead = look_ahead(context.codes, self.horizon, log_scores.shape[1])
         counted = ahead.whole if bool(ahead.whole.any()) else ahead.codes[..., 0] >= 0
         ce, unlikelihood = anticipation_losses(log_scores, ahead)
-        return PlanningLosses(
-            _mean(ce, counted), _mean(unlikelihood, counted), self.simulator.loss(log_scores, ahead, counted)
-        )
+        simulator = self.simulator.loss(log_scores, ahead, counted)
+        return {"plan": _mean(ce, counted) + _mean(unlikelihood, counted), "simulator": simulator}
 
 
 def _mean(value: Tensor, counted: Tensor) -> Tensor:
