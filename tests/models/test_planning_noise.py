@@ -9,6 +9,7 @@ from support.models import learn
 from torch.nn import functional as F
 
 from pyanticip.models.core.part import LossContext
+from pyanticip.models.parts.planning import heads
 from pyanticip.models.parts.planning.targets import PlanChoice, look_ahead
 
 VOCAB, LENGTH, HORIZON = 8, 12, 2
@@ -36,6 +37,24 @@ def test_the_plan_of_a_step_is_what_was_anticipated_a_step_before():
     assert not found.weights[:, 0].any(), "before anything was seen nothing was anticipated"
     assert torch.equal(found.codes[:, 1:], drawn.codes)
     assert torch.equal(found.weights[:, 1:], drawn.weights)
+
+
+def test_the_frequencies_are_copied_for_the_core_only_when_they_change(monkeypatch):
+    model = build("anticipatory")
+    ids, signal = torch.randint(VOCAB, (2, LENGTH + HORIZON)), model.planning
+    plan_draw, given = heads._core.plan_draw, []
+
+    def recorded(*args):
+        given.append(args[3])
+        plan_draw(*args)
+
+    monkeypatch.setattr(heads._core, "plan_draw", recorded)
+    simulated(model, ids)
+    simulated(model, ids)
+    signal.set_frequencies(torch.arange(1, VOCAB + 1))
+    simulated(model, ids)
+    assert given[0] is given[1]
+    assert given[2].tolist() == signal.log_frequency.double().tolist() != given[0].tolist()
 
 
 def told(model, ids):

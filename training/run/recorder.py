@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.distributed import ReduceOp, all_reduce, is_initialized
+from torch.distributed import ReduceOp, all_gather, all_reduce, is_initialized
 
 from pyanticip.errors import CheckpointError, OptionError, one_line
 from pyanticip.motion.atomic import writing
@@ -89,6 +89,8 @@ class Recorder(ABC):
         self.step = start
         """Updates done."""
         self.sums: Tensor | None = None
+        self.saved_sums: Tensor | None = None
+        """The sums that a save writes: with several processes, a row of each one's."""
         self.count = 0
         self.seconds = 0.0
         self.busy = 0.0
@@ -133,7 +135,7 @@ class Recorder(ABC):
     def state_dict(self) -> dict[str, Any]:
         """Everything that later rows and validations depend on."""
         return {
-            "sums": None if self.sums is None else self.sums.cpu(),
+            "sums": None if self.saved_sums is None else self.saved_sums.cpu(),
             "count": self.count,
             "seconds": self._elapsed(),
             "best": self.best,
@@ -144,6 +146,9 @@ class Recorder(ABC):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """See :meth:`state_dict`."""
         self.sums, self.count = state_dict["sums"], state_dict["count"]
+        if self.sums is not None and self.sums.ndim > 1:
+            rows = self.sums
+            self.sums = rows[self.rank] if len(rows) == self.world else rows.mean(0)
         if self.sums is not None and len(self.sums) != len(self.loss_names) + 1:
             self.sums, self.count = None, 0  # an older version with other components: the row starts here
         self.seconds = state_dict["seconds"]
@@ -209,7 +214,7 @@ class Recorder(ABC):
             if self.first:
                 self.save_best(module)
         if save:
-            self._average_sums()
+            self.saved_sums = self._all_sums()
             self.save()
         enough = validate and self.should_stop()
         self.stopped = stop and not last and not enough
@@ -235,16 +240,20 @@ class Recorder(ABC):
         all_reduce(request, ReduceOp.MAX)
         return bool(request)
 
-    def _average_sums(self) -> None:
-        """Replace this process's sums by the mean over all processes; adding to it and averaging again is
-        still correct."""
-        if self.world > 1 and self.sums is not None:
-            all_reduce(self.sums, ReduceOp.SUM)
-            self.sums /= self.world
+    def _all_sums(self) -> Tensor | None:
+        """The sums of every process, which stay as they are: an extra save, as at an interrupt, must not
+        change the digits of a later row."""
+        if self.world == 1 or self.sums is None:
+            return self.sums
+        rows = [torch.empty_like(self.sums) for _ in range(self.world)]
+        all_gather(rows, self.sums)
+        return torch.stack(rows)
 
     def _means(self, done: int) -> dict[str, float]:
         assert self.sums is not None
-        self._average_sums()
+        if self.world > 1:
+            all_reduce(self.sums, ReduceOp.SUM)
+            self.sums /= self.world
         means = (self.sums / self.count).tolist()
         self.sums, self.count = None, 0
         row = dict(zip((*self.loss_names, "grad_norm"), means, strict=True))

@@ -82,6 +82,8 @@ class AnticipationSimulator(nn.Module):
         super().__init__()
         self.first = nn.Linear(1, hidden)
         self.last = nn.Linear(hidden, 2)
+        # The frequencies last drawn with, their version, and a copy as the core takes it.
+        self._frequencies: tuple[Tensor, int, npt.NDArray[np.float64]] | None = None
         with torch.no_grad():
             self.first.weight.mul_(scale)
 
@@ -152,7 +154,7 @@ class AnticipationSimulator(nn.Module):
             np.ascontiguousarray(occurs),
             place,
             pairs,
-            log_frequency.double().numpy(force=True),
+            self._on_host(log_frequency),
             _quantiles(*pairs[0]),
             _EDGE,
             int(torch.randint(2**63 - 1, ())),
@@ -162,6 +164,14 @@ class AnticipationSimulator(nn.Module):
         shape = (*ahead.codes.shape[:2], slots)
         weights = normalised(contrasts).view(shape)
         return PlanChoice(codes.view(shape).to(log_frequency.device), weights.to(shapes.alpha))
+
+    def _on_host(self, log_frequency: Tensor) -> npt.NDArray[np.float64]:
+        """The frequencies as the core takes them; copied again only when they have changed."""
+        kept, version = self._frequencies, log_frequency._version
+        if kept is None or kept[0] is not log_frequency or kept[1] != version:
+            kept = log_frequency, version, log_frequency.double().numpy(force=True)
+            self._frequencies = kept
+        return kept[2]
 
 
 def _quantiles(alpha: float, beta: float) -> npt.NDArray[np.float64]:

@@ -227,8 +227,8 @@ def test_a_full_disk_is_named_and_nothing_goes_elsewhere(finished_run, tiny, dat
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
         monkeypatch.setattr(os, "fsync", full if self.step == 4 else lambda handle: None)
 
-    average = Recorder._average_sums
-    monkeypatch.setattr(Recorder, "_average_sums", lambda self: (step(self), average(self))[1])
+    all_sums = Recorder._all_sums
+    monkeypatch.setattr(Recorder, "_all_sums", lambda self: (step(self), all_sums(self))[1])
     with pytest.raises(OSError, match="No space left") as caught:
         fit(tiny(), tmp_path / "run", data=data)
     assert Path(caught.value.filename).parent == tmp_path / "run" / "checkpoints"
