@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +35,9 @@ from training.tasks.forecast.metrics import (
 
 LEFT_OUT: Final = "basketball_signal"
 """Action that is not in the averages, because its test file is not available."""
+
+ZERO: Final = "zero velocity"
+CONSTANT: Final = "constant velocity"
 
 PUBLISHED: Final[Mapping[str, tuple[float, ...]]] = {
     "Res-sup (Martinez 2017)": (24.79, 45.30, 80.96, 95.26, 115.86, 150.20),
@@ -82,15 +84,14 @@ def evaluate_forecast(
     if split not in ("train", "test"):
         raise OptionError(f"split must be 'train' or 'test', got {split!r}")
     takes, missing = load_split(folder, split)
-    all_predictors: dict[str, PositionPredictor] = {"zero velocity": hold, "constant velocity": extrapolate}
-    all_predictors.update(predictors or {})
+    all_predictors: dict[str, PositionPredictor] = {ZERO: hold, CONSTANT: extrapolate, **(predictors or {})}
     rows: dict[str, dict[str, list[float]]] = {}
     average_curves: dict[str, Array] = {}
     for name, predict in all_predictors.items():
-        curves = {take.name: error_curve(take, predict) for take in takes}
-        rows[name] = by_action(takes, partial(_at_horizons, curves))
-        average_curves[name] = np.mean(list(averaged(takes, partial(_whole, curves)).values()), axis=0)
-    at_horizons = {name: curve[list(HORIZONS)] for name, curve in average_curves.items()}
+        curves = curves_by_action(takes, predict)
+        rows[name] = with_average({action: at_horizons(curve) for action, curve in curves.items()})
+        average_curves[name] = average(curves)
+    zero = at_horizons(average_curves[ZERO])
     return {
         "benchmark": "cmu",
         "split": split,
@@ -102,49 +103,57 @@ def evaluate_forecast(
         "true_ms": list(TRUE_MS),
         "mpjpe": rows,
         "ratio": {
-            name: (row / at_horizons["zero velocity"]).round(4).tolist() for name, row in at_horizons.items()
+            name: (at_horizons(curve) / zero).round(4).tolist() for name, curve in average_curves.items()
         },
         "curves": {name: curve.round(3).tolist() for name, curve in average_curves.items()},
         "angle": {
-            "zero velocity": by_action(takes, lambda take: angle_error(take, hold)),
-            "constant velocity": by_action(takes, lambda take: angle_error(take, extrapolate_maps)),
+            ZERO: with_average(by_action(takes, lambda take: angle_error(take, hold))),
+            CONSTANT: with_average(by_action(takes, lambda take: angle_error(take, extrapolate_maps))),
         },
         "published": {name: list(row) for name, row in PUBLISHED.items()},
         "published_ratio": published_ratios(),
     }
 
 
-def _whole(curves: Mapping[str, Array], take: Take) -> Array:
-    return curves[take.name]
+def counted(actions: Iterable[str]) -> list[str]:
+    """The actions that count in averages: all but :data:`LEFT_OUT`, unless there are no others."""
+    names = list(actions)
+    return [action for action in names if action != LEFT_OUT] or names
 
 
-def _at_horizons(curves: Mapping[str, Array], take: Take) -> Array:
-    return curves[take.name][list(HORIZONS)]
+def average(rows: Mapping[str, Array]) -> Array:
+    """Mean over the actions that count in averages."""
+    return np.asarray(np.mean([rows[action] for action in counted(rows)], axis=0))
 
 
-def averaged(takes: Sequence[Take], measure: Callable[[Take], Array]) -> dict[str, Array]:
-    """Mean of a measure over the takes of each action that counts in averages."""
-    counted = [take for take in takes if take.action != LEFT_OUT] or list(takes)
+def by_action(takes: Sequence[Take], measure: Callable[[Take], Array]) -> dict[str, Array]:
+    """Mean of a measure over the takes of each action."""
     return {
-        action: np.mean([measure(take) for take in members], axis=0)
-        for action, members in per_action(counted)
+        action: np.mean([measure(take) for take in members], axis=0) for action, members in per_action(takes)
     }
 
 
-def counted_curves(takes: Sequence[Take], predict: PositionPredictor) -> dict[str, Array]:
-    """Error (25,) at every target frame, by action, for the actions that count in averages."""
-    return averaged(takes, lambda take: error_curve(take, predict))
+def curves_by_action(takes: Sequence[Take], predict: PositionPredictor) -> dict[str, Array]:
+    """Error (25,) at every target frame, by action."""
+    return by_action(takes, lambda take: error_curve(take, predict))
 
 
-def by_action(takes: list[Take], measure: Any) -> dict[str, list[float]]:
-    """Mean over the takes of each action, and the mean over actions without :data:`LEFT_OUT`."""
-    rows: dict[str, Array] = {}
-    for action, members in per_action(takes):
-        rows[action] = np.mean([measure(take) for take in members], axis=0)
-    counted = [row for action, row in rows.items() if action != LEFT_OUT]
-    if counted:
-        rows["average"] = np.mean(counted, axis=0)
-    return {name: [round(float(v), 4) for v in row] for name, row in rows.items()}
+def average_curve(takes: Sequence[Take], predict: PositionPredictor) -> Array:
+    """Error (25,) at every target frame, averaged over the actions that count."""
+    names = counted(take.action for take in takes)
+    return average(curves_by_action([take for take in takes if take.action in names], predict))
+
+
+def at_horizons(curve: Array) -> Array:
+    """The part (6,) of a curve (25,) that is reported."""
+    return curve[list(HORIZONS)]
+
+
+def with_average(rows: Mapping[str, Array]) -> dict[str, list[float]]:
+    """Rows by action, and their average, rounded."""
+    return {
+        name: [round(float(v), 4) for v in row] for name, row in {**rows, "average": average(rows)}.items()
+    }
 
 
 def predictor(model: PoseForecaster) -> PositionPredictor:

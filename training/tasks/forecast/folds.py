@@ -8,7 +8,7 @@ results are errors, ratios to zero velocity, and their intervals.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,6 @@ from training.run.files import CONFIG, check_new, write_text
 from training.run.train import train
 from training.tasks.forecast.cmu import (
     ACTIONS,
-    HORIZONS,
     NOMINAL_MS,
     TARGET,
     TRUE_MS,
@@ -28,7 +27,16 @@ from training.tasks.forecast.cmu import (
     Take,
     load_split,
 )
-from training.tasks.forecast.evaluate import LEFT_OUT, load_predictor, published_ratios
+from training.tasks.forecast.evaluate import (
+    CONSTANT,
+    ZERO,
+    at_horizons,
+    average,
+    counted,
+    load_predictor,
+    published_ratios,
+    with_average,
+)
 from training.tasks.forecast.metrics import error_curve, extrapolate, hold
 from training.tasks.forecast.module import SCORED_FRAMES
 from training.tasks.forecast.options import ForecastOptions
@@ -40,8 +48,6 @@ DRAWS: Final = 2000
 """Bootstrap draws."""
 
 MODEL: Final = "model"
-ZERO: Final = "zero velocity"
-CONSTANT: Final = "constant velocity"
 PREDICTORS: Final = (MODEL, ZERO, CONSTANT)
 
 Say = Callable[[str], None]
@@ -126,8 +132,8 @@ def study(
         content = {"seconds": report["seconds"], "torch": report["torch"], "scores": scores}
         write_text(folder / "scores.json", json.dumps(content, indent=1) + "\n")
         done += 1
-        _, own = curves_of(scores)
-        say(f"fold {number}: " + " ".join(f"{v:.3f}" for v in (own[MODEL] / own[ZERO])[list(SCORED_FRAMES)]))
+        ratio = average_ratio(curves_of(scores))
+        say(f"fold {number}: " + " ".join(f"{v:.3f}" for v in ratio[list(SCORED_FRAMES)]))
     return {
         "folds": len(plan["folds"]),
         "done": done,
@@ -194,49 +200,45 @@ def action_of(name: str) -> str:
     return name.rpartition("_")[0]
 
 
-def curves_of(scores: Scores) -> tuple[dict[str, dict[str, Array]], dict[str, Array]]:
-    """Error curves by action and predictor, and averages over the actions that count."""
-    actions: dict[str, dict[str, Array]] = {}
+def by_action(scores: Scores) -> dict[str, Array]:
+    """Errors (N, 3, 25) of the clips of each action, by :data:`PREDICTORS`."""
+    groups: dict[str, Array] = {}
     for action in ACTIONS:
-        names = [name for name in scores if action_of(name) == action]
-        if names:
-            actions[action] = {
-                predictor: np.mean([scores[name][predictor] for name in names], axis=0)
-                for predictor in PREDICTORS
-            }
-    average = {
-        predictor: np.mean([actions[action][predictor] for action in counted(actions)], axis=0)
-        for predictor in PREDICTORS
+        clips = [rows for name, rows in scores.items() if action_of(name) == action]
+        if clips:
+            groups[action] = np.array([[rows[predictor] for predictor in PREDICTORS] for rows in clips])
+    return groups
+
+
+def curves_of(scores: Scores) -> dict[str, dict[str, Array]]:
+    """Error curves by predictor and action."""
+    means = {action: clips.mean(0) for action, clips in by_action(scores).items()}
+    return {
+        predictor: {action: mean[row] for action, mean in means.items()}
+        for row, predictor in enumerate(PREDICTORS)
     }
-    return actions, average
 
 
-def counted(actions: Iterable[str]) -> list[str]:
-    """The actions that count in averages: all but :data:`LEFT_OUT`, unless there are no others."""
-    names = list(actions)
-    return [action for action in names if action != LEFT_OUT] or names
+def average_ratio(curves: Mapping[str, Mapping[str, Array]]) -> Array:
+    """Ratio (25,) of the averages, model to zero velocity, of :func:`curves_of`."""
+    return average(curves[MODEL]) / average(curves[ZERO])
 
 
-def intervals(scores: Scores, *, over_actions: bool) -> Array:
-    """95 % bootstrap interval (2, 25) of the ratio of averages, model to zero velocity.
+def intervals(scores: Scores, *, over_actions: bool) -> list[list[float]]:
+    """95 % bootstrap interval, 2 rows of 25, of the ratio of averages, model to zero velocity.
 
     Takes are resampled within each action; with ``over_actions`` the actions are resampled first.
     """
-    groups: dict[str, Array] = {}
-    for action in ACTIONS:
-        names = [name for name in scores if action_of(name) == action]
-        if names:
-            groups[action] = np.array([[scores[n][MODEL], scores[n][ZERO]] for n in names])
+    groups = by_action(scores)
     draw = np.random.default_rng(0)
     names = counted(groups)
     ratios = []
     for _ in range(DRAWS):
         drawn_actions = draw.choice(names, len(names)) if over_actions else names
         means = [groups[a][draw.integers(0, len(groups[a]), len(groups[a]))].mean(0) for a in drawn_actions]
-        own, zero = np.mean(means, axis=0)
+        own, zero, _ = np.mean(means, axis=0)
         ratios.append(own / zero)
-    interval: Array = np.percentile(ratios, (2.5, 97.5), axis=0)
-    return interval
+    return [end.round(4).tolist() for end in np.percentile(ratios, (2.5, 97.5), axis=0)]
 
 
 def judge_folds(folder: Path, *, without: Collection[int] = ()) -> dict[str, Any]:
@@ -262,7 +264,8 @@ def judge_folds(folder: Path, *, without: Collection[int] = ()) -> dict[str, Any
     if not used:
         raise OptionError("without: expected at least one fold to be left")
     scores: Scores = {name: rows for fold in used.values() for name, rows in fold.items()}
-    actions, average = curves_of(scores)
+    curves = curves_of(scores)
+    ratios = {action: own / curves[ZERO][action] for action, own in curves[MODEL].items()}
     return {
         "benchmark": "cmu",
         "left_out": plan["folds"],
@@ -274,36 +277,23 @@ def judge_folds(folder: Path, *, without: Collection[int] = ()) -> dict[str, Any
         "nominal_ms": list(NOMINAL_MS),
         "true_ms": list(TRUE_MS),
         "mpjpe": {
-            predictor: {
-                **{action: _at_horizons(rows[predictor], 4) for action, rows in actions.items()},
-                "average": _at_horizons(average[predictor], 4),
-            }
-            for predictor in PREDICTORS
+            predictor: with_average({action: at_horizons(curve) for action, curve in rows.items()})
+            for predictor, rows in curves.items()
         },
         "ratio": {
-            **{action: _at_horizons(rows[MODEL] / rows[ZERO]) for action, rows in actions.items()},
-            "average": _at_horizons(average[MODEL] / average[ZERO]),
+            **{action: _rounded(ratio) for action, ratio in ratios.items()},
+            "average": _rounded(average_ratio(curves)),
         },
-        "interval_clips": _interval(scores, over_actions=False),
-        "interval_actions": _interval(scores, over_actions=True),
-        "folds": {str(number): _fold_ratio(fold) for number, fold in used.items()},
+        "interval_clips": intervals(scores, over_actions=False),
+        "interval_actions": intervals(scores, over_actions=True),
+        "folds": {str(number): _rounded(average_ratio(curves_of(fold))) for number, fold in used.items()},
         "ratio_by_clip": {
-            name: _at_horizons(np.array(rows[MODEL]) / np.array(rows[ZERO])) for name, rows in scores.items()
+            name: _rounded(np.array(rows[MODEL]) / np.array(rows[ZERO])) for name, rows in scores.items()
         },
-        "curves": {predictor: average[predictor].round(3).tolist() for predictor in PREDICTORS},
+        "curves": {predictor: average(rows).round(3).tolist() for predictor, rows in curves.items()},
         "published_ratio": published_ratios(),
     }
 
 
-def _at_horizons(curve: Array, digits: int = 4) -> list[float]:
-    return [round(float(v), digits) for v in np.asarray(curve)[list(HORIZONS)]]
-
-
-def _interval(scores: Scores, *, over_actions: bool) -> list[list[float]]:
-    low, high = intervals(scores, over_actions=over_actions).round(4)
-    return [[float(v) for v in low], [float(v) for v in high]]
-
-
-def _fold_ratio(scores: Scores) -> list[float]:
-    _, average = curves_of(scores)
-    return _at_horizons(average[MODEL] / average[ZERO])
+def _rounded(curve: Array) -> list[float]:
+    return [round(float(v), 4) for v in at_horizons(curve)]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,7 +12,7 @@ from training.run.average import AveragingRecorder
 from training.run.module import TrainModule
 from training.tasks.forecast.bank import Batch, WindowBank, joint_weights
 from training.tasks.forecast.cmu import OBSERVED, Take
-from training.tasks.forecast.evaluate import counted_curves, predictor
+from training.tasks.forecast.evaluate import average_curve, predictor
 from training.tasks.forecast.metrics import hold
 from training.tasks.forecast.options import ForecastOptions
 
@@ -114,6 +113,5 @@ class ForecastRecorder(AveragingRecorder):
 
 def validation_score(model: PoseForecaster, takes: Sequence[Take]) -> float:
     """Mean over :data:`SCORED_FRAMES` of the ratio to zero velocity, both averaged over takes and actions."""
-    own = np.mean(list(counted_curves(takes, predictor(model)).values()), axis=0)
-    zero = np.mean(list(counted_curves(takes, hold).values()), axis=0)
-    return float((own / zero)[list(SCORED_FRAMES)].mean())
+    ratio = average_curve(takes, predictor(model)) / average_curve(takes, hold)
+    return float(ratio[list(SCORED_FRAMES)].mean())

@@ -9,8 +9,8 @@ import numpy as np
 
 from training.report.pages import Part, png, pyplot
 from training.tasks.forecast.cmu import HORIZONS, STRIDE
-from training.tasks.forecast.evaluate import LEFT_OUT
-from training.tasks.forecast.folds import CONSTANT, MODEL, ZERO
+from training.tasks.forecast.evaluate import CONSTANT, LEFT_OUT, ZERO
+from training.tasks.forecast.folds import MODEL
 
 FRAME_MS = 1000.0 * STRIDE / 120.0
 

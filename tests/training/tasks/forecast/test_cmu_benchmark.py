@@ -114,6 +114,15 @@ def test_the_average_leaves_out_the_action_without_a_test_file(tmp_path):
     assert "| 0.424 | 0.434 | 0.450 | 0.498 |" in text
 
 
+def test_the_action_without_a_test_file_is_averaged_where_there_is_no_other(tmp_path):
+    random_takes(tmp_path, actions=("basketball_signal",))
+    report = evaluate_forecast(tmp_path)
+    for name in ("mpjpe", "angle"):
+        rows = report[name]["constant velocity"]
+        assert rows["average"] == rows["basketball_signal"]
+    assert "| constant velocity |" in as_markdown(split_parts(report, pictures=False))
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
