@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pyanticip.errors import OptionError
+from training.run.module import decay_groups
 
 PEAK: Final = 1e-3
 """Peak learning rate; it rises over the first thirtieth of the steps, while it falls by a cosine."""
@@ -46,10 +47,7 @@ def train_averaged(
     Raises:
         OptionError: see :func:`check_loss`.
     """
-    matrices = [weight for weight in model.parameters() if weight.ndim > 1]
-    others = [weight for weight in model.parameters() if weight.ndim <= 1]
-    groups = [{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
-    optimiser = torch.optim.AdamW(groups, lr=PEAK, betas=(0.9, 0.98))
+    optimiser = torch.optim.AdamW(decay_groups(model.parameters(), DECAY), lr=PEAK, betas=(0.9, 0.98))
     mean = {name: value.clone() for name, value in model.state_dict().items()}
     for step in range(steps):
         done = (step + 1) / steps

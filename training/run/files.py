@@ -135,15 +135,6 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
     write_atomic(path, safetensors.torch.save(plain), durable=True)
 
 
-def read_weights(path: Path) -> bytes:
-    """Read a file of weights.
-
-    Raises:
-        CheckpointError: it cannot be read, or is larger than 8 GiB.
-    """
-    return read_file(path, _MAX_WEIGHTS_BYTES, CheckpointError, "a file of weights")
-
-
 def load_best(folder: Path) -> dict[str, Tensor]:
     """Read the weights that were best on the validation data so far, by their current names.
 
@@ -154,12 +145,21 @@ def load_best(folder: Path) -> dict[str, Tensor]:
         raise CheckpointError(
             f"{folder / BEST}: no such file: no validation ended with a figure yet, or it was removed"
         )
-    data = read_weights(folder / BEST)
+    return read_tensors(folder / BEST)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a file of weights, by their current names.
+
+    Raises:
+        CheckpointError: it cannot be read, is damaged, or is larger than 8 GiB.
+    """
+    data = read_file(path, _MAX_WEIGHTS_BYTES, CheckpointError, "a file of weights")
     try:
         weights = safetensors.torch.load(data)
         return {current_weight_name(name): tensor for name, tensor in weights.items()}
     except safetensors.SafetensorError as error:
-        raise CheckpointError(f"{folder / BEST}: cannot be read: {one_line(error)}") from None
+        raise CheckpointError(f"{path}: cannot be read: {one_line(error)}") from None
 
 
 def read_state(folder: Path) -> dict[str, Any]:

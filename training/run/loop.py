@@ -18,17 +18,16 @@ from training.run.files import LAST
 from training.run.launch import Interrupt, Processes
 from training.run.module import TrainModule, to_device
 from training.run.recorder import OnUpdate, Recorder
+from training.run.task import Run
 
 
 def drive(
     module: TrainModule,
     batches: Iterable[Any],
     record: Recorder,
-    processes: Processes,
+    run: Run[Any, Any],
     *,
-    device: str,
     state: Mapping[str, Any] | None = None,
-    quiet: bool,
     idle_weights: bool = False,
 ) -> None:
     """Train a module to its last step, or until a stop is requested.
@@ -37,25 +36,24 @@ def drive(
         module: the module in training.
         batches: from update ``record.start`` on, the parts of every update in turn, each with ``step`` and
             ``part``.
-        record: the recorder, which has the run's folder and options.
-        processes: this process's rank among all.
-        device: ``"cpu"`` or ``"cuda"``.
+        record: the recorder.
+        run: the run.
         state: state to resume from, see :func:`~training.run.files.read_state`; the recorder's own state is
             loaded by the caller.
-        quiet: whether to show no progress bar.
         idle_weights: whether some weights never get a gradient, which DDP needs to know.
 
     Raises:
         CheckpointError: the state does not fit this model.
     """
-    (record.folder / LAST).parent.mkdir(exist_ok=True)
-    updates = Updates(module, processes, device, idle_weights)
+    processes, state_path = run.processes, run.folder / LAST
+    state_path.parent.mkdir(exist_ok=True)
+    updates = Updates(module, processes, run.device, idle_weights)
     if state is not None:
         try:
             updates.load(state)
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(
-                f"{record.folder}: begun by a version whose state does not fit ({one_line(error)}); "
+                f"{run.folder}: begun by a version whose state does not fit ({one_line(error)}); "
                 "start over in another folder"
             ) from None
 
@@ -63,12 +61,12 @@ def drive(
         if processes.first:
             buffer = io.BytesIO()
             torch.save({**updates.state(), "callbacks": {record.state_key: record.state_dict()}}, buffer)
-            write_atomic(record.folder / LAST, buffer.getbuffer(), durable=True)
+            write_atomic(state_path, buffer.getbuffer(), durable=True)
         processes.barrier()
 
     with (
         Interrupt(insist=processes.world == 1).armed() as interrupt,
-        _bar(record.options.schedule.steps, record.start, quiet or not processes.first) as on_update,
+        _bar(run.options.schedule.steps, record.start, run.quiet or not processes.first) as on_update,
     ):
         record.stop, record.on_update, record.save = interrupt, on_update, save
         record.begin()

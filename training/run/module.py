@@ -1,6 +1,7 @@
 """The training module: a model with its loss, parameter groups and gradient clipping."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -71,6 +72,29 @@ class TrainModule(nn.Module, ABC):
         """Clip the gradient of :meth:`clipped_parameters` by its norm, and store the norm for the metrics."""
         max_norm = self.options.schedule.clip_norm or float("inf")
         self.grad_norm = nn.utils.clip_grad_norm_(self.clipped_parameters(), max_norm).detach()
+
+
+def linear_weights(model: nn.Module) -> list[Tensor]:
+    """The matrices of a model's linear layers."""
+    return [layer.weight for layer in model.modules() if isinstance(layer, nn.Linear)]
+
+
+def decay_groups(
+    weights: Iterable[Tensor], decay: float, decayed: Iterable[Tensor] | None = None
+) -> list[dict[str, Any]]:
+    """AdamW's parameter groups: weight decay on matrices only.
+
+    Args:
+        weights: all weights of the two groups.
+        decay: the weight decay.
+        decayed: the weights it applies to, if they are among ``weights``; None for all matrices.
+    """
+    weights = list(weights)
+    ids = {id(weight) for weight in weights}
+    matrices = [w for w in weights if w.ndim > 1] if decayed is None else [w for w in decayed if id(w) in ids]
+    matrix_ids = {id(weight) for weight in matrices}
+    rest = [weight for weight in weights if id(weight) not in matrix_ids]
+    return [{"params": matrices, "weight_decay": decay}, {"params": rest, "weight_decay": 0.0}]
 
 
 def to_device(value: Any, device: torch.device | str) -> Any:

@@ -71,6 +71,8 @@ class Task(ABC, Generic[Opt, D]):
     """Version of that format."""
     options: type[Opt]
     """The class of its options."""
+    single_process: ClassVar[bool] = False
+    """Whether it refuses to run in more than one process."""
 
     def check(self, options: Opt, world: int) -> None:
         """Check that ``world`` processes can run these options; called before anything is created.

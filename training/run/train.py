@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 from rich.console import Console
 
+from pyanticip.errors import OptionError
 from training.run.files import CONFIG, LAST, REPORT, new_folder, read_state, run_lock, write_text
 from training.run.launch import process_group, resolve_device
 from training.run.loop import drive
@@ -59,6 +60,8 @@ def train(
     if options.run.threads:
         torch.set_num_threads(options.run.threads)
     with process_group(device) as processes:
+        if task.single_process and processes.world > 1:
+            raise OptionError(f"{task.command} computes in one process, torchrun started {processes.world}")
         task.check(options, processes.world)
         if resume and (folder / REPORT).is_file():
             return read_report(folder)
@@ -96,16 +99,7 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
     validated = start % run.options.run.validate_every == 0
     if not resume or not (start == steps or (validated and record.should_stop())):
         idle = task.idle_weights(run, module)
-        drive(
-            module,
-            batches,
-            record,
-            processes,
-            device=run.device,
-            state=state or None,
-            quiet=run.quiet,
-            idle_weights=idle,
-        )
+        drive(module, batches, record, run, state=state or None, idle_weights=idle)
     processor = platform.processor() or platform.machine()
     report = {
         "finished": not record.stopped,

@@ -14,6 +14,7 @@ from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer, ModelConfig, build_language_model
 from pyanticip.models.core.bias import TrajectoryBias
 from pyanticip.models.token.transformer import LanguageModel
+from training.run.module import decay_groups, linear_weights
 from training.run.settings import derived_seed
 from training.tasks.token.corpus import Corpus, digest, read_lines
 from training.tasks.token.losses import losses
@@ -133,14 +134,10 @@ class Trial:
         kind: Literal["anticipatory", "baseline"] = ARMS[arm].get("kind", "anticipatory")
         model = build_language_model(options.config(self.vocab), kind)
         nn.init.normal_(model.token.weight, 0.0, EMBEDDING_STD)
-        decayed = [m.weight for m in model.modules() if isinstance(m, nn.Linear)]
-        rest = [p for p in model.parameters() if all(p is not weight for weight in decayed)]
-        groups: list[dict[str, Any]] = [
-            {"params": decayed, "weight_decay": options.schedule.weight_decay},
-            {"params": rest, "weight_decay": 0.0},
-        ]
         model.train()
         schedule = options.schedule
+        groups = decay_groups(model.parameters(), schedule.weight_decay, linear_weights(model))
+        weights = [weight for group in groups for weight in group["params"]]
         optimiser = torch.optim.AdamW(groups, lr=1.0, betas=schedule.betas)
         for batch in Batches(self._windows(seed), options):
             for group in optimiser.param_groups:
@@ -149,7 +146,7 @@ class Trial:
             total = losses(model, out, batch.ids[:, 1:], external, options).total
             optimiser.zero_grad(set_to_none=True)
             torch.autograd.backward(total)
-            nn.utils.clip_grad_norm_([*decayed, *rest], schedule.clip_norm)
+            nn.utils.clip_grad_norm_(weights, schedule.clip_norm)
             optimiser.step()
         cross_entropies = cross_entropy(model.eval(), self.held_out, options.loss.scalars)
         return round(float(cross_entropies[self.mask].mean()), 6), sum(p.numel() for p in model.parameters())

@@ -12,7 +12,7 @@ from pyanticip.models.core.part import LossContext
 from pyanticip.models.parts.positions.fixed import Sinusoidal
 from pyanticip.models.parts.positions.prism.module import PrismPositions
 from pyanticip.models.token.baseline import BaselineTransformer
-from training.run.module import TrainModule
+from training.run.module import TrainModule, decay_groups, linear_weights
 from training.run.settings import derived_seed
 from training.tasks.algorithmic import TASKS
 from training.tasks.algorithmic.batches import IGNORED, INITIAL, Batch
@@ -166,16 +166,12 @@ class TaskModule(TrainModule):
         with their own rate."""
         schedule = self.options.schedule
         cursors = cursor_weights(self.model)
-        matrices = [m.weight for m in self.model.modules() if isinstance(m, nn.Linear)]
         recurrences = [
             p for name, p in self.model.named_parameters() if name.endswith(".recurrent.recurrent")
         ]
-        grouped = {id(weight) for weight in (*matrices, *recurrences, *cursors)}
-        rest = [p for p in self.model.parameters() if id(p) not in grouped]
-        groups: list[dict[str, Any]] = [
-            {"params": matrices, "weight_decay": schedule.weight_decay},
-            {"params": rest, "weight_decay": 0.0},
-        ]
+        apart = {id(weight) for weight in (*recurrences, *cursors)}
+        weights = [weight for weight in self.model.parameters() if id(weight) not in apart]
+        groups = decay_groups(weights, schedule.weight_decay, linear_weights(self.model))
         if recurrences:
             groups.append({"params": recurrences, "weight_decay": schedule.recurrent_decay})
         if cursors:

@@ -5,13 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
-from safetensors import SafetensorError
-
 from pyanticip.errors import CheckpointError, one_line
-from pyanticip.models.checkpoint.files import current_weight_name
 from pyanticip.models.token.baseline import BaselineTransformer
-from training.run.files import CONFIG, REPORT, read_weights
+from training.run.files import CONFIG, REPORT, read_tensors
 from training.run.task import read_options, read_report
 from training.run.train import train
 from training.tasks.algorithmic.module import fitted, new_model
@@ -37,13 +33,10 @@ class TaskRun:
             CheckpointError: the weights cannot be read or do not fit.
         """
         model = new_model(self.options, longest)
-        data = read_weights(weights)
+        tensors = read_tensors(weights)
         try:
-            tensors = {
-                current_weight_name(name): tensor for name, tensor in safetensors.torch.load(data).items()
-            }
             model.load_state_dict(fitted(tensors, model))
-        except (OSError, SafetensorError, RuntimeError) as error:
+        except RuntimeError as error:
             raise CheckpointError(f"{weights}: cannot be loaded: {one_line(error)}") from None
         return model.eval()
 

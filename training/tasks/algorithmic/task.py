@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Final
 
 from rich.console import Console
 
-from pyanticip.errors import OptionError
 from training.run.files import BEST, save_weights
 from training.run.launch import Processes
 from training.run.module import TrainModule
@@ -113,11 +112,10 @@ class AlgorithmicTask(Task[TaskOptions, None]):
     format_name: ClassVar = "pyanticip-task-run"
     version: ClassVar = 1
     options = TaskOptions
+    single_process: ClassVar = True
 
     def check(self, options: TaskOptions, world: int) -> None:
-        """Refuse more than one process, and check that the model can be built."""
-        if world > 1:
-            raise OptionError(f"tasks train computes in one process, torchrun started {world}")
+        """Check that the model can be built."""
         new_model(options)
 
     def open(

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from pyanticip.models.forecast.forecaster import PoseForecaster
-from training.run.average import AveragingRecorder
-from training.run.module import TrainModule
+from training.run.module import TrainModule, decay_groups
+from training.run.recorder import AveragingRecorder
 from training.tasks.forecast.bank import Batch, WindowBank, joint_weights
 from training.tasks.forecast.cmu import OBSERVED, Take
 from training.tasks.forecast.evaluate import average_curve, predictor
@@ -59,18 +59,11 @@ class ForecastModule(TrainModule):
 
     def groups(self) -> list[dict[str, Any]]:
         """Parameter groups: weight decay on matrices only."""
-        weights = list(self.model.parameters())
-        return [
-            {
-                "params": [p for p in weights if p.ndim > 1],
-                "weight_decay": self.options.schedule.weight_decay,
-            },
-            {"params": [p for p in weights if p.ndim <= 1], "weight_decay": 0.0},
-        ]
+        return decay_groups(self.model.parameters(), self.options.schedule.weight_decay)
 
 
 class ForecastRecorder(AveragingRecorder):
-    """See :class:`training.run.average.AveragingRecorder`.
+    """See :class:`training.run.recorder.AveragingRecorder`.
 
     Args:
         folder: folder of the run.

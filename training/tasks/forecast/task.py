@@ -48,11 +48,7 @@ class ForecastTask(Task[ForecastOptions, Files]):
     format_name: ClassVar = "pyanticip-forecast-run"
     version: ClassVar = 1
     options = ForecastOptions
-
-    def check(self, options: ForecastOptions, world: int) -> None:
-        """Refuse more than one process."""
-        if world > 1:
-            raise OptionError(f"train forecast computes in one process, torchrun started {world}")
+    single_process: ClassVar = True
 
     def prepare(self, options: ForecastOptions, draft: Path, console: Console) -> dict[str, Any]:
         """Record the names and hashes of the files."""

@@ -12,7 +12,7 @@ from pyanticip.models import MotionTransformer, load_motion_model
 from pyanticip.models.core.part import LossContext
 from pyanticip.models.motion.transformer import MotionOutput
 from training.data.batches import Batch
-from training.run.module import TrainModule
+from training.run.module import TrainModule, decay_groups
 from training.run.settings import derived_seed
 from training.tasks.motion.losses import losses
 from training.tasks.motion.options import MotionTrainOptions
@@ -173,10 +173,7 @@ class MotionModule(TrainModule):
         schedule = self.options.schedule
         planning_ids = {id(p) for n, p in self.model.named_parameters() if n.startswith("planning.")}
         shared = [p for p in self.model.parameters() if id(p) not in planning_ids]
-        groups: list[dict[str, Any]] = [
-            {"params": [p for p in shared if p.ndim > 1], "weight_decay": schedule.weight_decay},
-            {"params": [p for p in shared if p.ndim <= 1], "weight_decay": 0.0},
-        ]
+        groups = decay_groups(shared, schedule.weight_decay)
         if self.model.planning is not None:
             own = [p for p in self.clipped_parameters() if id(p) in planning_ids]
             simulator = list(self.model.planning.simulator.parameters())

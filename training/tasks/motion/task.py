@@ -15,11 +15,10 @@ from pyanticip.models import ModelConfig, MotionTransformer, save_checkpoint
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.models.motion.pose_window import FRAMES
 from training.data.batches import LENGTHS, Windows
-from training.run.average import AveragingRecorder
 from training.run.files import BEST, CONFIG
 from training.run.launch import Processes
 from training.run.module import TrainModule
-from training.run.recorder import Recorder
+from training.run.recorder import AveragingRecorder, Recorder
 from training.run.task import (
     Run,
     Task,
@@ -45,7 +44,7 @@ for them; of the time outside validations, since training started or resumed."""
 
 
 class MotionRecorder(AveragingRecorder):
-    """See :class:`training.run.average.AveragingRecorder`.
+    """See :class:`training.run.recorder.AveragingRecorder`.
 
     Args:
         folder: folder of the run.

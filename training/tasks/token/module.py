@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed import ReduceOp, all_reduce
 
 from pyanticip.bridge import bridge_scalars
@@ -14,7 +14,7 @@ from pyanticip.models.core.part import LossContext
 from pyanticip.models.parts.planning.heads import SIMULATOR_LR
 from pyanticip.models.token.baseline import BaselineOutput
 from pyanticip.models.token.transformer import LanguageModel, LanguageOutput
-from training.run.module import TrainModule
+from training.run.module import TrainModule, decay_groups, linear_weights
 from training.run.recorder import Recorder
 from training.run.settings import derived_seed
 from training.tasks.token.losses import PARTS, LanguageLosses, losses
@@ -167,13 +167,8 @@ class LanguageModule(TrainModule):
         # At its own rate: it has to follow changes of the anticipator.
         simulator = [] if planning is None else list(planning.simulator.parameters())
         simulator_ids = {id(weight) for weight in simulator}
-        matrices = [m.weight for m in self.model.modules() if isinstance(m, nn.Linear)]
-        matrices = [weight for weight in matrices if id(weight) not in simulator_ids]
-        decayed = {id(weight) for weight in matrices} | simulator_ids
-        groups: list[dict[str, Any]] = [
-            {"params": matrices, "weight_decay": self.options.schedule.weight_decay},
-            {"params": [p for p in self.model.parameters() if id(p) not in decayed], "weight_decay": 0.0},
-        ]
+        weights = [weight for weight in self.model.parameters() if id(weight) not in simulator_ids]
+        groups = decay_groups(weights, self.options.schedule.weight_decay, linear_weights(self.model))
         if simulator:
             groups.append({"params": simulator, "weight_decay": 0.0, "rate": lambda step: SIMULATOR_LR})
         return groups
