@@ -63,9 +63,7 @@ def perform(
         places = Follower([rehearsed]).push_many(quats)
     mixed, trust = memory.push_many(quats, output, places)
     column = HORIZONS.index(AHEAD)
-    rivals = [
-        baseline[:, :, 1] for baseline in simple_forecasts(example, Twins(quats), Baselines.load()).values()
-    ]
+    rivals = [baseline[:, :, 1] for baseline in simple_forecasts(Twins(quats), Baselines.load()).values()]
     best = min(rivals, key=lambda forecast: moving_error(forecast, example.params).mean())
     systems = {"best simple rival": best, "model": output[:, :, column], "live": mixed[:, :, column]}
     errors = {name: moving_error(forecast, example.params) for name, forecast in systems.items()}

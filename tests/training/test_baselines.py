@@ -39,10 +39,10 @@ def test_tuning_beats_any_untuned_setting_and_survives_saving(example_of, tmp_pa
     baselines = tune(
         examples, delays=(0.0, 0.08), motion_delays=(0.04,), slope_frames=(1, 4), gains=(0.5, 1.0)
     )
-    best = measure(examples, lambda e: predict(e, baselines.linear)).mean()
+    best = measure(examples, lambda e: predict(Twins(e.quats), baselines.linear, extrapolate)).mean()
     for setting in (Setting(0.0, 0.04, 1, 1.0), Setting(0.08, 0.04, 4, 0.5)):
         table = tuple(tuple(setting for _ in HORIZONS) for _ in range(8))
-        other = measure(examples, lambda e, table=table: predict(e, table)).mean()
+        other = measure(examples, lambda e, table=table: predict(Twins(e.quats), table, extrapolate)).mean()
         assert (best <= other + 1e-7).all()
     baselines.save(tmp_path / "rivals.json")
     assert ParameterBaselines.load(tmp_path / "rivals.json") == baselines
@@ -109,7 +109,7 @@ def test_a_bootstrap_draws_people_and_the_clips_of_each():
 
 def test_rivals_hold_and_mean_what_their_names_say(piece_of):
     example = example_from_piece(piece_of(300, seed=4))
-    quats, said = example.quats, simple_forecasts(example, Twins(example.quats), Baselines.load())
+    quats, said = example.quats, simple_forecasts(Twins(example.quats), Baselines.load())
     for ms in DELAYS_MS:
         late = causal_twin(quats, ms / 1000.0)
         np.testing.assert_allclose(said[f"hold, {ms} ms late"], np.repeat(late[:, :, None], 3, 2), atol=1e-6)

@@ -16,10 +16,11 @@ from training.data.examples import Example
 from training.evaluate import event_tuning, trackers
 from training.evaluate.event_tuning import EventBaselines
 from training.evaluate.measures import AHEAD, Answer
+from training.evaluate.trackers import Tracker
 from training.tasks.motion import baselines as parameter_baselines
-from training.tasks.motion.baselines import ParameterBaselines
+from training.tasks.motion.baselines import ParameterBaselines, Table, extrapolate, predict
 from training.tasks.motion.scores import Predictions, run_model
-from training.teacher.filters import MOTION_DELAY_S, causal_twin
+from training.teacher.filters import MOTION_DELAY_S
 
 SETTINGS: Final = Path(__file__).with_name("settings")
 """Folder of the settings tuned on the training subjects."""
@@ -31,7 +32,7 @@ class Baselines:
 
     plain: ParameterBaselines
     """Hold and linear extrapolation."""
-    trackers: trackers.Table
+    trackers: Table[Tracker]
     events: EventBaselines
 
     @classmethod
@@ -65,23 +66,12 @@ MEAN_DELAY_MS: Final = 20
 """Delay of the twin that the means are taken of."""
 
 
-class Twins:
-    """Causal twins of one clip at any delay, each computed once.
-
-    Args:
-        quats: (T, 22, 4).
-    """
-
-    def __init__(self, quats: NDArray[np.floating]) -> None:
-        self.quats = quats
-        self.cache: parameter_baselines.TwinCache = {}
+class Twins(parameter_baselines.Twins):
+    """Causal twins of one clip, and their means."""
 
     def at(self, delay_ms: int) -> NDArray[np.float64]:
         """(T, 8): the twin with this delay."""
-        key = (delay_ms / 1000.0, MOTION_DELAY_S)
-        if key not in self.cache:
-            self.cache[key] = causal_twin(self.quats, *key)
-        return self.cache[key].astype(np.float64)
+        return self.delayed(delay_ms / 1000.0, MOTION_DELAY_S).astype(np.float64)
 
     def mean(self, seconds: float) -> NDArray[np.float64]:
         """(T, 8): mean of the twin over the last ``seconds``, or since the beginning."""
@@ -96,7 +86,7 @@ class Twins:
         return 0.5 * (self.at(MEAN_DELAY_MS) + self.mean(seconds))
 
 
-def simple_forecasts(example: Example, twins: Twins, tuned: Baselines) -> dict[str, Answer]:
+def simple_forecasts(twins: Twins, tuned: Baselines) -> dict[str, Answer]:
     """Forecasts of the fifteen baselines without learning for a clip, by name."""
     rows = {f"hold, {ms} ms late": twins.at(ms) for ms in DELAYS_MS}
     rows |= {f"mean over {s} s": twins.mean(s) for s in MEANS_S}
@@ -104,12 +94,9 @@ def simple_forecasts(example: Example, twins: Twins, tuned: Baselines) -> dict[s
     forecasts = {
         name: np.repeat(row[:, :, None], len(AHEAD), 2).astype(np.float32) for name, row in rows.items()
     }
-    ahead = [HORIZONS.index(h) for h in AHEAD]
-    forecasts["hold, tuned"] = parameter_baselines.predict(example, tuned.plain.hold, twins.cache)[
-        :, :, ahead
-    ]
-    forecasts["line"] = parameter_baselines.predict(example, tuned.plain.linear, twins.cache)[:, :, ahead]
-    forecasts["tracker"] = trackers.predict(example, tuned.trackers, twins.cache)[:, :, ahead]
+    forecasts["hold, tuned"] = answer(predict(twins, tuned.plain.hold, extrapolate))
+    forecasts["line"] = answer(predict(twins, tuned.plain.linear, extrapolate))
+    forecasts["tracker"] = answer(predict(twins, tuned.trackers, trackers.forecast))
     return forecasts
 
 

@@ -127,7 +127,7 @@ def evaluate(
 
     def answers(clip: Clip, earlier: Sequence[Clip], output: Predictions) -> dict[str, Answer]:
         twins = Twins(clip.example.quats)
-        forecasts = simple_forecasts(clip.example, twins, tuned)
+        forecasts = simple_forecasts(twins, tuned)
         forecasts |= baselines.answers(twins) if baselines is not None else {}
         forecasts[MODEL] = answer(output.params)
         return forecasts | {
@@ -150,7 +150,7 @@ def evaluate(
             forecasts = answers(clip, earlier_take[clip.source], outputs[-1])
             second_tallies.append((clip, tally(clip.person, clip.example.params, list(forecasts.values()))))
         say("clips", number + 1, len(clips))
-    simple_count = len(simple_forecasts(clips[0].example, Twins(clips[0].example.quats), tuned))
+    simple_count = len(simple_forecasts(Twins(clips[0].example.quats), tuned))
     learned_count = len(baselines.recurrent) + 2 if baselines is not None else 0
     forecasters = Forecasters(names, range(simple_count), range(simple_count + learned_count))
     kinds = [clip.kind for clip in clips]

@@ -7,7 +7,7 @@ subjects, separately for each parameter and horizon, as for hold and line.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
@@ -24,9 +24,11 @@ from training.tasks.motion.baselines import (
     DELAYS_S,
     MOTION_DELAYS_S,
     Array,
+    Best,
     Judge,
-    TwinCache,
+    Table,
     read_tuned,
+    rows_of,
     table_of,
     write_tuned,
 )
@@ -136,17 +138,12 @@ def carry(value: Array, speed: Array, tracker: Tracker, horizon: int) -> Array:
     return np.clip(value + tracker.gain * speed * seconds, 0.0, 1.0)
 
 
-Table = tuple[tuple[Tracker, ...], ...]
-"""``table[k][i]`` for parameter k at horizon i."""
-
-
-def save(table: Table, path: Path) -> None:
+def save(table: Table[Tracker], path: Path) -> None:
     """Write as JSON."""
-    rows = [[asdict(tracker) for tracker in row] for row in table]
-    write_tuned(path, parameters=PARAMETERS, horizon_frames=HORIZONS, trackers=rows)
+    write_tuned(path, parameters=PARAMETERS, horizon_frames=HORIZONS, trackers=rows_of(table))
 
 
-def load(path: Path) -> Table:
+def load(path: Path) -> Table[Tracker]:
     """Read what :func:`save` wrote.
 
     Raises:
@@ -172,11 +169,10 @@ def tune(
     *,
     delays: Sequence[float] = DELAYS_S,
     motion_delays: Sequence[float] = MOTION_DELAYS_S,
-) -> Table:
+) -> Table[Tracker]:
     """Find the trackers with the lowest mean absolute error, averaged over the subjects of ``examples``."""
     judge = Judge(examples)
-    best = np.full((len(PARAMETERS), len(HORIZONS)), np.inf)
-    table = [[Tracker("kalman", 0.0, 0.0)] * len(HORIZONS) for _ in PARAMETERS]
+    best = Best(Tracker("kalman", 0.0, 0.0))
     for delay in delays:
         for motion_delay in motion_delays:
             twins = [
@@ -191,27 +187,15 @@ def tune(
                         key: (np.concatenate([x for x, _ in pairs]), np.concatenate([v for _, v in pairs]))
                     }
                 value, speed = cached[key]
-                mean = judge.errors(partial(_predicted, value, speed, tracker))
-                better = mean < best
-                best[better] = mean[better]
-                for k, i in zip(*np.nonzero(better), strict=True):
-                    table[k][i] = tracker
-    return tuple(tuple(row) for row in table)
+                best.offer(tracker, judge.errors(partial(_predicted, value, speed, tracker)))
+    return best.table()
 
 
 def _predicted(value: Array, speed: Array, tracker: Tracker, rows: NDArray[np.int64], horizon: int) -> Array:
     return carry(value[rows], speed[rows], tracker, horizon)
 
 
-def predict(example: Example, table: Table, twins: TwinCache | None = None) -> NDArray[np.float32]:
-    """Forecasts (T, 8, 5) of tuned trackers for a clip; ``twins`` caches causal twins between calls."""
-    out = np.zeros((len(example), len(PARAMETERS), len(HORIZONS)), dtype=np.float32)
-    twins = {} if twins is None else twins
-    for k, row in enumerate(table):
-        for i, tracker in enumerate(row):
-            key = (tracker.delay_s, tracker.motion_delay_s)
-            if key not in twins:
-                twins[key] = causal_twin(example.quats, *key)
-            value, speed = tracked([twins[key][:, k : k + 1].astype(np.float64)], tracker)[0]
-            out[:, k, i] = carry(value, speed, tracker, HORIZONS[i])[:, 0]
-    return out
+def forecast(twin: NDArray[np.float32], tracker: Tracker, horizon: int) -> Array:
+    """Forecasts (T,) of one parameter from its twin (T,)."""
+    value, speed = tracked([twin[:, None].astype(np.float64)], tracker)[0]
+    return carry(value, speed, tracker, horizon)[:, 0]

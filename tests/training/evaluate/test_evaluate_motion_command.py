@@ -287,7 +287,7 @@ def test_the_shipped_checkpoint_is_ahead_where_people_walk(data_dir):
     walks = [example_from_piece(piece) for path in files for piece in pieces_of(path)]
     tallies = []
     for walk in walks[::2]:
-        baselines = simple_forecasts(walk, Twins(walk.quats), tuned)
+        baselines = simple_forecasts(Twins(walk.quats), tuned)
         tallies.append(
             tally(walk.subject, walk.params, [*baselines.values(), answer(run_model(model, walk).params)])
         )

@@ -9,7 +9,7 @@ from support.clips import LEFT_ARM, RIGHT_ARM, turning
 from pyanticip.errors import FormatError
 from training.data.batches import HORIZONS
 from training.evaluate import event_tuning, trackers
-from training.evaluate.baselines import SETTINGS
+from training.evaluate.baselines import SETTINGS, Twins
 from training.evaluate.event_tuning import EventBaselines
 from training.evaluate.events import score_clip
 from training.evaluate.extrapolator import (
@@ -28,7 +28,8 @@ from training.evaluate.extrapolator import (
     speed_curve,
     valleys,
 )
-from training.evaluate.trackers import Tracker, carry, kalman, one_euro, predict, tracked
+from training.evaluate.trackers import Tracker, carry, forecast, kalman, one_euro, tracked
+from training.tasks.motion.baselines import predict
 from training.tasks.motion.scores import measure
 from training.teacher.kinematic_targets import compute_targets
 
@@ -275,10 +276,12 @@ def test_trackers_do_not_see_ahead(tracker):
 def test_tuning_beats_untuned_settings_and_survives_saving(example_of, tmp_path):
     examples = [example_of(260, seed=s, subject=f"0{s}") for s in range(2)]
     table = trackers.tune(examples, delays=(0.0, 0.08), motion_delays=(0.04,))
-    best = measure(examples, lambda e: predict(e, table)).mean()
+    best = measure(examples, lambda e: predict(Twins(e.quats), table, forecast)).mean()
     for tracker in (Tracker("kalman", 0.08, 0.04, 1e3, 0.1), Tracker("one-euro", 0.0, 0.04, min_cutoff=3.0)):
         other = tuple((tracker,) * len(HORIZONS) for _ in range(8))
-        assert (best <= measure(examples, lambda e, t=other: predict(e, t)).mean() + 1e-6).all()
+        assert (
+            best <= measure(examples, lambda e, t=other: predict(Twins(e.quats), t, forecast)).mean() + 1e-6
+        ).all()
     trackers.save(table, tmp_path / "t.json")
     assert trackers.load(tmp_path / "t.json") == table
     text = (tmp_path / "t.json").read_text()

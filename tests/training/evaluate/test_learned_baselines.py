@@ -25,7 +25,7 @@ def test_what_rivals_see_ends_with_the_frame(move, example_of):
         found = [make(Twins(example.quats)) for example in (one, two)]
         assert np.array_equal(found[0][:120], found[1][:120])
         assert not np.allclose(found[0][120:], found[1][120:])
-    told = [simple_forecasts(example, Twins(example.quats), tuned) for example in (one, two)]
+    told = [simple_forecasts(Twins(example.quats), tuned) for example in (one, two)]
     assert len(told[0]) == 15
     for name in told[0]:
         assert told[0][name].shape == (200, 8, 3)

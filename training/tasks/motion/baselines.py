@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +42,18 @@ class Setting:
     gain: float = 0.0
 
 
-def table_of(kind: Callable[..., T], rows: Any) -> tuple[tuple[T, ...], ...]:
+Table = tuple[tuple[T, ...], ...]
+"""Settings ``table[k][i]`` for parameter k at horizon i."""
+
+
+def table_of(kind: Callable[..., T], rows: Any) -> Table[T]:
     """Build a table of settings from rows of JSON objects."""
     return tuple(tuple(kind(**one) for one in row) for row in rows)
+
+
+def rows_of(table: Table[Any]) -> list[list[dict[str, Any]]]:
+    """Rows of JSON objects of a table of settings."""
+    return [[asdict(setting) for setting in row] for row in table]
 
 
 def write_tuned(path: Path, **content: Any) -> None:
@@ -71,17 +80,14 @@ def read_tuned(path: Path, what: str, build: Callable[[Any], T]) -> T:
 
 @dataclass(frozen=True)
 class ParameterBaselines:
-    """The tuned settings: ``hold[k][i]`` and ``linear[k][i]`` for parameter k at horizon i."""
+    """The tuned settings."""
 
-    hold: tuple[tuple[Setting, ...], ...]
-    linear: tuple[tuple[Setting, ...], ...]
+    hold: Table[Setting]
+    linear: Table[Setting]
 
     def save(self, path: Path) -> None:
         """Write as JSON."""
-        tables = {
-            name: [[asdict(setting) for setting in row] for row in table]
-            for name, table in (("hold", self.hold), ("linear", self.linear))
-        }
+        tables = {"hold": rows_of(self.hold), "linear": rows_of(self.linear)}
         write_tuned(path, parameters=PARAMETERS, horizon_frames=HORIZONS, **tables)
 
     @classmethod
@@ -144,6 +150,29 @@ class Judge:
         return out
 
 
+class Best(Generic[T]):
+    """The best setting so far for each parameter and horizon.
+
+    Args:
+        none: the setting where nothing was tried.
+    """
+
+    def __init__(self, none: T) -> None:
+        self.errors = np.full((len(PARAMETERS), len(HORIZONS)), np.inf)
+        self.settings = [[none] * len(HORIZONS) for _ in PARAMETERS]
+
+    def offer(self, setting: T, errors: Array) -> None:
+        """Keep a setting where its errors (8, 5) are lower."""
+        better = errors < self.errors
+        self.errors[better] = errors[better]
+        for k, i in zip(*np.nonzero(better), strict=True):
+            self.settings[k][i] = setting
+
+    def table(self) -> Table[T]:
+        """The settings."""
+        return tuple(map(tuple, self.settings))
+
+
 def tune(
     examples: Sequence[Example],
     *,
@@ -162,11 +191,7 @@ def tune(
         gains: gains of the slope to try.
     """
     judge = Judge(examples)
-    size = (len(PARAMETERS), len(HORIZONS))
-    best = {name: np.full(size, np.inf) for name in ("hold", "linear")}
-    settings: dict[str, list[list[Setting]]] = {
-        name: [[Setting(0.0, 0.0)] * size[1] for _ in range(size[0])] for name in best
-    }
+    hold, linear = Best(Setting(0.0, 0.0)), Best(Setting(0.0, 0.0))
     for delay in delays:
         for motion_delay in motion_delays:
             # Laid end to end: the slope at an evaluated frame does not reach into the previous clip.
@@ -174,34 +199,47 @@ def tune(
             trials = [Setting(delay, motion_delay)]
             trials += [Setting(delay, motion_delay, n, g) for n in slope_frames for g in gains]
             for setting in trials:
-                kind = "linear" if setting.gain else "hold"
-                mean = judge.errors(partial(_predicted, twins, setting))
-                better = mean < best[kind]
-                best[kind][better] = mean[better]
-                for k, i in zip(*np.nonzero(better), strict=True):
-                    settings[kind][k][i] = setting
-    hold, linear = (tuple(tuple(row) for row in settings[name]) for name in ("hold", "linear"))
-    return ParameterBaselines(hold, linear)
+                best = linear if setting.gain else hold
+                best.offer(setting, judge.errors(partial(_predicted, twins, setting)))
+    return ParameterBaselines(hold.table(), linear.table())
 
 
 def _predicted(twins: NDArray[np.float32], setting: Setting, rows: NDArray[np.int64], horizon: int) -> Array:
     return extrapolate(twins, setting, horizon)[rows]
 
 
-TwinCache = dict[tuple[float, float], NDArray[np.float32]]
-"""Causal twins (T, 8) of one clip by their two delays."""
+class Twins:
+    """Causal twins of one clip at any delays, each computed once.
+
+    Args:
+        quats: (T, 22, 4).
+    """
+
+    def __init__(self, quats: NDArray[np.floating]) -> None:
+        self.quats = quats
+        self._cache: dict[tuple[float, float], NDArray[np.float32]] = {}
+
+    def delayed(self, delay_s: float, motion_delay_s: float) -> NDArray[np.float32]:
+        """(T, 8): the twin with these delays."""
+        key = (delay_s, motion_delay_s)
+        if key not in self._cache:
+            self._cache[key] = causal_twin(self.quats, *key)
+        return self._cache[key]
 
 
 def predict(
-    example: Example, settings: tuple[tuple[Setting, ...], ...], twins: TwinCache | None = None
+    twins: Twins, table: Table[Any], forecast: Callable[[NDArray[np.float32], Any, int], Array]
 ) -> NDArray[np.float32]:
-    """Forecasts (T, 8, 5) of tuned baselines for a clip; ``twins`` caches causal twins between calls."""
-    out = np.zeros((len(example), len(PARAMETERS), len(HORIZONS)), dtype=np.float32)
-    twins = {} if twins is None else twins
-    for k, row in enumerate(settings):
+    """Forecasts (T, 8, 5) of tuned baselines for a clip.
+
+    Args:
+        twins: the clip's twins.
+        table: the baselines' settings.
+        forecast: function of one parameter's twin (T,), its setting and a horizon, giving (T,).
+    """
+    out = np.zeros((len(twins.quats), len(PARAMETERS), len(HORIZONS)), dtype=np.float32)
+    for k, row in enumerate(table):
         for i, setting in enumerate(row):
-            key = (setting.delay_s, setting.motion_delay_s)
-            if key not in twins:
-                twins[key] = causal_twin(example.quats, *key)
-            out[:, k, i] = extrapolate(twins[key][:, k], setting, HORIZONS[i])
+            twin = twins.delayed(setting.delay_s, setting.motion_delay_s)
+            out[:, k, i] = forecast(twin[:, k], setting, HORIZONS[i])
     return out
