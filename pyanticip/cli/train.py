@@ -94,10 +94,10 @@ def train_language(args: options.LanguageTrainOptions) -> Answer | None:
              pyanticip train language --preset smoke --seed 1 --out runs/smoke-1
              pyanticip train language --out runs/text --resume
     """
-    from training.tasks.token.options import preset
+    from training.tasks.token.options import PRESETS
     from training.tasks.token.task import LanguageTask
 
-    return _train(LanguageTask(), args, None if args.preset is None else preset(args.preset))
+    return _train(LanguageTask(), args, None if args.preset is None else PRESETS[args.preset])
 
 
 @train.command("completion", options=f"{OPTIONS}:CompletionOptions", extra="train")

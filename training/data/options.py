@@ -8,6 +8,18 @@ from typing import Literal
 from pyanticip.motion.options import ReadingOptions
 from pyanticip.options import JsonOption, Options, option
 from pyanticip.system import cores
+from training.data.manifest import check_motion
+
+
+class DataOption(Options):
+    """Option of commands that read motion."""
+
+    data: Path = option("A set, or a folder of takes.")
+
+    def check(self) -> None:
+        """Also check that the data path holds motion."""
+        super().check()
+        check_motion(self.data)
 
 
 class WorkersOption(Options):

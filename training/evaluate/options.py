@@ -9,15 +9,14 @@ from pydantic import Field
 
 from pyanticip.errors import OptionError
 from pyanticip.options import JsonOption, option
-from training.data.manifest import check_motion
+from training.data.options import DataOption
 
 Fold = Annotated[int, Field(ge=1)]
 
 
-class MotionOptions(JsonOption):
+class MotionOptions(DataOption, JsonOption):
     """Options of ``evaluate motion``."""
 
-    data: Path = option("A set, or a folder of takes.")
     checkpoint: Path | None = option("Checkpoint folder; the packaged one by default.", None, exists=True)
     split: Literal["validation", "test"] = option("Side of the split.", "validation")
     subjects: str | None = option(
@@ -37,11 +36,10 @@ class MotionOptions(JsonOption):
         return tuple(name.strip() for name in (self.subjects or "").split(",") if name.strip())
 
     def check(self) -> None:
-        """Also check that the data path holds motion, and that ``--subjects`` has names."""
+        """Also check that ``--subjects`` has names."""
         super().check()
         if self.subjects is not None and not self.people:
             raise OptionError(f"option --subjects: expected names, like 02,05,09, got {self.subjects!r}")
-        check_motion(self.data)
 
 
 class LanguageOptions(JsonOption):
@@ -89,31 +87,17 @@ class ForecastOptions(JsonOption):
         super().check()
 
 
-class SensorsOptions(JsonOption):
-    """Options of ``evaluate sensors``."""
-
-    data: Path = option("A set, or a folder of takes.")
-    split: Literal["train", "validation", "test"] = option("Side of the split.", "validation")
-    every: int = option("Evaluate every Nth clip.", 1, ge=1)
-    cache: Path | None = option("Cache folder for data sets.", None)
-
-    def check(self) -> None:
-        """As for all, and whether the data are any."""
-        super().check()
-        check_motion(self.data)
-
-
-class TempoOptions(JsonOption):
+class TempoOptions(DataOption, JsonOption):
     """Options of ``evaluate tempo``."""
 
-    data: Path = option("A set, or a folder of takes.")
     split: Literal["train", "validation", "test"] = option("Side of the split.", "validation")
     cache: Path | None = option("Cache folder for data sets.", None)
 
-    def check(self) -> None:
-        """As for all, and whether the data are any."""
-        super().check()
-        check_motion(self.data)
+
+class SensorsOptions(TempoOptions):
+    """Options of ``evaluate sensors``."""
+
+    every: int = option("Evaluate every Nth clip.", 1, ge=1)
 
 
 class GhostOptions(TempoOptions):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyanticip.options import CheckpointOption, JsonOption, Options, option
-from training.data.manifest import check_motion
+from training.data.options import DataOption
 
 CACHE = "Folder of sets that are built on the way."
 
@@ -27,10 +27,9 @@ class PosesHeadOptions(Options):
     seed: int = option("Random seed.", 0, ge=0)
 
 
-class FinishOptions(CheckpointOption, JsonOption):
+class FinishOptions(DataOption, CheckpointOption, JsonOption):
     """Options shared by ``train beats`` and ``train poses``."""
 
-    data: Path = option("A set, or a folder of takes.")
     out: Path = option("Folder of the new checkpoint.", written=True)
     without: str = option("Leave these training subjects out and evaluate on them, e.g. 05,16.", "")
     cache: Path | None = option(CACHE, None)
@@ -38,11 +37,6 @@ class FinishOptions(CheckpointOption, JsonOption):
     def subjects(self) -> tuple[str, ...]:
         """The subjects of ``without``, without duplicates."""
         return tuple(dict.fromkeys(name.strip() for name in self.without.split(",") if name.strip()))
-
-    def check(self) -> None:
-        """As for all, and whether the data are any."""
-        super().check()
-        check_motion(self.data)
 
 
 class BeatsOptions(HeadOptions, FinishOptions):
@@ -53,7 +47,7 @@ class PosesOptions(PosesHeadOptions, FinishOptions):
     """Options of ``train poses``."""
 
 
-class PackagedOptions(JsonOption):
+class PackagedOptions(DataOption, JsonOption):
     """Options of ``train packaged``."""
 
     data: Path = option("The takes (a folder with cmu/ and more/), or a set.", variable="PYANTICIP_DATA")
@@ -62,8 +56,3 @@ class PackagedOptions(JsonOption):
     )
     recipe: Path | None = option("Recipe (TOML); the packaged model's by default.", None, exists=True)
     cache: Path | None = option(CACHE, None)
-
-    def check(self) -> None:
-        """As for all, and whether the data are any."""
-        super().check()
-        check_motion(self.data)

@@ -27,21 +27,18 @@ class Interval:
         return {k: round(v, digits) if np.isfinite(v) else None for k, v in values.items()}
 
 
-def resample(
-    sums: Array, statistic: Callable[[Array], Array], *, draws: int = DRAWS, seed: int = 0
-) -> tuple[Array, Array]:
+def resample(sums: Array, statistic: Callable[[Array], Array], *, seed: int = 0) -> tuple[Array, Array]:
     """2.5 and 97.5 % quantiles of a statistic over resampled sequences.
 
     Args:
         sums: (N, K) sums of each sequence.
-        statistic: function of totals (draws, K), giving (draws, ...).
-        draws: number of resamplings.
+        statistic: function of totals (:data:`DRAWS`, K), giving (:data:`DRAWS`, ...).
         seed: seed of the resampling.
     """
     rng = np.random.default_rng(seed)
     rows = len(sums)
     # Counts of each sequence per draw: one matrix product instead of a gather per draw.
-    counts = rng.multinomial(rows, np.full(rows, 1.0 / rows), size=draws).astype(np.float64)
+    counts = rng.multinomial(rows, np.full(rows, 1.0 / rows), size=DRAWS).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = statistic(counts @ sums)
     low, high = np.nanquantile(values, LEVEL, axis=0) if np.isfinite(values).any() else (np.nan, np.nan)

@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal
 from pyanticip.errors import OptionError
 from pyanticip.options import JsonOption, Overrides, option
 from training.data.manifest import check_motion
+from training.data.options import DataOption
 from training.tasks.algorithmic.options import TaskOptions
 from training.tasks.forecast.options import ForecastOptions as ForecastTrainOptions
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.token.options import SYNTHETIC, LanguageOptions, preset
+from training.tasks.token.options import PRESETS, SYNTHETIC, LanguageOptions
 
 # For each command: names of short command-line options and the dotted option each of them sets.
 RUN = {name: f"run.{name}" for name in ("precision", "accumulate", "device", "threads")}
@@ -101,27 +102,21 @@ class LanguageTrainOptions(TrainOptions):
         super().check()
         over = LanguageOptions.assignments(self.settings, self.over)
         if not self.resume:
-            defaults = {} if self.preset is None else preset(self.preset)
+            defaults = {} if self.preset is None else PRESETS[self.preset]
             data = LanguageOptions.gather(self.config, over, under=defaults).data
             for path in (data.path, data.valid):
                 if path and path != SYNTHETIC:
                     Path(path).stat()
 
 
-class CompletionOptions(JsonOption):
+class CompletionOptions(DataOption, JsonOption):
     """Options of ``train completion``."""
 
-    data: Path = option("A set, or a folder of takes.")
     out: Path = option("Weights file (safetensors).", written=True)
     steps: int = option("Training steps.", 10_000, ge=1)
     seed: int = option("Random seed.", 0, ge=0)
     threads: int = option("Torch threads.", 1, ge=1, le=1000)
     cache: Path | None = option("Cache folder for data sets.", None)
-
-    def check(self) -> None:
-        """Also check that the data path holds motion."""
-        super().check()
-        check_motion(self.data)
 
 
 class GhostOptions(CompletionOptions):

@@ -27,7 +27,7 @@ from training.data.examples import example_from_piece
 from training.data.sets import MotionSet, build
 from training.data.sets.format import ARRAYS, INDEX
 from training.data.sets.prepare import never_upright
-from training.data.sets.writer import WORK, Lock
+from training.data.sets.writer import WORK, lock
 
 
 def test_every_kind_of_file_is_in_the_set(takes, tmp_path):
@@ -186,7 +186,7 @@ def test_a_set_may_lie_inside_the_folder_of_its_takes(takes):
 def test_two_builds_at_once_are_refused(takes, tmp_path):
     pytest.importorskip("fcntl")
     (tmp_path / "set" / WORK).mkdir(parents=True)
-    with Lock(tmp_path / "set" / WORK), pytest.raises(OptionError, match="another process is building"):
+    with lock(tmp_path / "set" / WORK), pytest.raises(OptionError, match="another process is building"):
         build(takes, tmp_path / "set")
 
 

@@ -27,7 +27,7 @@ from training.data.sets.prepare import Options, Part, Result, Task, prepare, rea
 from training.data.sets.shards import BuildPlan, check_shard_folder, parse_shard, read_shards, write_shard
 from training.data.sets.sounds import Sound, pair
 from training.data.sets.splits import absent_subjects, sides_of, split_warnings
-from training.data.sets.writer import Lock, SetWriter, prepare_folder
+from training.data.sets.writer import SetWriter, lock, prepare_folder
 from training.teacher.sound import check_available, warm_up
 
 SCALAR_WINDOW: Final = 256
@@ -192,7 +192,7 @@ def build(
     if (target / SHARD).exists():
         raise OptionError(f"{target}: holds a shard; expected another folder, or --shard")
     work = prepare_folder(target)
-    with Lock(work):
+    with lock(work):
         previous = _PreviousSet.of(target)
         results = _prepare_all(
             source_dir, work, discovery.sources, options, sounds, previous, workers, on_progress
@@ -218,7 +218,7 @@ def _build_shard(
     check_shard_folder(out, (index, count))
     sources = plan.sources[index - 1 :: count]
     work = prepare_folder(out)
-    with Lock(work):
+    with lock(work):
         (out / SHARD).unlink(missing_ok=True)
         results = _prepare_all(
             folder, work, sources, options, sounds, _PreviousSet(None), workers, on_progress
@@ -268,7 +268,7 @@ def merge(shards: Sequence[Path | str], out: Path | str) -> BuildReport:
         raise OptionError(f"{target}: holds a shard; expected another folder for the set")
     plan, results, works = read_shards([Path(shard) for shard in shards])
     work = prepare_folder(target)
-    with Lock(work):
+    with lock(work):
         motion_set, content = _finish(target, work, plan, results, _PreviousSet(None), works)
     return _report(out, motion_set, content, start_time)
 

@@ -26,7 +26,7 @@ from training.data.glitches import Glitches, glitch
 from training.data.sets.builder import Step
 from training.data.sets.format import ClipEntry, MotionSet, is_set
 from training.data.sets.prepare import PREPARE_VERSION, Part, Result, read_parts, save_parts, work_file
-from training.data.sets.writer import Lock, SetWriter, prepare_folder
+from training.data.sets.writer import SetWriter, lock, prepare_folder
 from training.teacher.kinematics import MIRROR
 
 VARY_VERSION: Final = 3
@@ -261,7 +261,7 @@ def augment(
             if existing.index["made_by"] == made_by:
                 return existing
     work = prepare_folder(target)
-    with Lock(work):
+    with lock(work):
         keys = {number: _key(made_by, number) for number in numbers}
         tasks = (
             _Task(

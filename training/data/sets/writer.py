@@ -3,8 +3,8 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -55,23 +55,17 @@ def prepare_folder(out: Path) -> Path:
     return work
 
 
-class Lock:
-    """Lets only one process build a set; released when the process exits."""
+@contextmanager
+def lock(work: Path) -> Iterator[None]:
+    """Let only one process build a set; released when the process exits.
 
-    def __init__(self, work: Path) -> None:
-        self._path = work / "lock"
-        self._file: IO[str] | None = None
-
-    def __enter__(self) -> "Lock":
-        self._file = self._path.open("a", encoding="utf-8")
-        if try_lock(self._file.fileno()) is False:
-            self._file.close()
-            raise OptionError(f"{self._path.parent.parent}: another process is building this set")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
+    Raises:
+        OptionError: another process builds it.
+    """
+    with (work / "lock").open("a", encoding="utf-8") as file:
+        if try_lock(file.fileno()) is False:
+            raise OptionError(f"{work.parent}: another process is building this set")
+        yield
 
 
 class SetWriter:

@@ -129,10 +129,6 @@ class Task(ABC):
         """The first evaluated length that is at least twice the longest training length."""
         return next((n for n in self.lengths(longest) if n >= 2 * longest), 2 * longest)
 
-    def trained(self, longest: int) -> range:
-        """Training lengths up to ``longest``."""
-        return range(self.least, longest + 1)
-
     @abstractmethod
     def tokens(self, length: int) -> int:
         """Maximum number of tokens of an example of this length."""

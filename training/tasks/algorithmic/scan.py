@@ -106,10 +106,6 @@ class Scan(Task):
         """Two lengths of training, and the longer ones of the test."""
         return (*(n for n in (10, 22) if n <= longest), *(n for n in corpus("test") if n > longest))
 
-    def trained(self, longest: int) -> range:
-        """Lengths of training commands (lengths without commands are skipped when drawing)."""
-        return range(1, longest + 1)
-
     def tokens(self, length: int) -> int:
         """Number of tokens of the longest example of the corpus with at most this many actions."""
         return max(

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from training.tasks.forecast.cmu import (
     COPIED,
@@ -28,15 +27,13 @@ ANGLE_OBSERVED: Final = 50
 """Observed frames of a window of the angle metric."""
 
 
-def error_curve(take: Take, predict: PositionPredictor, starts: npt.NDArray[np.int64] | None = None) -> Array:
+def error_curve(take: Take, predict: PositionPredictor) -> Array:
     """Mean position error (25,) of one take at every target frame, in the tables' "mm".
 
-    Mean over all 38 joints and over windows (all by default). Joints that coincide with others are copied
+    Mean over all 38 joints and over all windows. Joints that coincide with others are copied
     from those; joints that cannot move get their true positions."""
     positions = take.joint_positions
-    starts = all_windows(len(positions)) if starts is None else starts
-    frames = starts[:, None] + np.arange(OBSERVED + TARGET)
-    windows = positions[frames]
+    windows = positions[all_windows(len(positions))[:, None] + np.arange(OBSERVED + TARGET)]
     truth = windows[:, OBSERVED:]
     guess = predict(windows[:, :OBSERVED])
     if guess.shape != truth.shape:

@@ -78,7 +78,6 @@ def judge(
     *,
     sequences: int = 256,
     steps: int = 5000,
-    contexts: Sequence[int] = CONTEXTS,
     which: Which = "best",
     seed: int = 0,
 ) -> Sheet:
@@ -88,7 +87,6 @@ def judge(
         folder: folder of the run.
         sequences: maximum number of held-out sequences.
         steps: self-predicted steps of the drift measurement; 0: none.
-        contexts: context lengths of the perplexities; those longer than a sequence are left out.
         which: the weights that were best on the validation data, or the last ones.
         seed: seed of resampling and shuffling.
 
@@ -99,7 +97,7 @@ def judge(
     model, _, options = load_run(folder, which)
     held = held_out(run, model, sequences, options.loss.neighbours)
     length = held.ids.shape[1] - 1
-    usable_contexts = [c for c in contexts if c <= length]
+    usable_contexts = [c for c in CONTEXTS if c <= length]
     report: dict[str, Any] = {
         "run": Path(folder).name,
         "kind": options.kind,

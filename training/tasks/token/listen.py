@@ -65,8 +65,6 @@ def predict(
     held: HeldOut,
     scalars_of: ScalarsOf,
     mode: Mode | None = "external",
-    *,
-    rows: int = CHUNK,
 ) -> Predictions:
     """Predictions of a model for every position of held-out sequences.
 
@@ -75,12 +73,11 @@ def predict(
         held: the sequences.
         scalars_of: computes the scalars of this model's embeddings.
         mode: which scalars steer it; None for a model without scalars.
-        rows: sequences per call.
     """
     model.eval()
     parts: dict[str, list[Array]] = {}
-    for start in range(0, len(held.ids), rows):
-        ids = held.ids[start : start + rows]
+    for start in range(0, len(held.ids), CHUNK):
+        ids = held.ids[start : start + CHUNK]
         inputs, next_ids = ids[:, :-1], ids[:, 1:]
         given = None if mode is None else scalars_of(inputs)
         out = _call(model, inputs, given, mode)

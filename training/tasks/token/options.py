@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pyanticip.errors import OptionError, suggestion
+from pyanticip.errors import OptionError
 from pyanticip.models.config import ModelConfig
 from training.run.options import Options, ScheduleOptions, Text, TrainOptions, pair
 
@@ -149,17 +149,6 @@ class LanguageOptions(TrainOptions):
     def sampled(self, step: int) -> float:
         """Share of the model's own scalars in update ``step`` (from 0)."""
         return self.loss.own_scalars * step / max(self.schedule.steps - 1, 1)
-
-
-def preset(name: str) -> Mapping[str, Any]:
-    """A preset of options by name.
-
-    Raises:
-        OptionError: there is no such preset.
-    """
-    if name not in PRESETS:
-        raise OptionError(f"unknown preset {name!r}{suggestion(name, list(PRESETS))}")
-    return PRESETS[name]
 
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {

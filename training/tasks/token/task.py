@@ -194,14 +194,13 @@ def open_run(folder: Path | str, options: LanguageOptions | None = None) -> Prep
 
 
 def load_run(
-    folder: Path | str, which: Literal["best", "last"] = "best", *, device: str = "cpu"
+    folder: Path | str, which: Literal["best", "last"] = "best"
 ) -> tuple[LanguageModel, Tokenizer | None, LanguageOptions]:
     """Load the model of a run in evaluation mode, its tokenizer (None for synthetic data) and its options.
 
     Args:
         folder: folder of the run, finished or not.
         which: the weights that were best on the validation data, or the last ones saved.
-        device: device of the model.
 
     Raises:
         CheckpointError: there is no run, or no such weights yet.
@@ -210,4 +209,4 @@ def load_run(
     options, tokenizer = read_options(LanguageTask, folder), read_tokenizer(folder)
     model = new_model(options, int(read_config(LanguageTask, folder)["vocab"]))
     load_weights(model, folder, which)
-    return model.to(device), tokenizer, options
+    return model, tokenizer, options

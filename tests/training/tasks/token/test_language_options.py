@@ -3,7 +3,7 @@
 import pytest
 
 from pyanticip.errors import OptionError
-from training.tasks.token.options import LanguageOptions, preset
+from training.tasks.token.options import PRESETS, LanguageOptions
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_scheduled_sampling_rises_to_its_end_share():
 
 
 def test_the_smoke_preset_is_the_papers():
-    smoke = LanguageOptions.gather(None, under=preset("smoke"))
+    smoke = LanguageOptions.gather(None, under=PRESETS["smoke"])
     schedule, data = smoke.schedule, smoke.data
     assert (schedule.steps, schedule.batch, schedule.peak_lr, data.seq_len, data.vocab) == (
         50,
