@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pyanticip.errors import CheckpointError, FormatError
-from pyanticip.models import load_motion_model
-from pyanticip.models.checkpoint.manifest import read_manifest
+from pyanticip.errors import FormatError
 from pyanticip.options import check_writable_folder
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.sets.vary import VARY_VERSION
@@ -38,7 +36,7 @@ from training.evaluate.takes import KINDS, Clip, Takes, implausible
 from training.report.tables import ProgressCallback
 from training.tasks.motion.data import cache_folder
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.motion.people import training_overlap_warnings, training_subjects
+from training.tasks.motion.people import load_taught, training_overlap_warnings, training_subjects
 from training.tasks.motion.scores import Predictions, run_model
 from training.teacher.kinematic_targets import TEACHER_VERSION
 
@@ -98,13 +96,7 @@ def evaluate(
         FormatError: there is no usable motion, or the baselines are for another teacher.
         OptionError: nobody of that name.
     """
-    description = read_manifest(checkpoint)
-    version = description.training.get("teacher_version", TEACHER_VERSION)
-    if version != TEACHER_VERSION:
-        raise CheckpointError(
-            f"checkpoint {description.folder}: was taught by teacher {version}, expected {TEACHER_VERSION}"
-        )
-    model = load_motion_model(checkpoint)
+    description, model = load_taught(checkpoint)
     tuned = Baselines.load(SETTINGS if settings is None else Path(settings))
     takes = Takes(
         Path(data_dir), None if cache is None else Path(cache), None if manifest is None else Path(manifest)

@@ -8,15 +8,15 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from pyanticip.errors import CheckpointError, OptionError
-from pyanticip.models import MotionTransformer, load_motion_model
-from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
+from pyanticip.errors import OptionError
+from pyanticip.models import MotionTransformer
+from pyanticip.models.checkpoint.manifest import Manifest
 from training.data.examples import Example
 from training.data.sets import MotionSet
 from training.evaluate.takes import kind_of
 from training.report.tables import ProgressCallback
 from training.tasks.motion.data import TrainingData
-from training.tasks.motion.people import training_overlap_warnings, training_subjects
+from training.tasks.motion.people import load_taught, training_overlap_warnings, training_subjects
 from training.teacher.kinematic_targets import TEACHER_VERSION
 
 
@@ -44,12 +44,8 @@ def load_base_model(
         CheckpointError: not a motion model, or one trained with another version of the teacher.
         OptionError: a model that cannot have these changes.
     """
-    manifest, model = read_manifest(checkpoint), load_motion_model(checkpoint).eval()
-    version = manifest.training.get("teacher_version", TEACHER_VERSION)
-    if version != TEACHER_VERSION:
-        raise CheckpointError(
-            f"checkpoint {manifest.folder}: was taught by teacher {version}, expected {TEACHER_VERSION}"
-        )
+    manifest, model = load_taught(checkpoint)
+    model.eval()
     try:
         model.cfg.replace(**changes)
     except OptionError as error:

@@ -1,7 +1,28 @@
-"""The people a checkpoint was trained on, and warnings if it is evaluated on them."""
+"""The teacher and the people a checkpoint was trained with, and warnings if it is evaluated on them."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
+
+from pyanticip.errors import CheckpointError
+from pyanticip.models import MotionTransformer, load_motion_model
+from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
+from training.teacher.kinematic_targets import TEACHER_VERSION
+
+
+def load_taught(checkpoint: Path | str | None) -> tuple[Manifest, MotionTransformer]:
+    """Load a checkpoint that was trained with this version of the teacher; None for the packaged one.
+
+    Raises:
+        CheckpointError: not a motion model, or one trained with another version of the teacher.
+    """
+    manifest = read_manifest(checkpoint)
+    version = manifest.training.get("teacher_version", TEACHER_VERSION)
+    if version != TEACHER_VERSION:
+        raise CheckpointError(
+            f"checkpoint {manifest.folder}: was taught by teacher {version}, expected {TEACHER_VERSION}"
+        )
+    return manifest, load_motion_model(checkpoint)
 
 
 def training_subjects(training: Mapping[str, Any]) -> frozenset[str]:

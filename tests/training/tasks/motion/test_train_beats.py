@@ -16,7 +16,7 @@ from pyanticip.models.config import ModelConfig
 from training.data.sets import MotionSet
 from training.data.sets.vary import _opened
 from training.finish import beats, common, poses
-from training.tasks.motion import task
+from training.tasks.motion import people, task
 from training.tasks.motion.module import initial_model
 from training.tasks.motion.options import MotionTrainOptions
 from training.tasks.motion.scores import run_model
@@ -45,7 +45,7 @@ def saved(monkeypatch):
     return found
 
 
-def test_from_a_set_to_a_checkpoint_that_hears(cli, lively, checkpoint):
+def test_from_a_set_to_a_checkpoint_that_hears_the_same_twice(cli, lively, checkpoint, request):
     code, stdout, stderr = cli()
     assert code == 0, stderr
     assert "pyanticip live --source auto://0.0.0.0 --checkpoint out" in stdout
@@ -58,27 +58,25 @@ def test_from_a_set_to_a_checkpoint_that_hears(cli, lively, checkpoint):
         assert np.array_equal(getattr(was, name), getattr(now, name))
     assert np.array_equal(was.hazards[:, 1], now.hazards[:, 1])
     assert not np.allclose(was.hazards[:, 0], now.hazards[:, 0], atol=1e-3)
-
-
-def test_the_same_twice_and_what_is_noted_about_it(cli, saved):
-    code, stdout, stderr = cli("--json")
+    saved = request.getfixturevalue("saved")
+    code, stdout, stderr = cli("--json", out="again")
     report = json.loads(stdout)
     assert (code, stderr) == (0, "")
     assert (report["learned_from"], report["judged_on"]) == (["anna", "ben"], ["carl"])
     for when in ("before", "judged"):
         for rows in report[when].values():
             assert all(len(row) == 3 and 0.0 <= min(row) <= max(row) <= 1.0 for row in rows.values())
-    model, noted = saved["out"]
+    model, noted = saved["again"]
     assert noted["beats"] == {k: v for k, v in report.items() if k not in ("checkpoint", "warnings")}
     assert noted["held_out"] == {"validation": ["carl"], "test": []}  # the head was trained on Ben
-    assert cli(out="again")[0] == 0
-    again = saved["again"][0].state_dict()
-    assert all(torch.equal(value, again[name]) for name, value in model.state_dict().items())
+    assert noted == read_manifest("out").training
+    again = model.state_dict()
+    assert all(torch.equal(value, again[name]) for name, value in after.state_dict().items())
 
 
 def test_a_folder_of_takes_and_a_head_that_heard_before(cli, saved, lively, monkeypatch):
     heard = MotionTransformer(ModelConfig(**SMALL, strokes=True)).eval()
-    monkeypatch.setattr(common, "load_motion_model", lambda path: heard)
+    monkeypatch.setattr(people, "load_motion_model", lambda path: heard)
     # Anna and Ben are the only two, one on each side.
     for who in ("anna", "ben"):
         shutil.copytree(lively.parent / "takes" / who, f"takes/{who}")
@@ -189,7 +187,7 @@ def test_models_that_cannot_be_taught_are_refused(cli, tmp_path, checkpoint, mon
     code, _, stderr = cli(checkpoint="later")
     assert (code, "checkpoint later: was taught by teacher 99" in stderr) == (1, True)
     blind = MotionTransformer(ModelConfig(**SMALL, kinematics=False))
-    monkeypatch.setattr(common, "load_motion_model", lambda path: blind)
+    monkeypatch.setattr(people, "load_motion_model", lambda path: blind)
     code, _, stderr = cli()
     assert code == 2
     assert "its head cannot hear strokes: strokes=True needs a motion model with kinematics" in stderr
