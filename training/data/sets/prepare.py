@@ -191,6 +191,16 @@ def read_parts(path: Path) -> tuple[Iterator[Part], dict[str, Any]]:
         raise FormatError(f"{path}: is damaged: {error}") from None
 
 
+def found_record(path: Path) -> dict[str, Any] | None:
+    """The source record of a work file of an earlier build; None if there is none, or a damaged one, which is
+    removed."""
+    try:
+        return read_parts(path)[1] if path.is_file() else None
+    except FormatError:
+        path.unlink()
+        return None
+
+
 def _parts(arrays: dict[str, NDArray[Any]], metas: list[dict[str, Any]]) -> Iterator[Part]:
     row = event = 0
     for meta in metas:
@@ -260,14 +270,9 @@ def _prepare(task: Task, path: str) -> tuple[Result, list[Part]]:
     target = work_file(task.work, key)
     if key == task.previous_key:
         return Result(task.paths, key, "kept", record), []
-    if target.is_file():
-        try:
-            _, saved = read_parts(target)
-        except FormatError:
-            target.unlink()
-        else:
-            # The work file may have been made from the same bytes under another name.
-            return Result(task.paths, key, "found", {**saved, **record}), []
+    if (saved := found_record(target)) is not None:
+        # The work file may have been made from the same bytes under another name.
+        return Result(task.paths, key, "found", {**saved, **record}), []
     parts, notes, warnings = _make(task, file, skeleton)
     record["warnings"] = [f"{printable(path)}: {_relative(line, task.folder)}" for line in warnings]
     record["notes"] = [_relative(note, task.folder) for note in notes]

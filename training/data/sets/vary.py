@@ -25,7 +25,15 @@ from training.data.examples import SHORTEST, Example, Piece, example_from_piece,
 from training.data.glitches import Glitches, glitch
 from training.data.sets.builder import Step
 from training.data.sets.format import ClipEntry, MotionSet, is_set
-from training.data.sets.prepare import PREPARE_VERSION, Part, Result, read_parts, save_parts, work_file
+from training.data.sets.prepare import (
+    PREPARE_VERSION,
+    Part,
+    Result,
+    found_record,
+    read_parts,
+    save_parts,
+    work_file,
+)
 from training.data.sets.writer import SetWriter, lock, prepare_folder
 from training.teacher.kinematics import MIRROR
 
@@ -121,13 +129,8 @@ def _opened(folder: Path, digest: str, without: tuple[str, ...]) -> tuple[Motion
 
 def _make(task: _Task) -> Result:
     target = work_file(task.work, task.key)
-    if target.is_file():
-        try:
-            read_parts(target)
-        except FormatError:
-            target.unlink()
-        else:
-            return Result((str(task.number),), task.key, "found")
+    if found_record(target) is not None:
+        return Result((str(task.number),), task.key, "found")
     parts = [part for part in (_copy(task, copy) for copy in range(task.copies)) if part is not None]
     save_parts(target, parts, {})
     return Result((str(task.number),), task.key, "made")

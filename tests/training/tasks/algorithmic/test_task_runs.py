@@ -231,9 +231,16 @@ def test_a_study_is_done_once_and_measured(tmp_path: Path) -> None:
     assert far["copy-none-0"]["samples"]["16"] == 4
 
 
-def test_a_run_from_before_positions_had_one_name_is_read(tmp_path: Path) -> None:
-    train(options("prism"), tmp_path / "run")
-    run = open_run(tmp_path / "run")
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run; its weights and evaluation are replaced."""
+    folder = tmp_path_factory.mktemp("runs") / "done"
+    train(options("prism", steps=2, validate_every=2), folder)
+    return folder
+
+
+def test_a_run_from_before_positions_had_one_name_is_read(finished_run: Path) -> None:
+    run = open_run(finished_run)
     path = kept_weights(run.folder)[-1]
     now = run.load(path, run.options.top).state_dict()
     former = {
@@ -252,7 +259,7 @@ def test_last_and_best_three_weights() -> None:
     assert top_three(page) == {5: pytest.approx(0.7), 10: pytest.approx(1.6 / 3)}
 
 
-def test_bad_options_are_one_clear_line(tmp_path: Path) -> None:
+def test_bad_options_are_one_clear_line(finished_run: Path, tmp_path: Path) -> None:
     for fields, message in (
         ({"task": "sort"}, r"unknown task 'sort' \(there are "),
         ({"positions": "learned"}, "option positions: expected one of prism"),
@@ -269,8 +276,6 @@ def test_bad_options_are_one_clear_line(tmp_path: Path) -> None:
     assert parse_lengths(None) == ()
     with pytest.raises(CheckpointError, match="no runs of tasks train here"):
         evaluate([tmp_path])
-    (tmp_path / "run").mkdir()
-    train(options(steps=2, validate_every=2), tmp_path / "done")
-    (tmp_path / "done" / "evaluation.json").write_text("{}")
+    (finished_run / "evaluation.json").write_text("{}")
     with pytest.raises(FormatError, match="not an evaluation of format 1"):
-        evaluate([tmp_path / "done"])
+        evaluate([finished_run])

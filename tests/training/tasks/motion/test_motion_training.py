@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -238,6 +239,13 @@ def test_a_full_disk_is_named_and_nothing_goes_elsewhere(finished_run, tiny, dat
     assert int(read_state(tmp_path / "run")["global_step"]) == 2
     fit(None, tmp_path / "run", data=data, resume=True)
     ends_alike(finished_run[1], tmp_path / "run")
+
+
+def test_other_data_is_not_gone_on_with(finished_run, data, tmp_path):
+    run = shutil.copytree(finished_run[1], tmp_path / "run")
+    (run / REPORT).unlink()
+    with pytest.raises(OptionError, match="was begun with other data"):
+        fit(None, run, data=replace(data, digest="other"), resume=True)
 
 
 def test_a_run_of_an_older_version_is_gone_on_with(finished_run, data, tmp_path, monkeypatch):
