@@ -182,10 +182,9 @@ def test_options_out_of_range(change):
         TINY.replace(**change)
 
 
-@pytest.mark.parametrize("precision", ["32", "bf16"])
-def test_training_learns_and_goes_on_to_the_bit(clips, tmp_path, precision):
+def test_training_learns_and_goes_on_to_the_bit(clips, tmp_path):
     learning = {"steps": 30, "batch": 16, "validate_every": 15, "ema": 0.8, "peak_lr": 0.03, "refit": False}
-    options = TINY.replace(path=clips, precision=precision, **learning)
+    options = TINY.replace(path=clips, **learning)
     uninterrupted = train(ForecastTask(), options, tmp_path / "whole")
     curve = {
         row["step"]: row["valid_ratio"] for row in read_metrics(tmp_path / "whole") if "valid_ratio" in row
@@ -197,6 +196,16 @@ def test_training_learns_and_goes_on_to_the_bit(clips, tmp_path, precision):
     report = train(ForecastTask(), None, tmp_path / "run", resume=True)
     assert (report["resumed_at"], report["best_step"]) == (19, uninterrupted["best_step"])
     assert same_weights(load_best(tmp_path / "whole"), load_best(tmp_path / "run"))
+
+
+def test_mixed_precision_stays_near(finished_run, tmp_path):
+    options, folder, _ = finished_run
+    train(ForecastTask(), options.replace(precision="bf16", refit=False), tmp_path / "run")
+    one, two = (read_metrics(path)[-1] for path in (folder, tmp_path / "run"))
+    assert two["total"] != one["total"]
+    for name in ("total", "valid_ratio"):
+        assert two[name] == pytest.approx(one[name], rel=0.02), name
+    assert {weight.dtype for weight in load_best(tmp_path / "run").values()} == {torch.float32}
 
 
 def test_a_run_ends_early_on_a_schedule_that_is_longer(clips, tmp_path):
