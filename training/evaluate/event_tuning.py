@@ -1,7 +1,7 @@
 """Tunes the settings of the event baselines on the training subjects."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ from training.evaluate.extrapolator import (
     speed_curve,
 )
 from training.evaluate.rules import LEADS_MS
-from training.tasks.motion.baselines import read_tuned, table_of, write_tuned
+from training.tasks.motion.baselines import Table, read_tuned, rows_of, table_of, write_tuned
 
 # Values that are tried; pairs are for the two kinds of event.
 MOTION_DELAYS_S: Final = (0.02, 0.04)
@@ -51,12 +51,11 @@ Periods = dict[int, list[tuple[NDArray[np.int64], Array]]]
 class EventBaselines:
     """Tuned settings: ``extrapolators[kind][lead]`` over ``LEADS_MS``."""
 
-    extrapolators: tuple[tuple[Extrapolator, ...], ...]
+    extrapolators: Table[Extrapolator]
 
     def save(self, path: Path) -> None:
         """Write as JSON."""
-        rows = [[asdict(one) for one in row] for row in self.extrapolators]
-        write_tuned(path, events=EVENTS, leads_ms=LEADS_MS, extrapolators=rows)
+        write_tuned(path, events=EVENTS, leads_ms=LEADS_MS, extrapolators=rows_of(self.extrapolators))
 
     @classmethod
     def load(cls, path: Path) -> "EventBaselines":
