@@ -1,4 +1,4 @@
-"""What the site does with links that leave it: files of the repository are named, not linked."""
+"""Replaces links that leave the documentation site by the name of the file in the repository."""
 
 import re
 from posixpath import dirname, join, normpath
@@ -7,11 +7,11 @@ LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s:]+)(#[^)]*)?\)")
 
 
 def on_page_markdown(markdown, *, page, config, files):
-    """Turn links to files outside the documentation into their text, the path in code letters."""
+    """Turn links to files outside the documentation into their text and the path, as code."""
     here = dirname(page.file.src_uri)
 
-    def shown(link: re.Match[str]) -> str:
+    def replacement(link: re.Match[str]) -> str:
         target = normpath(join(here, link[2]))
         return link[0] if not target.startswith("..") else f"{link[1]} (`{target.removeprefix('../')}`)"
 
-    return LINK.sub(shown, markdown)
+    return LINK.sub(replacement, markdown)
