@@ -3,7 +3,7 @@
 from mutants.run import ROOT, listed
 
 
-def test_every_mistake_can_be_made_and_names_tests_that_exist() -> None:
+def test_every_mistake_applies_and_names_existing_tests() -> None:
     mistakes = listed()
     assert len({one.name for one in mistakes}) == len(mistakes)
     for one in mistakes:

@@ -35,7 +35,7 @@ def test_bench_of_the_bridge(data):
     assert "left out: L 64, torch.compile: not asked for" in captured.get()
 
 
-def test_what_takes_too_long_is_left_out_aloud():
+def test_slow_measurements_are_left_out_and_named():
     from pyanticip.bench.bridge import run
 
     rows = run(1.0, (64, 2048), compiled=True)["rows"]
@@ -98,7 +98,7 @@ NONE = {"p50": None, "p99": None}
 SOME = {"p50": 0.5, "p99": 0.9}
 
 
-def test_both_bundles_leave_and_take_their_time() -> None:
+def test_bundles_of_both_encoders_are_timed() -> None:
     took = beside.bundles_us()
     assert {"ours", "python-osc"} <= set(took)
     assert all(value > 0.0 for value in took.values())

@@ -38,7 +38,7 @@ def test_expanding_and_retargeting_returns(target):
     np.testing.assert_allclose(hips, root, atol=1e-6)
 
 
-def test_the_sources_of_each_joint_are_told():
+def test_the_sources_of_each_joint_are_listed():
     names, parents, offsets = _core.standard_skeleton("mocopi")
     sources = _core.Retargeter(names, parents, offsets).sources
     assert sources[0] == ["root"]
@@ -71,7 +71,7 @@ def test_streamed_resampling_is_the_batch(rate_in, rate_out):
         np.testing.assert_allclose(batch_q, quats, atol=1e-7)
 
 
-def test_features_know_the_past_only():
+def test_features_depend_on_the_past_only():
     quats, root = random_motion(200, seed=2)
     mask = np.ones(22, bool)
     full = _core.motion_features(quats, root, mask, window=64)

@@ -64,7 +64,7 @@ def continued(pairs, frames, rate=60.0):
 
 
 @pytest.mark.parametrize("name", ["neutral-standing-60hz", "arms-lowered-60hz", "incomplete-frame-60hz"])
-def test_whole_mocopi_captures_decode_without_a_complaint(capture, name):
+def test_mocopi_captures_decode_without_errors(capture, name):
     pairs = capture("mocopi", name)
     front, outs = play("mocopi", pairs)
     assert clean(front)
@@ -107,7 +107,7 @@ def test_lost_and_doubled_mocopi_frames_are_counted(capture):
 
 
 @pytest.mark.parametrize("name", ["frame-loss-60hz", "session-restart-60hz"])
-def test_a_sender_that_starts_over_is_heard_again(capture, name):
+def test_a_restarted_sender_is_accepted_again(capture, name):
     pairs = continued(capture("mocopi", name), 60)
     front, outs = play("mocopi", pairs)
     assert clean(front)
@@ -122,7 +122,7 @@ def test_a_sender_that_starts_over_is_heard_again(capture, name):
 
 
 @pytest.mark.parametrize("name", ["incomplete-frame-60hz", "refused-bones-60hz"])
-def test_a_frame_with_three_unusable_bones_is_told_and_the_next_is_whole(capture, name):
+def test_a_frame_with_three_unusable_bones_is_invalid_and_the_next_valid(capture, name):
     pairs = [pair for pair in capture("mocopi", name) if b"fram" in pair[1]]
     decoder = _core.Decoder("mocopi")
     assert [told["unusable"] for _, data in pairs for told in decoder.feed(data)] == [3, 0]
@@ -132,7 +132,7 @@ def test_a_frame_with_three_unusable_bones_is_told_and_the_next_is_whole(capture
     assert next(out for out in reversed(outs) if out is not None).valid
 
 
-def test_chunks_of_a_later_app_are_passed_over(capture):
+def test_unknown_chunks_are_skipped(capture):
     frame, rig = (datagram for _, datagram in capture("mocopi", "extended-form")[:2])
     read, body = (_core.Decoder("mocopi").feed(datagram)[0] for datagram in (frame, rig))
     assert (read["kind"], len(read["quats"]), read["unusable"]) == ("frame", 27, 0)
@@ -142,13 +142,13 @@ def test_chunks_of_a_later_app_are_passed_over(capture):
     assert out.valid
 
 
-def test_a_rig_of_eleven_bones_in_the_middle_stops_nothing(capture):
+def test_a_skeleton_of_eleven_bones_in_the_middle_stops_nothing(capture):
     front, outs = play("mocopi", continued(capture("mocopi", "extended-form"), 60))
     assert front.counters()["truncated"] == front.counters()["alien"] == 0
     assert outs[0].valid
 
 
-def test_containers_that_cannot_be_walked_are_refused_and_nothing_is_heard(capture):
+def test_malformed_containers_are_refused(capture):
     pairs = capture("mocopi", "malformed-container")
     front, outs = play("mocopi", pairs)
     assert outs == [None] * 5
@@ -158,7 +158,7 @@ def test_containers_that_cannot_be_walked_are_refused_and_nothing_is_heard(captu
             _core.Decoder("mocopi").feed(datagram)
 
 
-def test_packets_that_make_no_sense_are_never_a_whole_pose(capture):
+def test_malformed_packets_are_never_a_valid_pose(capture):
     pairs = capture("mocopi", "malformed-packets")
     front, outs = play("mocopi", pairs)
     assert not any(out.valid for out in outs if out is not None)
@@ -190,7 +190,7 @@ def test_vmc_captures_give_every_frame_at_its_own_time(capture, name, frames):
     np.testing.assert_allclose(received[0].root[1], 0.9, atol=1e-6)
 
 
-def test_a_raised_arm_is_as_high_as_the_sender_s(capture):
+def test_a_raised_arm_has_the_sender_s_elevation(capture):
     """Elevation of the upper arm in Unity's left-handed space, read by python-osc, compared to ours."""
     pairs = capture("vmc", "arm-raise-30hz")
     chain, theirs = {}, []
@@ -218,7 +218,7 @@ def test_a_raised_arm_is_as_high_as_the_sender_s(capture):
     assert not front.mask[UPPER_CHEST]
 
 
-def test_a_vmc_sender_that_doubles_goes_back_and_starts_over_is_survived(capture):
+def test_a_vmc_sender_may_repeat_go_back_and_restart(capture):
     pairs = capture("vmc", "sender-restart-30hz")
     front, outs = play("vmc", pairs)
     assert clean(front)
@@ -239,7 +239,7 @@ def test_a_vmc_sender_that_doubles_goes_back_and_starts_over_is_survived(capture
     assert outs[-1].t_source_ns / 1e9 == pytest.approx(begun + 1, abs=0.05)
 
 
-def test_vmc_packets_that_make_no_sense_are_survived(capture):
+def test_malformed_vmc_packets_are_survived(capture):
     pairs = capture("vmc", "malformed-packets")
     front, outs = play("vmc", pairs)
     assert outs == [None] * 10
@@ -249,7 +249,7 @@ def test_vmc_packets_that_make_no_sense_are_survived(capture):
 
 
 @pytest.mark.parametrize("name", ["neutral-standing-60hz", "arms-lowered-60hz"])
-def test_sixty_frames_a_second_lie_at_their_own_times_on_the_grid(capture, name):
+def test_60_hz_frames_are_placed_on_the_grid_at_their_times(capture, name):
     pairs = continued(capture("mocopi", name), 60)
     _, outs = play("mocopi", pairs)
     received = [out for out in outs if out is not None]

@@ -31,7 +31,7 @@ COUNTERS = {
 
 
 @pytest.mark.parametrize(("source", "numbered"), [("mocopi", 30), ("vmc", 0)])
-def test_without_numbers_no_loss_can_be_told(source, numbered):
+def test_frames_without_numbers_are_not_counted_as_numbered(source, numbered):
     front = _core.LiveFront(source)
     for i, datagram in enumerate(datagrams(source, 30)):
         front.feed(datagram, i * 20_000_000)
@@ -72,7 +72,7 @@ def gated(front: _core.LiveFront, quats: np.ndarray, root: np.ndarray) -> list[_
     return [out for out in outs if out is not None]
 
 
-def test_it_is_shut_while_a_body_trembles_and_open_while_it_moves() -> None:
+def test_the_noise_gate_is_closed_during_jitter_and_open_during_movement() -> None:
     still, root = trembling(0.5, 150)
     moving = still.copy()
     swing = 0.6 * np.sin(np.arange(150) / 8.0)
@@ -99,7 +99,7 @@ def test_without_the_gate_everything_moves() -> None:
     assert front.noise is None
 
 
-def test_a_gap_shuts_the_gate_and_keeps_what_was_learned() -> None:
+def test_a_gap_closes_the_noise_gate_and_keeps_the_learned_noise() -> None:
     quats, root = trembling(0.1, 500)
     front = _core.LiveFront("msgpack", steady=True)
     gated(front, quats[:400], root[:400])
@@ -117,7 +117,7 @@ def test_noise_of_another_shape_is_refused(wrong: list[float]) -> None:
         _core.LiveFront("mocopi", steady=True, noise=wrong)
 
 
-def test_real_movement_passes_as_it_came(data_dir: Path) -> None:
+def test_real_movement_passes_unchanged(data_dir: Path) -> None:
     """A walk and the slowest dance: the gate opens within a second and a half, and stays open."""
     for name in ("02_01.bvh", "49_09.amc"):
         body = load_motion(data_dir / "cmu" / name).retarget("humanoid").resample(50.0)
@@ -135,7 +135,7 @@ def test_real_movement_passes_as_it_came(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(("body", "rate"), [("mocopi", 24.0), ("vmc", 60.0), ("humanoid", 240.0)])
-def test_a_trembling_body_stands_still_whatever_its_suit(body: str, rate: float) -> None:
+def test_jitter_of_any_suit_is_removed(body: str, rate: float) -> None:
     names, parents, offsets = _core.standard_skeleton(body)
     frames = round(15 * rate)
     noise = np.random.default_rng(1).standard_normal((frames, len(names), 3))

@@ -51,7 +51,7 @@ def assert_on_the_grid(outs, seconds=3.0, since=0.0):
 
 
 @pytest.mark.parametrize(("kind", "rate"), [*COVERED, ("axis", 24.0), ("axis", 50.0), ("axis", 90.0)])
-def test_an_arm_is_on_the_grid_where_it_was_at_that_time(kind, rate):
+def test_an_arm_is_on_the_grid_at_its_time(kind, rate):
     front = _core.LiveFront(kind, window=64)
     assert_on_the_grid([front.feed(datagram, t_ns) for t_ns, datagram in stream(kind, rate)])
 
@@ -78,7 +78,7 @@ def test_forward_and_left_in_unity_are_forward_and_left_here():
 
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize(("first_number", "loss", "jitter_ms"), [(0, 0.0, 0.0), (2**32 - 40, 0.01, 3.0)])
-def test_a_mocopi_of_any_rate_is_on_the_grid_by_its_times(rate, first_number, loss, jitter_ms):
+def test_mocopi_of_any_rate_is_on_the_grid_at_its_times(rate, first_number, loss, jitter_ms):
     front = _core.LiveFront("mocopi", window=64)
     sent = stream("mocopi", rate, first_number=first_number, loss=loss, jitter_ms=jitter_ms)
     assert_on_the_grid([front.feed(datagram, t_ns) for t_ns, datagram in sent])
@@ -86,7 +86,7 @@ def test_a_mocopi_of_any_rate_is_on_the_grid_by_its_times(rate, first_number, lo
 
 
 @pytest.mark.parametrize("declared", [24.0, 50.0, 240.0])
-def test_a_declared_rate_that_is_wrong_moves_nothing_after_a_second(declared):
+def test_a_wrong_declared_rate_has_no_effect_after_a_second(declared):
     names, parents, offsets = _core.standard_skeleton("humanoid")
     front = _core.LiveFront("msgpack", window=64)
     front.feed(msgpack_skeleton(declared, list(names), [int(p) for p in parents], offsets), 0)
@@ -97,7 +97,7 @@ def test_a_declared_rate_that_is_wrong_moves_nothing_after_a_second(declared):
     ("kind", "rate"),
     [("mocopi", 24.0), ("mocopi", 60.0), ("vmc", 30.0), ("vmc", 90.0), ("msgpack", 50.0), ("msgpack", 240.0)],
 )
-def test_the_frame_after_the_newest_is_the_body_carried_on(kind, rate):
+def test_the_next_frame_is_extrapolated(kind, rate):
     front, alone = _core.LiveFront(kind, window=64), _core.LiveFront(kind, window=64)
     assert front.imagine() is None
     # Imagining a frame changes no state: the other front end has not done it.
@@ -117,7 +117,7 @@ def test_the_frame_after_the_newest_is_the_body_carried_on(kind, rate):
 
 
 @pytest.mark.parametrize(("rate", "at_once"), [(50.0, 0.0), (60.0, 0.4), (30.0, 1.0)])
-def test_between_two_frames_of_the_source_the_nearer_one_speaks(rate, at_once):
+def test_a_grid_frame_is_sent_early_if_its_next_datagram_is_far(rate, at_once):
     """A grid frame whose datagram is much later is sent at its own time; another one waits."""
     front = _core.LiveFront("mocopi", window=64)
     shares, waits = [], []
@@ -133,7 +133,7 @@ def test_between_two_frames_of_the_source_the_nearer_one_speaks(rate, at_once):
 
 @pytest.mark.parametrize("kind", ["vmc", "rokoko"])
 @pytest.mark.parametrize("step", [0.5, -0.5])
-def test_a_clock_without_numbers_that_is_set_neither_jumps_nor_begins_anew(kind, step):
+def test_setting_an_unnumbered_clock_causes_no_jump_and_no_reset(kind, step):
     front = _core.LiveFront(kind, window=64)
     outs = []
     for i in range(240):

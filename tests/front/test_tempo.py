@@ -25,7 +25,7 @@ def rows(frames: int, strides: float = 0.9) -> np.ndarray:
     return np.asarray(_core.motion_features(quats, root, np.ones(22, bool)))
 
 
-def test_a_stream_is_a_batch() -> None:
+def test_stream_and_batch_are_equal() -> None:
     found = rows(300)
     one, many, narrow = (_core.TempoTracker() for _ in range(3))
     stream = np.concatenate([one.push_many(row[None]) for row in found])
@@ -46,7 +46,7 @@ def test_rows_of_another_shape_are_refused() -> None:
 
 
 @pytest.mark.parametrize("source", ["mocopi", "vmc", "msgpack"])
-def test_the_front_end_follows_the_rows_it_gives(source: str) -> None:
+def test_the_front_end_s_tempo_is_that_of_its_rows(source: str) -> None:
     sent = datagrams(source, 400, motion=walk(400))
     missing = {150, 151, 152, 250}
     front, tracker = _core.LiveFront(source), _core.TempoTracker()
@@ -60,7 +60,7 @@ def test_the_front_end_follows_the_rows_it_gives(source: str) -> None:
     assert out.tempo[0] == pytest.approx(108.0, rel=0.03)
 
 
-def test_a_long_gap_holds_the_beats_a_minute_without_trust() -> None:
+def test_a_long_gap_keeps_the_tempo_without_trust() -> None:
     sent = datagrams("mocopi", 600, motion=walk(600))
     front = _core.LiveFront("mocopi")
     for i in range(300):
@@ -71,7 +71,7 @@ def test_a_long_gap_holds_the_beats_a_minute_without_trust() -> None:
     assert (after.tempo[0], after.tempo[2]) == (before.tempo[0], 0.0)
 
 
-def test_what_is_imagined_leaves_no_trace() -> None:
+def test_imagining_a_frame_changes_no_state() -> None:
     sent = datagrams("mocopi", 300, motion=walk(300))
     plain, asked = _core.LiveFront("mocopi"), _core.LiveFront("mocopi")
     for i, datagram in enumerate(sent):

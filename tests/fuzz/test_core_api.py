@@ -73,7 +73,7 @@ def test_constructors(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", [name for name in MADE if methods(name)])
 @FEW
 @given(data=st.data())
-def test_what_is_done_with_an_object(name: str, data: st.DataObject) -> None:
+def test_methods(name: str, data: st.DataObject) -> None:
     """Up to eight method calls in sequence on one object, and all its properties."""
     made = data.draw(MAKES[name])
     one = attempt(name, getattr(_core, name), made)
@@ -149,7 +149,7 @@ for name, call in calls.items():
 """
 
 
-def test_nothing_of_a_size_beyond_all_use_is_made() -> None:
+def test_absurd_sizes_are_refused() -> None:
     """In a process limited to three gigabytes."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RAYON_NUM_THREADS": "1"}
     command = [sys.executable, "-P", "-c", HUGE]
@@ -157,7 +157,7 @@ def test_nothing_of_a_size_beyond_all_use_is_made() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_fields_of_packed_records_are_read_as_they_are() -> None:
+def test_arrays_with_unaligned_strides_are_read() -> None:
     """Arrays whose strides are no multiple of the item size."""
 
     def packed(x: Any) -> Any:
@@ -183,7 +183,7 @@ def test_fields_of_packed_records_are_read_as_they_are() -> None:
 @pytest.mark.parametrize("name", [name for name in MADE if properties(name)])
 @settings(max_examples=10)
 @given(data=st.data())
-def test_what_can_be_set(name: str, data: st.DataObject) -> None:
+def test_properties(name: str, data: st.DataObject) -> None:
     """A property has the value it was set to, or refuses it."""
     one = attempt(name, getattr(_core, name), data.draw(MAKES[name]))
     field = data.draw(st.sampled_from(properties(name)))
@@ -195,7 +195,7 @@ def test_what_can_be_set(name: str, data: st.DataObject) -> None:
     assert getattr(one, field) == value
 
 
-def test_everything_public_is_called() -> None:
+def test_every_public_name_has_arguments() -> None:
     """Every public name has a generator of arguments."""
     assert set(functions()) | set(MADE) == set(MAKES)
     made = {name: _meant(name) for name in classes()}

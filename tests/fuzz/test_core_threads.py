@@ -81,7 +81,7 @@ LONG: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Callable[[Any]
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_long_and_short_calls_take_turns(name: str) -> None:
+def test_long_and_short_calls_are_serialised(name: str) -> None:
     make, long, short = LONG[name]
     one = make()
     together(
@@ -98,7 +98,7 @@ def test_no_frame_is_lost_between_threads() -> None:
 @pytest.mark.parametrize("name", [name for name in classes() if methods(name)])
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_calls_of_eight_threads(name: str, data: st.DataObject) -> None:
+def test_any_calls_from_eight_threads(name: str, data: st.DataObject) -> None:
     made = data.draw(MAKES[name])
     try:
         one, meant = getattr(_core, name)(*made.args, **made.kwargs), does(name, made)
@@ -120,7 +120,7 @@ def test_any_calls_of_eight_threads(name: str, data: st.DataObject) -> None:
     together(*[act] * THREADS)
 
 
-def test_an_array_that_is_being_written_is_refused_in_a_line() -> None:
+def test_an_array_in_use_by_a_kernel_is_refused() -> None:
     """The kernels write into their arguments; concurrent readers get an error."""
     moves, start = np.full((8, 4, 300, 5), 0.2), np.full((8, 4, 88), 1 / 88)
     out = np.zeros((8, 4, 300, 88))

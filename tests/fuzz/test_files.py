@@ -15,7 +15,7 @@ def test_seeds_are_read(target: Target) -> None:
 
 
 @pytest.mark.parametrize("target", ALL.values(), ids=ALL)
-def test_what_is_changed_is_read_or_refused_in_one_line(target: Target) -> None:
+def test_mutated_files_are_read_or_refused_in_one_line(target: Target) -> None:
     mutations = itertools.islice(inputs(target, random.Random(1)), 100)
     read = [attempt(target, data) for data in mutations]
     assert any(read)

@@ -54,7 +54,7 @@ def slower(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_performance_says_what_it_said(slower: Path, tmp_path: Path) -> None:
+def test_performances_match_the_golden_values(slower: Path, tmp_path: Path) -> None:
     rehearse([DANCE], tmp_path / "piece.memory")
     cues = [{"name": f"cue{at}", "take": DANCE.stem, "at": float(at), "ahead_ms": 200.0} for at in (6, 9, 12)]
     rehearsed = {"memory": {"file": str(tmp_path / "piece.memory")}, "cue": cues}
@@ -108,7 +108,7 @@ def read(path: Path) -> dict[str, object]:
     return told
 
 
-def test_files_of_other_people_are_read_as_they_were(data_dir: Path) -> None:
+def test_third_party_files_match_the_golden_values(data_dir: Path) -> None:
     paths = sorted({path for pattern in FILES for path in data_dir.glob(pattern)})
     assert len(paths) > 20
     hold("readings", {path.relative_to(data_dir).as_posix(): read(path) for path in paths})
@@ -165,7 +165,7 @@ def taught(kind: str, mode: str | None = None, **changes: object) -> dict[str, o
     return {**found, "learned": sum(learned), "parameters": len(learned)}
 
 
-def test_models_say_what_they_said() -> None:
+def test_models_match_the_golden_values() -> None:
     torch.manual_seed(0)
     cases = ((kind, changes) for kind, members in MEMBERS.items() for changes in members)
     hold("models", {f"{kind}-{name_of(changes)}": taught(kind, **changes) for kind, changes in cases})

@@ -114,13 +114,19 @@ class Stage:
     """A pipeline on an offline clock with fake parts."""
 
     model: PaperModel | None = None
+    buffer_ms: float | str = 0.0
 
     def __post_init__(self) -> None:
         self.clock = OfflineClock()
         self.ear = Ear()
         self.front = PaperFront()
         self.pipeline = Pipeline(
-            front=self.front, mixer=Mixer(), sinks=[self.ear], clock=self.clock, backend=self.model
+            front=self.front,
+            mixer=Mixer(),
+            sinks=[self.ear],
+            clock=self.clock,
+            backend=self.model,
+            buffer_ms=self.buffer_ms,
         )
 
     def receive(self, n: int, at_ns: int) -> None:

@@ -59,16 +59,24 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert (folder / "taken.anticip").read_text() == "dear"
 
 
-# A port that no system gives away by itself, as it does those from 32768 on.
+# Below the ephemeral ports, which start at 32768.
 LIVE = "live --seconds 1 --source mocopi://127.0.0.1:21471 --no-model"
 CASES = [
-    # what is typed, exit code, what the line says
-    ("live --source mocopi://127.0.0.1:{port} --no-model", 1, "port {port} at 127.0.0.1 is in use"),
+    # command line, exit code, part of the error line
+    (
+        "live --source mocopi://127.0.0.1:{port} --no-model",
+        1,
+        "source mocopi: port {port} at 127.0.0.1 is in use by another program; close it or choose another",
+    ),
+    ("live --source vmc://203.0.113.7:12399 --no-model", 1, "source vmc: cannot listen at 203.0.113.7:12399"),
+    ("live --source vmc://nowhere.invalid:9 --no-model", 1, "source vmc: cannot resolve host"),
+    ("synth --port {port}", 1, "synth: port {port} at 127.0.0.1 is in use"),
     (f"{LIVE} --osc nowhere.invalid:9000", 1, "cannot resolve host 'nowhere.invalid'"),
     (f"{LIVE} --osc localhost", 2, "expected HOST:PORT"),
     (f"{LIVE} --lead-ms 500", 2, "--lead-ms"),
     (f"{LIVE} --rig missing.toml", 1, "missing.toml: no such file"),
     (f"{LIVE} --rig broken.toml", 1, "broken.toml: not valid TOML"),
+    (f"{LIVE} --rig binary.bvh", 1, "binary.bvh: not a text file in UTF-8"),
     (f"{LIVE} --rig typo.toml", 1, "source.prot: unknown key; did you mean port?"),
     (f"{LIVE} --record taken.anticip", 2, "never overwritten"),
     (f"{LIVE} --record nowhere/x.anticip", 1, "does not exist"),
@@ -131,38 +139,35 @@ CASES = [
     ("setup --yes --force --out binary.bvh", 2, "only a rig is overwritten"),
     ("info number.bvh --picture taken", 2, "taken: expected a name that ends in .png, .svg, .pdf, got ''"),
     ("rig init nowhere/stage.toml", 1, "does not exist"),
+    ("setup --yes --out control.toml", 2, "exists; choose another with --out, or --force"),
+    ("setup --yes --suit mocopy", 2, "unknown, got 'mocopy'; did you mean mocopi?"),
+    ("setup --yes --suit auto", 2, "unknown, got 'auto'"),
+    ("setup --yes --suit mocopi://0.0.0.0:x", 2, "--suit: expected HOST:PORT"),
+    ("calibrate --skeleton empty.bvh", 2, "--skeleton is for a file; expected a FILE"),
     ("setup --yes --suit mocopi://127.0.0.1:21471 --wait 1 --out nowhere/stage.toml", 1, "does not exist"),
     ("calibrate --source mocopi://127.0.0.1:21471 --rig nowhere/stage.toml", 1, "does not exist"),
 ]
 
 
-def one_line(code: int, out: str, err: str, wanted: int, says: str) -> None:
+def check_error(code: int, out: str, err: str, expected_code: int, message: str) -> None:
     assert "Traceback" not in err, err
-    assert code == wanted, err
+    assert code == expected_code, err
     assert out == ""
     assert err.startswith("pyanticip: ")
     assert err.count("\n") == 1, err
-    assert says in err
+    assert message in err
 
 
-@pytest.mark.parametrize(("typed", "code", "says"), CASES, ids=[case[0] for case in CASES])
-def test_one_clear_line(stage, monkeypatch, capsys, typed, code, says):
+@pytest.mark.parametrize(("arguments", "code", "message"), CASES, ids=[case[0] for case in CASES])
+def test_an_error_is_one_line(stage, monkeypatch, capsys, arguments, code, message):
     port = (stage / "port").read_text()
     monkeypatch.chdir(stage)
-    monkeypatch.setattr("sys.argv", ["pyanticip", *typed.format(port=port).split()])
-    found, said = run(cli), capsys.readouterr()
-    one_line(found, said.out, said.err, code, says.format(port=port))
+    monkeypatch.setattr("sys.argv", ["pyanticip", *arguments.format(port=port).split()])
+    exit_code, printed = run(cli), capsys.readouterr()
+    check_error(exit_code, printed.out, printed.err, code, message.format(port=port))
 
 
-def test_a_process_of_its_own_says_the_same(stage: Path) -> None:
-    typed, code, says = CASES[10]
-    port = (stage / "port").read_text()
-    done = subprocess.run(
-        [sys.executable, "-m", "pyanticip", *typed.format(port=port).split()],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        cwd=stage,
-    )
-    one_line(done.returncode, done.stdout, done.stderr, code, says.format(port=port))
+def test_an_error_of_a_process_is_one_line(stage: Path) -> None:
+    command = [sys.executable, "-m", "pyanticip", "live", "--source", "mocpi"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=stage)
+    check_error(done.returncode, done.stdout, done.stderr, 2, "did you mean mocopi?")

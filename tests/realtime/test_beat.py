@@ -51,7 +51,7 @@ def moves(show: Playing) -> None:
         show.pipeline.feed(FRAMES[n], n * 20_000_000)
 
 
-def test_a_beat_that_is_told_leads_until_it_is_given_back_and_again_in_a_replay(play: Play) -> None:
+def test_a_commanded_beat_leads_until_it_is_released_also_in_a_replay(play: Play) -> None:
     session, other = Session(), Session()
     first = play(RIG, sinks=[session])
     for wrong in ((500,), (0,), ("fast",), (120, "late")):
@@ -78,7 +78,7 @@ def test_a_beat_that_is_told_leads_until_it_is_given_back_and_again_in_a_replay(
     assert again.pipeline.tempo == first.pipeline.tempo
 
 
-def test_a_frame_that_is_held_back_has_the_beat_of_the_moment_it_leaves(play: Play) -> None:
+def test_a_buffered_frame_has_the_beat_of_the_moment_it_is_sent(play: Play) -> None:
     session = Session()
     rig = Rig.model_validate({"source": {"buffer_ms": 60}, "model": {"enabled": False}, "osc": []})
     show = play(rig, sinks=[session])
@@ -97,7 +97,7 @@ def test_a_frame_that_is_held_back_has_the_beat_of_the_moment_it_leaves(play: Pl
     assert (off < 1e-6).sum() > 30
 
 
-def test_a_session_leads_and_is_recorded_where_it_has_another_beat(play: Play) -> None:
+def test_a_session_leads_and_its_beat_is_recorded_when_it_changes(play: Play) -> None:
     session, behind = Session(), Session()
     show = play(RIG, sinks=[session, behind])
     asked: list[Session] = []

@@ -42,7 +42,7 @@ STAGES = {"decode", "resample", "scalars", "step", "map", "send"}
 
 
 @pytest.mark.slow
-def test_the_object_that_json_prints() -> None:
+def test_bench_latency_reports_every_field() -> None:
     shipped = (SHIPPED / MANIFEST).is_file()
     result = run(1.0, model=shipped, priority=False)
     assert result.keys() >= KEYS | {"commit", "cpu", "threads", "late", "echo_late", "stamp", "prewarm"}
@@ -60,7 +60,7 @@ def test_the_object_that_json_prints() -> None:
     ("bench", "number"),
     [*(("latency", signal.SIGINT), ("latency", signal.SIGHUP)), ("performers --count 1,2", signal.SIGTERM)],
 )
-def test_a_measurement_that_is_interrupted_ends_in_silence(monkeypatch, capfd, bench, number):
+def test_an_interrupted_bench_prints_nothing(monkeypatch, capfd, bench, number):
     peers, peer, obey = [], latency.start_peer, show.obey_signals
 
     @contextlib.contextmanager
@@ -80,7 +80,7 @@ def test_a_measurement_that_is_interrupted_ends_in_silence(monkeypatch, capfd, b
     assert all(process.returncode is not None for process in peers)
 
 
-def test_ctrl_c_at_the_terminal_reaches_the_bench_alone():
+def test_ctrl_c_in_the_terminal_does_not_reach_the_peer():
     process = latency.start_peer("echo")
     try:
         assert os.getpgid(process.pid) != os.getpgid(0)
@@ -88,7 +88,7 @@ def test_ctrl_c_at_the_terminal_reaches_the_bench_alone():
         latency.close_peer(process)
 
 
-def test_an_echo_that_is_told_to_end_ends_well():
+def test_an_echo_process_ends_on_request():
     process = latency.start_peer("echo")
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
@@ -107,7 +107,7 @@ def played(times, params, beats=()):
     return Played(np.asarray(times, float), np.asarray(params, float), np.asarray(beats, float))
 
 
-def test_bursts_are_held_back_and_delivered_together():
+def test_bursts_are_delayed_and_delivered_together():
     got = arrive(SENT, (away(1000, 150, lost=False),), "x")
     assert [d for _, d in got] == [d for _, d in SENT]
     held = [t for (t, _), (was, _) in zip(got, SENT, strict=True) if t - was > 1_000_000]
@@ -117,7 +117,7 @@ def test_bursts_are_held_back_and_delivered_together():
     assert np.diff([t for t, _ in got]).min() == 2_000
 
 
-def test_gaps_and_losses_take_frames_away_and_never_the_first():
+def test_gaps_and_losses_drop_frames_but_never_the_first():
     got = arrive(SENT, (away(2000, 300, lost=True),), "x")
     assert np.diff([t for t, _ in got]).max() == pytest.approx(0.3e9, abs=2 * STEP)
     assert set(got) <= set(SENT)
@@ -126,7 +126,7 @@ def test_gaps_and_losses_take_frames_away_and_never_the_first():
     assert arrive(SENT, (lossy(1.0),), "x") == SENT[:1]
 
 
-def test_jitter_has_the_deviation_it_says_and_keeps_the_order():
+def test_jitter_has_its_deviation_and_keeps_the_order():
     slow = [(i * 1_000_000_000, b"") for i in range(4000)]
     delays = [t - was for (t, _), (was, _) in zip(arrive(slow, (late(6.4),), "x")[1:], slow[1:], strict=True)]
     assert min(delays) >= 0
@@ -136,13 +136,13 @@ def test_jitter_has_the_deviation_it_says_and_keeps_the_order():
     assert arrive(SENT, (late(6.4),), "x") != arrive(SENT, (late(6.4),), "y")
 
 
-def test_a_stall_holds_eight_seconds_back():
+def test_a_stall_delays_eight_seconds():
     got = arrive(SENT, (stall,), "x")
     assert len(got) == len(SENT)
     assert np.diff([t for t, _ in got]).max() == pytest.approx(8e9, abs=STEP)
 
 
-def test_error_is_the_difference_over_the_deviation_of_what_moves():
+def test_error_is_the_difference_over_the_deviation_of_moving_parameters():
     times = np.arange(0, 10, 0.02)
     clean = np.zeros((500, 8))
     clean[:, 0] = np.sin(times * 2 * np.pi)
@@ -163,7 +163,7 @@ def test_error_is_the_difference_over_the_deviation_of_what_moves():
     assert half == pytest.approx(late_by / np.sqrt(2), rel=0.01)
 
 
-def test_a_burst_shows_in_the_most_bundles_within_a_tenth_of_a_second():
+def test_a_burst_raises_the_number_of_bundles_within_a_tenth_of_a_second():
     times = np.arange(0, 10, 0.02)
     once = np.where((times >= 4) & (times < 5), 5.0 + 1e-6 * np.arange(500), times)
     assert compare([played(times, np.zeros((500, 8)))], [played(once, np.zeros((500, 8)))])["most"] == 56
@@ -243,7 +243,7 @@ def test_the_command_reports_ratio_memory_and_decoding(short):
     assert "fused" in _text(bench.table(result))
 
 
-def test_what_there_is_no_time_for_is_left_out_and_named(short, monkeypatch):
+def test_measurements_without_time_are_left_out_and_named(short, monkeypatch):
     def slow(size, length, threads, *_):
         time.sleep(1.1)
         return {"threads": threads, "length": length}
@@ -268,7 +268,7 @@ def _text(shown):
     return kept.get()
 
 
-def test_peak_memory_counts_what_lives_at_once():
+def test_peak_memory_counts_tensors_that_live_at_once():
     def two_at_once():
         a = torch.zeros(1 << 18)  # 1 MiB
         b = a + 1
@@ -304,13 +304,13 @@ def test_two_suits_are_measured_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", ["", "two", "0", "1,1000"])
-def test_senseless_counts_are_refused(count: str) -> None:
+def test_invalid_counts_are_refused(count: str) -> None:
     with pytest.raises(OptionError, match="count"):
         performers.run(count)
 
 
 @pytest.mark.parametrize("lag", [-173.0, -20.0, 0.0, 7.0, 64.0, 250.0])
-def test_a_lag_that_was_made_is_found(lag):
+def test_a_known_lag_is_found(lag):
     rng = np.random.default_rng(2)
     fine = resample(rng.normal(size=60), 30_000)
     at = np.arange(1000, 29_000, 10)
@@ -319,14 +319,14 @@ def test_a_lag_that_was_made_is_found(lag):
     assert fit > 0.99
 
 
-def test_of_what_stands_still_no_lag_is_told():
+def test_a_constant_curve_has_no_lag():
     moves, still = np.sin(np.arange(400) / 20.0), np.zeros(400)
     assert [sound.lag_ms(*curves) for curves in ((moves, still), (still, moves), (still, still))] == [
         (None, None)
     ] * 3
 
 
-def test_the_level_of_a_sound_is_told_at_its_own_moment():
+def test_the_envelope_of_a_sound_has_no_delay():
     t = np.arange(48_000 * 4) / 48_000
     loud = 0.5 + 0.4 * np.sin(2 * np.pi * 1.0 * t)
     heard = (loud**2 * np.sin(2 * np.pi * 440 * t)).astype(np.float32)
@@ -344,7 +344,7 @@ def test_beats_are_paired_once():
 
 
 @pytest.mark.slow
-def test_the_whole_way_to_the_sound_is_measured():
+def test_bench_sound_measures_lead_and_delay():
     result = sound.run([PERFORMANCE], ["default"], 6.0, beats=lambda quats: np.array([150, 200], np.int64))
     (row,) = result["rows"]
     assert result["lead_ms"] == "auto"

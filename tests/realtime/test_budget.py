@@ -16,7 +16,7 @@ class ManualClock:
         return self.now
 
 
-def test_a_bucket_lets_a_burst_pass_and_fills_at_its_rate_up_to_it() -> None:
+def test_a_bucket_allows_a_burst_and_refills_at_its_rate() -> None:
     clock = ManualClock()
     bucket = Bucket(2.0, 3.0, clock)
     assert [bucket.take() for _ in range(4)] == [True, True, True, False]
@@ -29,7 +29,7 @@ def test_a_bucket_lets_a_burst_pass_and_fills_at_its_rate_up_to_it() -> None:
     assert [bucket.take(3.0), bucket.take(0.1)] == [True, False]
 
 
-def test_a_host_has_its_own_budget_and_all_have_that_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_have_their_own_budget_and_share_that_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
     monkeypatch.setattr(budget, "Bucket", lambda rate, burst: Bucket(rate, burst, clock))
     budgets = Budgets(1.0, 2.0)
@@ -57,7 +57,7 @@ def test_a_host_has_its_own_budget_and_all_have_that_of_four(monkeypatch: pytest
     assert "host 1" not in budgets._hosts
 
 
-def test_lines_are_said_once_and_those_kept_back_are_counted() -> None:
+def test_repeated_lines_are_dropped_and_dropped_lines_are_counted() -> None:
     clock = ManualClock()
     said: list[str] = []
     lines = Lines(said.append, Bucket(1.0, 2.0, clock))

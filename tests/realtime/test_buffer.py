@@ -5,22 +5,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from realtime.mapping.mixer import Mixer
-from realtime.pipeline import Pipeline
 
-
-def test_a_jitter_buffer_lets_bundles_go_at_an_even_pace(stage: Any) -> None:
+def test_a_jitter_buffer_sends_at_an_even_pace(stage: Any) -> None:
     rng = np.random.default_rng(0)
     delays = rng.gamma(1.0, 6.4e6, 1000).astype(int)
     spread = {}
     for buffer in (0.0, "auto", 60.0):
-        s = stage()
-        s.pipeline = Pipeline(front=s.front, mixer=Mixer(), sinks=[s.ear], clock=s.clock, buffer_ms=buffer)
+        s = stage(buffer_ms=buffer)
         last = 0
         for n, delay in enumerate(delays):
             last = max(last, n * 20_000_000 + int(delay))
-            s.clock.advance_to(last)
-            s.pipeline.feed(str(n).encode(), last)
+            s.receive(n, last)
         frames = [f for f in s.ear.frames if f.seq > 100]
         assert [f.seq for f in frames] == list(range(101, 101 + len(frames)))
         spread[buffer] = np.std(np.diff([f.t_ns for f in frames])) / 1e6
@@ -29,16 +24,13 @@ def test_a_jitter_buffer_lets_bundles_go_at_an_even_pace(stage: Any) -> None:
 
 
 @pytest.mark.parametrize("buffer", ["auto", 60.0])
-def test_what_is_lost_leaves_at_its_own_turn(stage: Any, buffer: Any) -> None:
+def test_a_lost_frame_is_bridged_at_its_own_time(stage: Any, buffer: Any) -> None:
     lost = np.random.default_rng(1).random(600) < 0.2
     lost[:100] = lost[-1] = False
-    s = stage()
-    s.pipeline = Pipeline(front=s.front, mixer=Mixer(), sinks=[s.ear], clock=s.clock, buffer_ms=buffer)
+    s = stage(buffer_ms=buffer)
     for n in np.flatnonzero(~lost).tolist():
         # 20 to 50 ms in transit: the next may arrive before or after the lost one's turn.
-        at = max(n * 20_000_000 + 20_000_000 + n * 7 % 4 * 10_000_000, s.clock.now_ns())
-        s.clock.advance_to(at)
-        s.pipeline.feed(str(n).encode(), at)
+        s.receive(n, max(n * 20_000_000 + 20_000_000 + n * 7 % 4 * 10_000_000, s.clock.now_ns()))
     s.pipeline.run_until(s.clock.now_ns() + 100_000_000)
     frames = [f for f in s.ear.frames if 100 < f.seq < 600]
     assert [f.seq for f in frames] == list(range(101, 600)), "each number once, and none is left out"
@@ -46,14 +38,11 @@ def test_what_is_lost_leaves_at_its_own_turn(stage: Any, buffer: Any) -> None:
 
 
 @pytest.mark.parametrize("buffer", ["auto", 60.0])
-def test_with_a_buffer_time_never_goes_back(stage: Any, buffer: Any) -> None:
-    s = stage()
-    s.pipeline = Pipeline(front=s.front, mixer=Mixer(), sinks=[s.ear], clock=s.clock, buffer_ms=buffer)
+def test_times_increase_when_the_delay_exceeds_the_buffer(stage: Any, buffer: Any) -> None:
+    s = stage(buffer_ms=buffer)
     for n in range(400):
         # From here on the transit takes longer than any buffer.
-        at = n * 20_000_000 + 5_000_000 + (100_000_000 if n > 200 else 0)
-        s.clock.advance_to(at)
-        s.pipeline.feed(str(n).encode(), at)
+        s.receive(n, n * 20_000_000 + 5_000_000 + (100_000_000 if n > 200 else 0))
     times = np.array([f.t_ns for f in s.ear.frames if f.seq >= 0])
     assert len(times) >= 390
     assert np.diff(times).min() > 0

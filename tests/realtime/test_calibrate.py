@@ -46,7 +46,7 @@ NOW = [0.5, 0.4, 0.3, 0.5, 0.5, 0.5, 0.5, 0.5]
         "performer = { frozen = true }\n",
     ],
 )
-def test_the_rig_keeps_all_else(tmp_path: Path, text: str) -> None:
+def test_an_edited_rig_keeps_everything_else(tmp_path: Path, text: str) -> None:
     file = tmp_path / "rig.toml"
     if text:
         file.write_text(text)
@@ -65,7 +65,7 @@ def test_the_rig_keeps_all_else(tmp_path: Path, text: str) -> None:
     assert load_rig(file).performer.loudness == (0.02, 0.1, 0.6)
 
 
-def test_an_inline_table_that_changes_keeps_the_comments_of_its_list(tmp_path: Path) -> None:
+def test_a_changed_inline_table_keeps_the_comments_of_its_list(tmp_path: Path) -> None:
     file = tmp_path / "rig.toml"
     file.write_text("cue = [\n  {name = 'a', take = 't', at = 1.0},  # first\n]\n")
     before = {"cue": [{"name": "a", "take": "t", "at": 1.0}]}
@@ -73,7 +73,7 @@ def test_an_inline_table_that_changes_keeps_the_comments_of_its_list(tmp_path: P
     assert "at = 5.0},  # first\n" in file.read_text()
 
 
-def test_a_comment_above_a_table_goes_and_stays_with_it(tmp_path: Path) -> None:
+def test_a_comment_above_a_table_belongs_to_it(tmp_path: Path) -> None:
     file = tmp_path / "rig.toml"
     names = ("one", "two", "three")
     parts = {n: f"# Of {n},\n# long.\n[[cue]]  # {n}\nname = '{n}'\ntake = 't'\nat = 1.0\n\n" for n in names}
@@ -94,7 +94,7 @@ def test_a_comment_above_a_table_goes_and_stays_with_it(tmp_path: Path) -> None:
     assert file.read_text() == "# All.\n" + end
 
 
-def test_two_who_write_at_once_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_edits_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (file := tmp_path / "rig.toml").touch()
     both = threading.Barrier(2, timeout=0.2)
 
@@ -112,7 +112,7 @@ def test_two_who_write_at_once_lose_nothing(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("text", ["performer = 3\n", "gain = [\n", "gain = 9.0\n"])
-def test_what_is_no_rig_is_left_alone(tmp_path: Path, text: str) -> None:
+def test_an_invalid_rig_is_not_edited(tmp_path: Path, text: str) -> None:
     file = tmp_path / "rig.toml"
     file.write_text(text)
     with pytest.raises(RigError, match=r"rig\.toml: (gain|performer|not valid TOML)"):
@@ -165,7 +165,7 @@ def test_still_move_save_clear_freeze(tmp_path: Path) -> None:
     assert act["freeze"](0) == "learning"
 
 
-def test_too_little_is_said() -> None:
+def test_a_calibration_needs_two_seconds_of_each_phase() -> None:
     playing = Playing(PerformerRange())
     calibration = Calibration(playing)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"calibrate/move: expected at least 2 s of it, got 0\.0"):
@@ -188,7 +188,7 @@ def test_too_little_is_said() -> None:
 
 
 @pytest.mark.parametrize("then", ["moves", "stood still", "nothing"])
-def test_who_stands_until_told_to_move_is_told(monkeypatch: pytest.MonkeyPatch, then: str) -> None:
+def test_calibrate_prompts_until_the_performer_moves(monkeypatch: pytest.MonkeyPatch, then: str) -> None:
     monkeypatch.setattr("realtime.programs.calibrate._TIMEOUT_S", 2.0)
     rig = load_rig(None, {"source": {"kind": "msgpack", "port": (port := free_port())}})
     suit = Suit(port, "msgpack")
@@ -202,28 +202,23 @@ def test_who_stands_until_told_to_move_is_told(monkeypatch: pytest.MonkeyPatch, 
             if then == "nothing":
                 suit.over.set()
 
-    suit.start()
-    try:
+    with suit:
         if then == "moves":
             assert set(calibrate_live(rig, 2.0, 2.0, say)) >= {"loudness", "noise"}
         else:
             with pytest.raises(DeviceError, match=f"to move as you will, .*{then} for 2 s"):
                 calibrate_live(rig, 2.0, 2.0, say)
-    finally:
-        suit.over.set()
     assert lines[-1] == "move as you will: 2 s"
 
 
-def test_a_body_that_is_refused_is_not_taken_for_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_body_is_reported_by_calibrate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("realtime.programs.calibrate._TIMEOUT_S", 1.0)
     rig = load_rig(None, {"source": {"kind": "msgpack", "port": (port := free_port())}})
-    suit = Suit(port, "msgpack", skeleton=refused_skeleton())
-    suit.start()
-    try:
-        with pytest.raises(SkeletonError, match=r"the body of this msgpack cannot be played: .* lies"):
-            calibrate_live(rig, 4.0, 2.0, str)
-    finally:
-        suit.over.set()
+    with (
+        Suit(port, "msgpack", skeleton=refused_skeleton()),
+        pytest.raises(SkeletonError, match=r"the body of this msgpack cannot be played: .* lies"),
+    ):
+        calibrate_live(rig, 4.0, 2.0, str)
 
 
 def test_a_recorded_performance_and_its_command(data_dir: Path, tmp_path: Path) -> None:
@@ -238,7 +233,7 @@ def test_a_recorded_performance_and_its_command(data_dir: Path, tmp_path: Path) 
     assert still == 0.02 <= low < 0.05 < high < 0.25
 
 
-def test_a_file_is_read_as_the_rig_or_the_command_says(data_dir: Path, tmp_path: Path) -> None:
+def test_calibrate_reads_a_file_with_the_skeleton_of_rig_or_option(data_dir: Path, tmp_path: Path) -> None:
     cmu, alone, rig = data_dir / "cmu", tmp_path / "take.amc", tmp_path / "rig.toml"
     shutil.copy(cmu / "49_10.amc", alone)
     rig.write_text(f"[source]\nskeleton = '{cmu / '49.asf'}'\n")
@@ -247,11 +242,9 @@ def test_a_file_is_read_as_the_rig_or_the_command_says(data_dir: Path, tmp_path:
     for found in (as_the_rig, told):
         assert found.exit_code == 0, found.output
         assert f"{alone}: AMC files have no rate" in found.stderr
-    of_a_suit = CliRunner().invoke(cli, ["calibrate", "--skeleton", str(cmu / "49.asf")])
-    assert "--skeleton is for a file" in str(of_a_suit.exception)
 
 
-def test_a_slow_dance_is_heard_and_stillness_is_not(data_dir: Path) -> None:
+def test_a_slow_dance_is_audible_and_stillness_is_silent(data_dir: Path) -> None:
     cmu = data_dir / "cmu"
     clip = load_motion(cmu / "49_09.amc")
     table = calibrate_from(cmu / "49_10.amc", with_performer())
@@ -268,7 +261,7 @@ def test_a_slow_dance_is_heard_and_stillness_is_not(data_dir: Path) -> None:
     ("junk", "why"),
     [(b"", "no frame of xsens came to"), (b"MXTP01" + bytes(754), "MXTP01 .*choose Position")],
 )
-def test_nobody_comes_or_what_cannot_be_played(monkeypatch, junk, why):
+def test_calibrate_without_a_playable_suit_is_one_line(monkeypatch, junk, why):
     monkeypatch.setattr("realtime.programs.calibrate._TIMEOUT_S", 0.3)
     rig = load_rig(None, {"source": {"kind": "xsens", "port": (port := free_port())}})
 

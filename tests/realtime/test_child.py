@@ -35,7 +35,7 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         assert one.pid is None
 
 
-def test_what_it_is_told_is_what_it_hears(child):
+def test_lines_reach_the_child_and_come_back(child):
     one, lines = child(ECHO)
     one.write(b"first\n")
     one.write(b"second\n")
@@ -45,7 +45,7 @@ def test_what_it_is_told_is_what_it_hears(child):
     assert lines == []
 
 
-def test_it_is_started_again_when_it_dies_and_hears_no_half_lines(child):
+def test_a_dead_child_is_restarted_and_gets_whole_lines_only(child):
     one, lines = child(ECHO)
     one._retry_delay_s = 0.01
     one.write(b"half a li")
@@ -58,13 +58,13 @@ def test_it_is_started_again_when_it_dies_and_hears_no_half_lines(child):
     assert received == ["whole"]
 
 
-def test_one_that_speaks_while_it_ends_is_let_finish(child, capfd):
+def test_a_child_may_print_while_it_ends(child, capfd):
     one, _ = child(LAST_WORD)
     assert one.close() == 0
     assert capfd.readouterr().err == ""
 
 
-def test_one_whose_parent_has_died_says_nothing_at_the_terminal():
+def test_a_child_of_a_dead_parent_prints_no_error():
     """Unread output in Python's buffer would be reported as an error at exit."""
     speaks = (
         "import sys; from realtime.child import tell_parent\nsys.stdin.read(); tell_parent('how it is')\n"
@@ -75,14 +75,14 @@ def test_one_whose_parent_has_died_says_nothing_at_the_terminal():
     assert process.returncode == 0
 
 
-def test_one_that_can_never_begin_is_given_up(child):
+def test_a_child_that_exits_with_a_final_code_is_given_up(child):
     one, lines = child(REFUSES, (2,))
     wait_for(lambda: one.poll() or one.given_up)
     one.poll()
     assert (one.pid, one.restarts, lines) == (None, 0, ["continuing without somebody"])
 
 
-def test_one_that_does_not_read_costs_no_time_and_no_memory(child, monkeypatch):
+def test_a_child_that_does_not_read_costs_no_time_and_bounded_memory(child, monkeypatch):
     monkeypatch.setattr(Child, "close_timeouts_s", (0.1,))
     one, _ = child(DEAF)
     for _ in range(500):
@@ -90,7 +90,7 @@ def test_one_that_does_not_read_costs_no_time_and_no_memory(child, monkeypatch):
     assert len(one._unsent) <= 1 << 20
 
 
-def test_one_that_stands_still_is_begun_again(child, monkeypatch):
+def test_a_stuck_child_is_restarted(child, monkeypatch):
     monkeypatch.setattr("realtime.child._STUCK_TIMEOUT_S", 0.2)
     monkeypatch.setattr(Child, "close_timeouts_s", (0.1,))
     one, lines = child(DEAF)
@@ -101,7 +101,7 @@ def test_one_that_stands_still_is_begun_again(child, monkeypatch):
     assert lines == ["somebody is not responding", "somebody ended (code -9); restarting it in 0.01 s"]
 
 
-def test_one_that_cannot_be_started_now_is_tried_later(child):
+def test_a_failed_start_is_retried(child):
     one, lines = child(ECHO)
     one._retry_delay_s = 0.01
     os.kill(one.pid, signal.SIGKILL)
@@ -114,7 +114,7 @@ def test_one_that_cannot_be_started_now_is_tried_later(child):
 
 
 @pytest.mark.parametrize("module", ["realtime.sinks.guard", "realtime.recording.writer"])
-def test_what_is_beside_every_show_loads_no_numpy(module: str) -> None:
+def test_the_guard_and_the_recorder_load_no_numpy(module: str) -> None:
     code = f"import sys, {module}\nassert 'numpy' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

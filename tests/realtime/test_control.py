@@ -54,7 +54,7 @@ def exchange(
     return asyncio.run(show()), received, [*replies, *map(OscMessage, arrived(remote))]
 
 
-def test_a_command_is_obeyed_and_answered(remote: socket.socket) -> None:
+def test_a_command_is_executed_and_answered(remote: socket.socket) -> None:
     _, received, (reply, other) = exchange(
         remote, say("/anticip/control/gain", 0.5), say("/anticip/control/record/start", "a")
     )
@@ -63,7 +63,7 @@ def test_a_command_is_obeyed_and_answered(remote: socket.socket) -> None:
     assert other.address == "/anticip/reply/record/start"
 
 
-def test_a_button_is_pressed_by_one_and_released_by_zero(remote: socket.socket) -> None:
+def test_one_presses_a_button_and_zero_releases_it(remote: socket.socket) -> None:
     done: list[str] = []
     files = ("record/start", "alice/record/start", "memory/save", "rig/save", "teach/start")
     names = ("stop", "panic", "alice/panic", "record/stop", "freeze", *files)
@@ -88,7 +88,7 @@ def test_a_button_is_pressed_by_one_and_released_by_zero(remote: socket.socket) 
     assert press("start", ("x",))[1] == [["error", "start: wrong number of arguments: 1"]]
 
 
-def test_symbols_are_strings_impulses_press_and_other_types_say_nothing(remote, caplog):
+def test_symbols_are_strings_impulses_press_and_unknown_types_are_ignored(remote, caplog):
     start, gain = b"/anticip/control/record/start\0\0\0", b"/anticip/control/gain\0\0\0"
     server, received, replies = exchange(
         remote,
@@ -103,7 +103,7 @@ def test_symbols_are_strings_impulses_press_and_other_types_say_nothing(remote, 
     assert not caplog.records
 
 
-def test_what_is_for_one_performer_is_answered_with_how_it_is_said(remote: socket.socket) -> None:
+def test_a_command_for_one_performer_is_answered_with_its_full_name(remote: socket.socket) -> None:
     actions = {name: lambda *a: "ok" for name in ("gain", "alice/source", "bob/source", "bob/plan")}
     families = {f"{who}/rig/": lambda *a: "ok" for who in ("alice", "bob")}
 
@@ -123,7 +123,7 @@ def test_what_is_for_one_performer_is_answered_with_how_it_is_said(remote: socke
     assert lacking == "bob has no project to teach: expected `teach` in the rig"
 
 
-def test_mistakes_are_told_at_the_terminal_once_and_printable(remote: socket.socket) -> None:
+def test_refused_commands_are_printed_once_without_control_characters(remote: socket.socket) -> None:
     lines: list[str] = []
     exchange(
         remote,
@@ -138,7 +138,7 @@ def test_mistakes_are_told_at_the_terminal_once_and_printable(remote: socket.soc
     ]
 
 
-def test_what_is_not_ours_is_survived_and_not_answered(remote: socket.socket) -> None:
+def test_other_datagrams_are_ignored(remote: socket.socket) -> None:
     server, received, replies = exchange(
         remote, b"", b"\xff" * 40, b"/anticip/control/ga\xffn\0\0\0,\0\0\0", b"#bundle\0\0",
         say("/other", 1.0), say("/anticip/control/gain", 0.25),
@@ -157,20 +157,20 @@ def test_what_is_not_ours_is_survived_and_not_answered(remote: socket.socket) ->
         b"/anticip/control/gain\0\0\0," + b"T" * 8000 + bytes(7),
     ],
 )
-def test_a_malformed_command_is_answered_as_such(remote: socket.socket, data: bytes) -> None:
+def test_a_malformed_command_is_answered_with_an_error(remote: socket.socket, data: bytes) -> None:
     server, received, (reply,) = exchange(remote, data)
     assert (received, server.counts["alien"], server.counts["errors"]) == ([], 1, 1)
     assert reply.address == "/anticip/reply/gain"
     assert reply.params == ["error", "malformed: expected what the types say, in UTF-8"]
 
 
-def test_a_bundle_of_the_far_future_does_not_stall(remote: socket.socket) -> None:
+def test_a_bundle_with_a_future_time_tag_is_executed_at_once(remote: socket.socket) -> None:
     later = (round(time.time()) + 2_208_988_800 + 60) << 32
     _, received, _ = exchange(remote, bundle(say("/anticip/control/gain", 0.75), when=later))
     assert received == [0.75]
 
 
-def test_a_datagram_of_many_commands_is_obeyed_in_part(remote: socket.socket) -> None:
+def test_a_datagram_executes_at_most_32_commands(remote: socket.socket) -> None:
     _, received, replies = exchange(
         remote, bundle(*(say("/anticip/control/gain", n / 40) for n in range(40)))
     )
@@ -178,7 +178,7 @@ def test_a_datagram_of_many_commands_is_obeyed_in_part(remote: socket.socket) ->
     assert len(replies) == 32
 
 
-def test_nobody_gets_more_than_a_share_and_the_terminal_a_few_lines() -> None:
+def test_a_flood_of_unknown_commands_is_limited_and_prints_few_lines() -> None:
     lines: list[str] = []
     server = ControlServer("127.0.0.1", 0, {}, refused=lines.append)
     for n in range(60):
@@ -193,7 +193,7 @@ def test_nobody_gets_more_than_a_share_and_the_terminal_a_few_lines() -> None:
 
 
 @pytest.mark.parametrize(("host", "more"), [("127.0.0.1", ""), ("0.0.0.0", ", open to whoever reaches it")])
-def test_where_others_can_command_the_person_at_the_terminal_is_told(host: str, more: str) -> None:
+def test_the_description_warns_when_other_machines_can_send_commands(host: str, more: str) -> None:
     server = ControlServer(host, 0, {})
     server.close()
     told, _, why = server.description.partition(":" + str(server.address[1]))
@@ -201,7 +201,7 @@ def test_where_others_can_command_the_person_at_the_terminal_is_told(host: str, 
     assert why == (f"{more}: it has no password" if more else "")
 
 
-def test_a_flood_from_many_machines_leaves_the_performer_a_share_and_panic_and_stop_all_of_it() -> None:
+def test_a_flood_from_many_hosts_leaves_another_host_its_budget() -> None:
     server = ControlServer("127.0.0.1", 0, {n: lambda *a: "ok" for n in ("gain", "stop", "panic")})
 
     def ignored(name: str, hosts: Sequence[str], times: int) -> int:
@@ -218,13 +218,13 @@ def test_a_flood_from_many_machines_leaves_the_performer_a_share_and_panic_and_s
     server.close()
 
 
-def test_no_address_stands_for_many_commands(remote: socket.socket) -> None:
+def test_address_patterns_are_refused(remote: socket.socket) -> None:
     _, received, replies = exchange(remote, say("/anticip/control/*", 0.5), say("/anticip/control/ga?n", 0.5))
     assert received == []
     assert [reply.params[0] for reply in replies] == ["error", "error"]
 
 
-def test_bundles_in_bundles_and_long_datagrams_are_survived(remote: socket.socket) -> None:
+def test_deeply_nested_and_oversized_datagrams_are_ignored(remote: socket.socket) -> None:
     nested = say("/anticip/control/gain", 0.5)
     for _ in range(200):
         nested = bundle(nested)
@@ -237,7 +237,7 @@ def test_bundles_in_bundles_and_long_datagrams_are_survived(remote: socket.socke
     assert (server.counts["alien"], server.counts["errors"]) == (4, 1)
 
 
-def test_what_files_are_needed_for_is_done_once_at_a_time_and_not_too_often(remote: socket.socket) -> None:
+def test_file_commands_run_one_at_a_time_and_are_rate_limited(remote: socket.socket) -> None:
     done: list[str] = []
 
     async def show() -> int:
@@ -271,7 +271,7 @@ def test_what_files_are_needed_for_is_done_once_at_a_time_and_not_too_often(remo
     assert 1 < asyncio.run(show()) <= 13
 
 
-def test_commands_that_take_long_are_done_between_other_things(remote: socket.socket) -> None:
+def test_the_loop_runs_between_slow_commands(remote: socket.socket) -> None:
     """However many messages a datagram has, the loop gets its turn after each."""
     done: list[str] = []
 
@@ -291,7 +291,7 @@ def test_commands_that_take_long_are_done_between_other_things(remote: socket.so
 
 
 @pytest.mark.parametrize("address", ["/accxyz", "/anticip/control/gain"])
-def test_a_panic_is_obeyed_whatever_else_comes(address: str) -> None:
+def test_a_panic_is_executed_during_a_flood(address: str) -> None:
     done: list[str] = []
     names = ("gain", "panic", "stop")
     server = ControlServer("127.0.0.1", 0, {n: partial(lambda n, *a: done.append(n) or n, n) for n in names})
@@ -314,7 +314,7 @@ def test_a_panic_is_obeyed_whatever_else_comes(address: str) -> None:
     assert done[-2:] == ["stop", "panic"]
 
 
-def test_a_panic_does_not_wait_for_what_came_before() -> None:
+def test_a_panic_overtakes_queued_commands() -> None:
     done: list[str] = []
     server = ControlServer(
         "127.0.0.1", 0, {n: partial(lambda n: done.append(n) or n, n) for n in ("a", "panic")}
@@ -327,7 +327,7 @@ def test_a_panic_does_not_wait_for_what_came_before() -> None:
     assert done == ["panic", "a", "a"]
 
 
-def test_a_reply_to_another_machine_is_no_larger_than_what_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_to_another_machine_is_no_larger_than_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     from realtime.control import server as module
 
     class Wire:
@@ -372,7 +372,7 @@ def test_arguments() -> None:
             number("x", bad)
 
 
-def test_what_breaks_while_it_is_awaited_is_answered_too(remote: socket.socket) -> None:
+def test_an_error_of_an_async_command_is_answered(remote: socket.socket) -> None:
     async def breaks() -> str:
         raise RecursionError("too deep\nby far")
 

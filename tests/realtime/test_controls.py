@@ -65,7 +65,7 @@ def test_lead_looks_further_ahead() -> None:
 
 @pytest.mark.parametrize("lead", [0, 100, 150, 200, 400])
 @pytest.mark.parametrize("gate", [0.0, 0.6, 1.0])
-def test_what_is_foreseen_in_time_is_announced_at_least_the_lead_before(lead: float, gate: float) -> None:
+def test_an_event_is_announced_at_least_the_lead_ahead(lead: float, gate: float) -> None:
     t = EventTrigger()
     lines = [event for b in range(24, -1, -1) for event in t.step(hazard(b, 0.9), gate, lead, 0.02)]
     ((_, _, ahead),) = lines
@@ -77,20 +77,20 @@ def test_an_event_nearer_than_the_lead_is_not_announced() -> None:
     assert len(EventTrigger().step(hazard(7, 1.0), 1.0, 100, 0.02)) == 1
 
 
-def test_what_may_come_at_once_must_be_surer() -> None:
+def test_a_near_event_needs_a_higher_probability() -> None:
     for chance, announced in ((0.55, 0), (0.65, 1)):
         assert len(EventTrigger().step(hazard(1, chance), 1.0, 0, 0.02)) == announced
         assert len(EventTrigger().step(hazard(6, chance), 1.0, 0, 0.02)) == 1
 
 
-def test_an_event_is_said_to_come_where_most_of_its_chance_lies() -> None:
+def test_an_event_is_due_where_its_probability_is_highest() -> None:
     h = np.zeros((2, 25))
     h[0, 3], h[0, 7:10] = 0.2, 0.5
     ((_, _, ahead),) = EventTrigger().step(h, 1.0, 0, 0.02)
     assert ahead == pytest.approx(0.17, abs=0.011)
 
 
-def test_an_event_that_is_taken_back_is_not_announced() -> None:
+def test_an_event_whose_probability_drops_is_not_announced() -> None:
     t = EventTrigger()
     assert t.step(hazard(1, 0.9), 0.0, 0, 0.02) == []
     assert t.step(hazard(1, 0.1), 0.9, 0, 0.02) == []
@@ -115,7 +115,7 @@ def test_events_are_bounded_and_refractory(hazards, gates, lead):
             last[name] = i * 0.02
 
 
-def test_the_fallback_goes_the_way_that_each_scalar_does() -> None:
+def test_each_scalar_moves_the_fallback_parameters_in_its_direction() -> None:
     """Commitment sets pitch, pressure the right side, pulse the phase, roughness and space oppose calm."""
     calm = {"c": 0.5, "u": 0.4, "t": 0.0, "r": 0.4, "p": 0.5, "n": 0.6, "st": 0.6}
     before = scalar_mapping([*calm.values()])
@@ -177,13 +177,13 @@ def test_a_still_performer_is_silent_in_the_fallback() -> None:
         (LastMoment, {"lead_ms": 0.0}, {"lead_ms": -1.0}),
     ],
 )
-def test_a_limit_itself_is_taken_and_what_is_beyond_is_refused(what, good, bad):
+def test_limits_are_inclusive(what, good, bad):
     what(**good)
     with pytest.raises((OptionError, ValidationError)):
         what(**bad)
 
 
-def test_curves_of_ranges_meet_their_ends_differently() -> None:
+def test_range_curves_differ_between_their_ends() -> None:
     assert Range(low=10.0, high=1000.0)(0.5) == 505.0
     assert Range(low=10.0, high=1000.0, curve="exponential")(0.5) == pytest.approx(100.0)
     ends = {"low": 10.0, "high": 20.0}
@@ -191,7 +191,7 @@ def test_curves_of_ranges_meet_their_ends_differently() -> None:
     assert Range(**ends, curve="power", exponent=1.0)(0.3) == Range(**ends)(0.3)
 
 
-def test_a_beat_may_follow_120_ms_after_the_last_one_came() -> None:
+def test_a_beat_may_follow_120_ms_after_the_previous_one() -> None:
     rule = EventTrigger()
     # An event within the next 20 ms, in every frame.
     lines = [rule.step(hazard(0, 0.9), 1.0, 0, 0.02) for _ in range(21)]

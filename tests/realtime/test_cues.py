@@ -58,7 +58,7 @@ class Show(Playing):
 
 
 @pytest.mark.parametrize("takes", [1, 2])
-def test_after_a_gap_the_dance_goes_on_and_no_cue_is_said_again(takes: int) -> None:
+def test_no_cue_fires_twice_after_a_gap(takes: int) -> None:
     """The suit is away for 0.7 s between a cue's announcement and its time; the dance begins standing."""
     time = np.arange(1500)[:, None] / 50.0
     moving = np.clip(time - 1.6, 0.0, 1.0) * np.clip(np.abs(time - 18.5) - 1.0, 0.0, 1.0)
@@ -85,7 +85,7 @@ def test_after_a_gap_the_dance_goes_on_and_no_cue_is_said_again(takes: int) -> N
     assert places[1100][1] == pytest.approx(22.0, abs=0.1)
 
 
-def test_another_memory_keeps_the_cues_that_are_in_it_and_learns_no_more_than_before(folder: Path) -> None:
+def test_a_loaded_memory_keeps_its_cues_and_the_learning_mode(folder: Path) -> None:
     text = f"[memory]\nfile = '{folder / 'two.memory'}'\nlearn = false\n{table(A)}{table(B)}"
     show = Show(folder, text)
     again = Show(folder, text, "again.toml")
@@ -101,7 +101,7 @@ def test_another_memory_keeps_the_cues_that_are_in_it_and_learns_no_more_than_be
 
 
 @pytest.mark.parametrize("frames", [300, 301])
-def test_a_cue_at_the_end_of_a_take_is_one_once_the_memory_is_loaded_as_well(tmp_path, frames: int) -> None:
+def test_a_cue_at_the_end_of_a_take_is_valid_after_loading(tmp_path, frames: int) -> None:
     quats = np.tile(np.float32([1, 0, 0, 0]), (frames, 22, 1))
     cue = Cue(name="end", take="stand", at=frames / 50, ahead_ms=0.0)
     following = Following({"stand": quats}, [cue])
@@ -130,7 +130,7 @@ def test_cues_that_stay_keep_their_comments(folder: Path) -> None:
     assert "at = 7.0  # light\n" in saved()
 
 
-def test_cues_of_a_rig_that_is_loaded_are_said_in_takes_that_show_the_same(folder: Path) -> None:
+def test_cues_of_a_loaded_rig_fire_in_all_takes_with_the_movement(folder: Path) -> None:
     text = f"[memory]\nfile = '{folder / 'two.memory'}'\n"
     show, again = (Show(folder, text + table(A), name) for name in ("rig.toml", "again.toml"))
     (folder / "next.toml").write_text(OFF + text + table(B))
@@ -163,7 +163,7 @@ def test_a_cue_is_set_and_moved_and_removed(folder: Path) -> None:
         show.do("cue/remove", "b")
 
 
-def test_a_cue_that_is_set_here_is_so_again_for_whom_the_performer_is_elsewhere(folder: Path) -> None:
+def test_a_replay_sets_tapped_cues_at_the_recorded_place(folder: Path) -> None:
     text = f"[memory]\nfile = '{folder / 'two.memory'}'\n{table(B)}"
     show, again = Show(folder, text), Show(folder, text)
     following, other = show.commands.following, again.commands.following

@@ -41,7 +41,7 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveHar
     made.close()
 
 
-def test_the_guard_ends_what_sounds_and_leaves_silence_alone(harness: LiveHarness) -> None:
+def test_the_guard_fades_out_sound_only(harness: LiveHarness) -> None:
     target = OscConfig(port=harness.osc, send=("frame", "params"))
     for last, sends in (((LOUD, NEUTRAL), False), ((NEUTRAL, LOUD), True)):
         lines: list[str] = []
@@ -60,7 +60,7 @@ def test_the_guard_ends_what_sounds_and_leaves_silence_alone(harness: LiveHarnes
     assert max(largest_changes([(5, list(LOUD)), *harness.frames()])) < 0.1, "it fades"
 
 
-def test_one_guard_ends_what_sounds_of_all_performers(harness: LiveHarness) -> None:
+def test_one_guard_fades_out_all_performers(harness: LiveHarness) -> None:
     guard, parts, sinks = Guard(lambda line: None), [], []
     for last, name in ((LOUD, "a"), (NEUTRAL, "b"), (LOUD, "c")):
         sinks.append(OscSink(OscConfig(port=harness.osc, prefix=f"/{name}", send=("params",))))
@@ -84,7 +84,7 @@ def test_one_guard_ends_what_sounds_of_all_performers(harness: LiveHarness) -> N
         sink.close()
 
 
-def test_the_guard_ends_what_sounds_where_it_was_told_last(harness: LiveHarness) -> None:
+def test_the_guard_uses_the_latest_addresses(harness: LiveHarness) -> None:
     target = OscConfig(port=harness.osc, send=("loudness",), max_rate=4)
     guard, sink = Guard(lambda line: None), OscSink(target)
     watch = guard.watch([sink], NEUTRAL)
@@ -100,7 +100,7 @@ def test_the_guard_ends_what_sounds_where_it_was_told_last(harness: LiveHarness)
     assert told[-1]["/n_set"] == [1000, "amp", pytest.approx(NEUTRAL[1])], "in spite of its low max_rate"
 
 
-def test_the_guard_opens_no_stream_in_the_moment_in_which_the_show_s_ends() -> None:
+def test_the_guard_waits_before_it_connects() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         target = OscConfig(port=server.getsockname()[1], transport="tcp")
         performer = _Performer([target], list(NEUTRAL), 5, 0.1, list(LOUD))
@@ -113,7 +113,7 @@ def test_the_guard_opens_no_stream_in_the_moment_in_which_the_show_s_ends() -> N
     assert waited >= 0.05
 
 
-def test_a_voice_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stuck_voice_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("realtime.voice.process._REPORT_TIMEOUT_S", 2.5)
     lines: list[str] = []
     voice = SynthProcess(free_port(), "none of these", lines.append)
@@ -131,7 +131,7 @@ def test_a_voice_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatc
         voice.close()
 
 
-def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatch, tmp_path: Path) -> None:
+def test_a_voice_whose_device_hangs_at_start_is_killed_and_reported(monkeypatch, tmp_path: Path) -> None:
     hangs = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     (tmp_path / "sounddevice.py").write_text(hangs)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
@@ -156,7 +156,7 @@ def test_a_voice_whose_device_hangs_as_it_begins_is_ended_and_told_of(monkeypatc
     assert voice.close() in (-9, -15)
 
 
-def test_who_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_voice_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Like a process within a driver that hangs."""
     monkeypatch.setattr("realtime.voice.process._START_TIMEOUT_S", 0.0)
     monkeypatch.setattr(SynthProcess, "close_timeouts_s", (0.01, 0.01))
@@ -177,7 +177,7 @@ def test_who_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyP
     process.wait()
 
 
-def test_a_voice_that_has_told_how_it_is_lives_however_late_the_show_hears_of_it(monkeypatch) -> None:
+def test_a_report_that_is_read_late_keeps_the_voice_alive(monkeypatch) -> None:
     monkeypatch.setattr("realtime.voice.process._REPORT_TIMEOUT_S", 0.0)
     lines: list[str] = []
     voice = SynthProcess(free_port(), "none of these", lines.append)
@@ -195,7 +195,7 @@ def test_a_voice_that_has_told_how_it_is_lives_however_late_the_show_hears_of_it
 
 
 @pytest.mark.skipif(shutil.which("jackd") is None, reason="needs jackd")
-def test_the_voice_is_heard_again_when_the_sound_server_is_back(monkeypatch, tmp_path):
+def test_the_voice_plays_again_when_the_sound_server_is_back(monkeypatch, tmp_path):
     """The server comes back with another rate, and the restarted voice plays at that."""
     name = f"deaths{os.getpid()}"
     monkeypatch.setenv("JACK_DEFAULT_SERVER", name)

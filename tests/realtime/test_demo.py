@@ -61,7 +61,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_the_demo_sends_its_bundles_and_ends(ear, elsewhere, capsys):
+def test_the_demo_sends_bundles_and_ends(ear, elsewhere, capsys):
     browser = Browser() if importlib.util.find_spec("websockets") else None
     result = demo(seconds=4.0, osc=("127.0.0.1", ear.port), audio=False, monitor=browser and browser.address)
     # Two passes of 1.4 s.
@@ -101,13 +101,13 @@ def test_without_a_device_it_writes_the_sound_to_a_file(ear, elsewhere, capfd):
     assert "wrote demo.wav" in told
 
 
-def test_the_demo_refuses_no_time_at_all() -> None:
+def test_the_demo_refuses_zero_seconds() -> None:
     with pytest.raises(OptionError, match="seconds: expected more than 0"):
         demo(seconds=0.0)
 
 
 @pytest.mark.slow
-def test_the_doctor_finds_this_installation_fit_to_play() -> None:
+def test_the_doctor_finds_no_fault_here() -> None:
     report = doctor()
     json.dumps(report)
     found = {check["name"]: check for check in report["checks"]}
@@ -133,7 +133,7 @@ def test_the_doctor_finds_this_installation_fit_to_play() -> None:
 @pytest.mark.parametrize(("cuda", "torch", "status"), [
     (False, False, "ok"), (False, True, "ok"), (True, True, "ok"), (True, False, "warn"),
 ])  # fmt: skip
-def test_a_gpu_without_torch_is_told_with_its_extra(monkeypatch, cuda, torch, status):
+def test_a_gpu_without_torch_is_reported_with_its_extra(monkeypatch, cuda, torch, status):
     monkeypatch.setattr("realtime.step.open.cuda_present", lambda: cuda)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if torch else None)
     check = _gpu()
@@ -142,7 +142,7 @@ def test_a_gpu_without_torch_is_told_with_its_extra(monkeypatch, cuda, torch, st
     assert ("pyanticip[gpu]" in check["remedy"]) == (status == "warn")
 
 
-def test_a_port_in_use_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_in_use_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -163,7 +163,7 @@ def test_a_check_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> Non
     assert report["checks"][0]["found"] == "RuntimeError: oh"
 
 
-def test_another_projects_package_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_package_of_another_project_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import importlib.machinery
     import importlib.util
 
@@ -180,7 +180,9 @@ def test_another_projects_package_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert "pip uninstall realtime" in check["remedy"]
 
 
-def test_another_project_in_the_same_folder_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_another_project_in_the_same_folder_is_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     about = tmp_path / "realtime-2.34.1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: realtime\nVersion: 2.34.1\n")
@@ -192,7 +194,7 @@ def test_another_project_in_the_same_folder_is_told(monkeypatch: pytest.MonkeyPa
     assert "pip uninstall realtime, then install pyanticip again" in check["remedy"]
 
 
-def test_asking_for_devices_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probing_devices_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     import realtime.voice.audio
 
     monkeypatch.setattr(realtime.voice.audio.sys, "executable", "/nonexistent")  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from realtime.seams import SOURCES
 from realtime.sources.replay import open_show
 
 
-def test_the_package_of_the_page_plays(install: Callable[..., None], tmp_path: Path) -> None:
+def test_the_package_in_the_documentation_works(install: Callable[..., None], tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text()
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     named = tomllib.loads("".join(body for what, body in blocks if what == "toml"))

@@ -20,7 +20,7 @@ from realtime.step.guard import GuardedModel
 RIG = parse_rig({"control": {"enabled": False}, "memory": {"enabled": False}}, "test")
 
 
-def test_a_failing_model_leaves_the_stage_and_is_tried_again(stage: Any, paper_model: Any) -> None:
+def test_a_failing_model_is_suspended_and_retried(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model(fail=True)).frames(50)
     assert len(s.ear.frames) == 50
     assert s.model.calls.count("step 1") == 1, "it must rest after a failure"
@@ -33,7 +33,7 @@ def test_a_failing_model_leaves_the_stage_and_is_tried_again(stage: Any, paper_m
     assert s.pipeline.counts["failed_steps"] == 1
 
 
-def test_a_failure_that_a_replay_has_not_is_recorded(paper_model: Any, tmp_path: Path) -> None:
+def test_a_model_failure_is_recorded_and_replayed(paper_model: Any, tmp_path: Path) -> None:
     """As if a device or memory had been lost."""
     files = [tmp_path / "show.anticip", tmp_path / "again.anticip"]
     skeleton, frames = mocopi_datagrams(250)
@@ -55,7 +55,7 @@ def test_a_failure_that_a_replay_has_not_is_recorded(paper_model: Any, tmp_path:
         pipeline.close()
 
 
-def test_a_model_that_cannot_be_warmed_up_plays_and_is_told_of(stage: Any, paper_model: Any) -> None:
+def test_a_failing_prewarm_is_reported_and_the_model_plays(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model())
     s.model.prewarm = None
     for n in range(25):
@@ -66,7 +66,7 @@ def test_a_model_that_cannot_be_warmed_up_plays_and_is_told_of(stage: Any, paper
     assert s.pipeline.model_error.startswith("the model cannot be warmed up, continuing: TypeError: ")
 
 
-def test_a_model_that_keeps_failing_is_left_alone_for_longer_each_time(stage: Any, paper_model: Any) -> None:
+def test_suspensions_of_a_failing_model_get_longer(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model(fail=True))
     tried: list[float] = []
     for n in range(4750):
@@ -78,7 +78,7 @@ def test_a_model_that_keeps_failing_is_left_alone_for_longer_each_time(stage: An
     assert pauses == pytest.approx([2.0, 4.0, 8.0, 16.0, 32.0, 32.0], abs=0.021)
 
 
-def test_a_late_model_hands_over_after_three_late_steps(stage: Any, paper_model: Any) -> None:
+def test_a_model_is_suspended_after_three_late_steps(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model(delay=0.02))
     s.clock.live = True
     s.frames(6)
@@ -89,32 +89,29 @@ def test_a_late_model_hands_over_after_three_late_steps(stage: Any, paper_model:
     assert s.pipeline.model_error.startswith("the model takes longer than 15 ms (model.budget_ms), ")
 
 
+@pytest.fixture
+def guarded(paper_model: Any) -> GuardedModel:
+    clock = OfflineClock()
+    clock.live = True
+    return GuardedModel(paper_model(), clock, 15.0, Counter())
+
+
 @pytest.mark.parametrize(("every", "rests"), [(3, True), (5, False)])
-def test_a_model_that_is_late_now_and_then_rests_where_that_adds_up(paper_model, every, rests):
-    clock = OfflineClock()
-    clock.live = True
-    model = GuardedModel(paper_model(), clock, 15.0, Counter())
-    late = [model.judge(0, None, 60_000_000 if n % every == 0 else 1_000_000) for n in range(100)]
+def test_a_model_that_is_late_too_often_is_suspended(guarded, every, rests):
+    late = [guarded.judge(0, None, 60_000_000 if n % every == 0 else 1_000_000) for n in range(100)]
     assert any(late) is rests
-    assert bool(model.error) is rests
+    assert bool(guarded.error) is rests
 
 
-def test_a_step_that_stalls_once_is_told_of(paper_model: Any) -> None:
-    clock = OfflineClock()
-    clock.live = True
-    model = GuardedModel(paper_model(), clock, 15.0, Counter())
-    assert not model.judge(0, None, 2_000_000_000)
-    assert model.error == "a step of the model took more than 100 ms: all else waits for it"
+def test_a_step_that_stalls_once_is_reported(guarded: GuardedModel) -> None:
+    assert not guarded.judge(0, None, 2_000_000_000)
+    assert guarded.error == "a step of the model took more than 100 ms: all else waits for it"
 
 
-def test_a_model_that_was_late_long_ago_rests_no_longer_than_the_first_time(paper_model: Any) -> None:
-    clock = OfflineClock()
-    clock.live = True
-    model = GuardedModel(paper_model(), clock, 15.0, Counter())
-
+def test_the_suspension_is_short_again_after_a_while_in_time(guarded: GuardedModel) -> None:
     def suspend(now: int) -> int:
         for _ in range(3):
-            model.judge(now, None, 16_000_000)
-        return next(s for s in range(99) if not model.is_suspended(now + s * 1_000_000_000))
+            guarded.judge(now, None, 16_000_000)
+        return next(s for s in range(99) if not guarded.is_suspended(now + s * 1_000_000_000))
 
     assert [suspend(s * 1_000_000_000) for s in (100, 110, 130, 210)] == [2, 4, 8, 2]

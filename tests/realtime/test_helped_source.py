@@ -34,10 +34,10 @@ def suit_datagrams(clip: Clip) -> list[bytes]:
     return [skeleton, *frames]
 
 
-def canonical_poses(packets: list[bytes], **help_: object) -> np.ndarray:
-    """Canonical poses (T, 22, 4) of the live front."""
-    front = _core.LiveFront("msgpack")
-    source = HelpedSource(SOURCES.load("msgpack")(), **help_) if help_ else None
+def canonical_poses(packets: list[bytes], kind: str = "msgpack", **options: object) -> np.ndarray:
+    """Canonical poses (T, 22, 4) of the live front; with options, of msgpack made by a HelpedSource."""
+    front = _core.LiveFront("msgpack" if options else kind)
+    source = HelpedSource(SOURCES.load(kind)(), **options) if options else None
     poses = []
     for n, packet in enumerate(packets):
         for native in [packet] if source is None else source.decode(packet):
@@ -54,7 +54,7 @@ def max_angle(a: np.ndarray, b: np.ndarray) -> float:
     return float(2 * np.arccos(np.clip(np.abs((a * b).sum(-1)), 0, 1)).max())
 
 
-def test_names_that_say_nothing_are_told_by_a_map(tmp_path: Path) -> None:
+def test_a_joint_map_names_unknown_joints(tmp_path: Path) -> None:
     clip = swing(2)
     body = clip.skeleton
     names = [f"bone{i}" for i in range(len(body))]
@@ -70,7 +70,7 @@ def test_names_that_say_nothing_are_told_by_a_map(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("up", ["z", "-y", "x"])
-def test_a_world_that_is_turned_is_put_up(up: str) -> None:
+def test_the_up_option_turns_the_world_upright(up: str) -> None:
     """The motion lies, but the rest pose stands y up: only the option says so."""
     clip = swing(2)
     turn = conjugate(np.array(TO_Y_UP[up]))
@@ -81,7 +81,7 @@ def test_a_world_that_is_turned_is_put_up(up: str) -> None:
     assert max_angle(canonical_poses(packets, up=up), canonical_poses(suit_datagrams(clip))) < 1e-3
 
 
-def test_the_rest_pose_is_taken_from_a_frame() -> None:
+def test_the_rest_option_uses_the_pose_of_a_frame() -> None:
     """The zero pose has arbitrary bone rolls; frame 3 of the suit is a T-pose."""
     clip = swing(2)
     rng = np.random.default_rng(0)
@@ -100,7 +100,7 @@ def test_the_rest_pose_is_taken_from_a_frame() -> None:
     assert max_angle(mine[1:], canonical_poses(suit_datagrams(clip))[-len(mine) + 1 :]) < 1e-2
 
 
-def test_a_map_that_does_not_fit_is_one_line_and_a_source_that_tells_nothing_is_refused(tmp_path):
+def test_a_wrong_map_is_one_line_and_vmc_has_no_options(tmp_path):
     file = tmp_path / "map.toml"
     file.write_text('[joints]\nhips = "nothing"\n')
     source = HelpedSource(SOURCES.load("msgpack")(), joints=str(file))
@@ -110,24 +110,13 @@ def test_a_map_that_does_not_fit_is_one_line_and_a_source_that_tells_nothing_is_
         UdpSource("vmc", "127.0.0.1", 0, up="z")
 
 
-def test_mocopi_becomes_msgpack_and_the_rig_says_so() -> None:
+def test_options_turn_mocopi_into_msgpack() -> None:
     rig = load_rig(None, {"source": "mocopi"}, up="y", rest=None)
     assert (rig.source.kind, rig.source.wire, rig.source.body()) == ("mocopi", "msgpack", {"up": "y"})
     assert load_rig(None, {"source": "mocopi"}).source.wire == "mocopi"
     pipeline = assemble(rig, OfflineClock(0), sinks=[])
     assert (pipeline.status()[1], pipeline.kind) == ("source=mocopi", "msgpack")
     pipeline.close()
-    clip = swing(2)
-    packets = [data for _, data in datagrams(clip, "mocopi")]
-    front = _core.LiveFront("mocopi")
-    plain = [p for n, d in enumerate(packets) if (o := front.feed(d, n * 20_000_000)) for p in o.poses]
-    front = _core.LiveFront("msgpack")
-    source = HelpedSource(SOURCES.load("mocopi")(), up="y")
-    helped = [
-        pose
-        for n, data in enumerate(packets)
-        for native in source.decode(data)
-        if (out := front.feed(native, n * 20_000_000))
-        for pose in out.poses
-    ]
-    assert max_angle(np.array(helped), np.array(plain)[-len(helped) :]) < 1e-3
+    packets = [data for _, data in datagrams(swing(2), "mocopi")]
+    helped = canonical_poses(packets, "mocopi", up="y")
+    assert max_angle(helped, canonical_poses(packets, "mocopi")[-len(helped) :]) < 1e-3

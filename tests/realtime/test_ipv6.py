@@ -25,7 +25,7 @@ from realtime.sockets import bind_udp, host_and_port, host_of, is_from, resolve
 from realtime.sources.udp import UdpSource
 
 
-def test_a_name_that_has_both_is_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_with_both_families_resolves_to_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
     ways: list[Any] = [
         (socket.AF_INET6, socket.SOCK_DGRAM, 17, "", ("::1", 9000, 0, 0)),
         (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", 9000)),
@@ -36,7 +36,7 @@ def test_a_name_that_has_both_is_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolve("localhost", 9000, "test", socket.SOCK_DGRAM)[4][0] == "::1"
 
 
-def test_what_is_told_can_be_typed() -> None:
+def test_printed_addresses_can_be_typed() -> None:
     for where in (("::1", 9000), ("192.0.2.7", 9001)):
         assert host_port(host_and_port(*where)) == where
         config = OscConfig(host=where[0], port=where[1], transport="tcp")
@@ -52,7 +52,7 @@ def _ipv6() -> None:
 
 
 @pytest.mark.usefixtures("_ipv6")
-def test_a_suit_of_ipv4_is_called_by_its_address() -> None:
+def test_an_ipv4_sender_at_an_ipv6_socket_has_its_ipv4_address() -> None:
     async def senders() -> list[str]:
         source, found = UdpSource("mocopi", "::", 0), []
         source.start(asyncio.get_running_loop(), lambda data, arrival, sender: found.append(sender))
@@ -76,7 +76,7 @@ def test_a_suit_of_ipv4_is_called_by_its_address() -> None:
 
 @pytest.mark.usefixtures("_ipv6")
 @pytest.mark.parametrize("host", ["::", "::1", "127.0.0.1", "0.0.0.0"])
-def test_the_monitor_speaks_to_a_remote_control_of_either_family(host: str) -> None:
+def test_the_monitor_reaches_a_remote_control_of_either_family(host: str) -> None:
     async def lines() -> list[dict[str, Any]]:
         control = ControlServer(host, 0, {"panic": lambda: "silence"})
         control.start(asyncio.get_running_loop())
@@ -95,7 +95,7 @@ def test_the_monitor_speaks_to_a_remote_control_of_either_family(host: str) -> N
 
 
 @pytest.mark.usefixtures("_ipv6")
-def test_a_program_of_this_machine_is_answered_whole_at_both_families() -> None:
+def test_local_programs_get_whole_replies_over_either_family() -> None:
     async def answer() -> str:
         control = ControlServer("::", 0, {"preset": lambda: "x" * 200})
         control.start(asyncio.get_running_loop())

@@ -31,7 +31,7 @@ def approach(rule, chance, gate, lead_ms):
 
 @pytest.mark.parametrize("lead_ms", [0, 100, 200, 400])
 @pytest.mark.parametrize("gate", [0.0, 1.0])
-def test_what_is_likely_waits_until_the_lead_leaves_no_more_time(lead_ms, gate):
+def test_a_likely_event_is_announced_at_the_last_moment(lead_ms, gate):
     ((bin_, ahead),) = approach(LastMoment(), 0.6, gate, lead_ms)
     # It is in the last of the five bins after the lead, the first that can contain it.
     assert lead_ms / 20 <= bin_ <= lead_ms / 20 + 4
@@ -40,7 +40,7 @@ def test_what_is_likely_waits_until_the_lead_leaves_no_more_time(lead_ms, gate):
 
 
 @pytest.mark.parametrize("lead_ms", [200, 300, 400])
-def test_what_is_not_sure_so_far_ahead_is_said_later_rather_than_never(lead_ms):
+def test_an_event_that_becomes_likely_late_is_announced_late(lead_ms):
     def grows(least, near):
         """Events for a beat whose hazard is ``least`` this far ahead, and more from bin ``near`` on."""
         rule = LastMoment(lead_ms=100.0)
@@ -55,7 +55,7 @@ def test_what_is_not_sure_so_far_ahead_is_said_later_rather_than_never(lead_ms):
     assert grows(0.3, 0) == []
 
 
-def test_an_instrument_asks_for_its_own_lead_where_the_frames_is_shorter():
+def test_the_longer_of_both_leads_counts():
     for frames, own, holds in ((0, 100, 100), (40, 100, 100), (200, 100, 200), (200, 0, 200)):
         ((_, ahead),) = approach(LastMoment(lead_ms=own), 0.6, 1.0, frames)
         assert ahead == pytest.approx(holds / 1000 + 0.1)
@@ -64,7 +64,7 @@ def test_an_instrument_asks_for_its_own_lead_where_the_frames_is_shorter():
 
 
 @pytest.mark.parametrize("lead_ms", [0, 100, 200])
-def test_what_is_certain_is_said_before_and_the_gate_decides_when(lead_ms):
+def test_a_certain_event_is_announced_early_as_the_gate_decides(lead_ms):
     lines = {gate: approach(LastMoment(), 0.97, gate, lead_ms) for gate in (0.0, 0.5, 1.0)}
     assert all(len(one) == 1 for one in lines.values())
     at = {gate: bin_ for gate, ((bin_, _),) in lines.items()}
@@ -81,7 +81,7 @@ def test_what_is_certain_is_said_before_and_the_gate_decides_when(lead_ms):
     lead_ms=st.floats(0, 400),
     own_ms=st.floats(0, 400),
 )
-def test_nothing_is_nearer_than_its_own_lead_and_phrases_are_as_ever(rows, gates, lead_ms, own_ms):
+def test_no_beat_is_nearer_than_its_lead_and_phrases_use_the_usual_rule(rows, gates, lead_ms, own_ms):
     rule, usual, last = LastMoment(lead_ms=own_ms), EventTrigger(), -1.0
     for t, (hazards, gate) in enumerate(zip(rows, gates, strict=False)):
         lines = rule.step(hazards, gate, lead_ms, 0.02)
@@ -101,7 +101,7 @@ def test_nothing_is_nearer_than_its_own_lead_and_phrases_are_as_ever(rows, gates
                 last = -1.0
 
 
-def test_a_beat_is_said_once_and_another_after_its_pause():
+def test_a_beat_is_announced_once_until_its_refractory_time_is_over():
     rule = LastMoment()
     assert len(rule.step(beat(2, 0.8), 0.0, 0, 0.02)) == 1
     # Until the announced moment, 60 ms ahead, and the pause are over.
@@ -111,21 +111,21 @@ def test_a_beat_is_said_once_and_another_after_its_pause():
     assert len(rule.step(beat(2, 0.8), 0.0, 0, 0.02)) == 1
 
 
-def test_of_places_that_hold_alike_the_nearest_counts():
+def test_of_equally_likely_bins_the_nearest_counts():
     rows = np.zeros((2, 25))
     rows[0, 4], rows[0, 9] = 0.5, 1.0
     ((_, chance, ahead),) = LastMoment().step(rows, 0.0, 0, 0.02)
     assert (chance, ahead) == (pytest.approx(0.5), pytest.approx(0.1))
 
 
-def test_it_is_said_for_when_it_is_expected_within_a_bin():
+def test_the_time_is_interpolated_between_bins():
     rows = np.zeros((2, 25))
     rows[0, 2], rows[0, 3] = 0.25, 1.0
     ((_, _, ahead),) = LastMoment().step(rows, 0.0, 0, 0.02)
     assert ahead == pytest.approx(0.25 * 0.06 + 0.75 * 0.08)
 
 
-def test_what_falls_through_is_called_off_while_there_is_time_and_may_be_said_again():
+def test_an_event_that_vanishes_is_cancelled_in_time_and_may_be_announced_again():
     def goes(frames, gone):
         """Events from the first frame on for a beat 200 ms ahead that vanishes in frame ``gone``."""
         rule = LastMoment(lead_ms=100.0)
@@ -149,7 +149,7 @@ def test_what_falls_through_is_called_off_while_there_is_time_and_may_be_said_ag
     assert [name for name, *_ in rule.step(beat(9, 0.6), 0.0, 0, 0.02)] == ["onset"]
 
 
-def test_hazards_that_are_no_probabilities_count_as_bounds():
+def test_hazards_beyond_0_to_1_are_clipped():
     rows = np.full((2, 25), np.nan)
     rows[0, 3] = 7.0
     ((name, chance, _),) = [e for e in LastMoment().step(rows, 1.0, 0, 0.02) if e[0] == "onset"]

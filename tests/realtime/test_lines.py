@@ -17,7 +17,7 @@ from realtime.lines import threaded_say
 from realtime.sockets import free_port
 
 
-def test_lines_are_said_in_their_order_and_all_by_the_end() -> None:
+def test_lines_are_printed_in_order_and_completely() -> None:
     lines: list[str] = []
 
     def say(line: str) -> None:
@@ -31,7 +31,7 @@ def test_lines_are_said_in_their_order_and_all_by_the_end() -> None:
     assert lines == [str(n) for n in range(500)]
 
 
-def test_who_speaks_does_not_wait_for_a_reader_and_what_was_too_much_is_counted() -> None:
+def test_printing_never_waits_and_dropped_lines_are_counted() -> None:
     lines: list[str] = []
     stuck, reads = threading.Event(), threading.Event()
 
@@ -96,7 +96,7 @@ with lines.threaded_say(lambda line: print(line, file=sys.stderr, flush=True)) a
 """
 
 
-def test_a_program_ends_once_all_is_read() -> None:
+def test_a_program_exits_once_everything_is_read() -> None:
     with (
         full_pipe() as (pipe, other),
         subprocess.Popen([sys.executable, "-c", UNREAD], stderr=pipe) as program,
@@ -110,15 +110,14 @@ def test_a_program_ends_once_all_is_read() -> None:
 
 
 @pytest.mark.slow
-def test_a_show_plays_on_while_nobody_reads_what_it_says(tmp_path: Path) -> None:
+def test_a_show_plays_while_nobody_reads_its_output(tmp_path: Path) -> None:
     suit, ear = Suit(free_port()), udp()
     (tmp_path / "rig.toml").write_text(f"[control]\nport = {free_port()}\n")
     words = [
         *("live", "--rig", "rig.toml", "--source", f"mocopi://127.0.0.1:{suit.port}", "--no-model"),
         *("--osc", f"127.0.0.1:{port_of(ear)}"),
     ]
-    suit.start()
-    with full_pipe() as (pipe, other), ear:
+    with full_pipe() as (pipe, other), suit, ear:
         show = subprocess.Popen([sys.executable, "-m", "pyanticip", *words], stderr=pipe, cwd=tmp_path)
         try:
             received: list[bytes] = []
@@ -128,28 +127,17 @@ def test_a_show_plays_on_while_nobody_reads_what_it_says(tmp_path: Path) -> None
             show.terminate()
             assert "receiving mocopi" in read_until_exit(show, other)
         finally:
-            suit.over.set()
             show.kill()
 
 
 @pytest.mark.slow
-def test_the_voice_plays_on_while_nobody_reads_what_it_says(tmp_path: Path) -> None:
-    words = (
-        "-m",
-        "realtime.voice.synth",
-        "--port",
-        str(free_port()),
-        "--wav",
-        "a.wav",
-        "--device",
-        "none such",
-    )
-    command = [sys.executable, *words, "--seconds", "1", "--options", '{"samples": "nowhere"}']
+def test_the_voice_plays_while_nobody_reads_its_output(tmp_path: Path) -> None:
+    words = f"-m realtime.voice.synth --port {free_port()} --wav a.wav --device none --seconds 1"
+    command = [sys.executable, *words.split(), "--options", '{"samples": "nowhere"}']
+    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with (
         full_pipe() as (pipe, other),
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=pipe, cwd=tmp_path
-        ) as voice,
+        subprocess.Popen(command, **piped, stderr=pipe, cwd=tmp_path) as voice,
     ):
         try:
             wait_for((tmp_path / "a.wav").exists, 40.0, "the sound")

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from pyanticip.errors import DeviceError
-from realtime.rig import Rig
-from realtime.seams import SINKS
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.link import LinkConfig, LinkSink
 
@@ -27,16 +25,10 @@ for line in sys.stdin:
 """
 
 
-def test_without_the_package_one_line_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "link", None)
     with pytest.raises(DeviceError, match=r"pip install 'pyanticip\[link\]'"):
         LinkSink(LinkConfig())
-
-
-def test_a_rig_names_it() -> None:
-    rig = Rig.model_validate({"sink": [{"kind": "link", "latency_ms": 20.0}]})
-    assert SINKS.load("link") is LinkSink
-    assert rig.sink[0].config() == LinkConfig(latency_ms=20.0)
 
 
 @pytest.fixture
@@ -72,7 +64,7 @@ def wait_for_peers(ask: Ask, *led: LinkSink) -> None:
 
 
 @pytest.mark.slow
-def test_the_beat_of_a_session_that_leads_is_heard(ask: Ask) -> None:
+def test_the_beat_of_a_leading_session_is_followed(ask: Ask) -> None:
     lonely = LinkSink(LinkConfig(leads="session"))
     early = LinkSink(LinkConfig(leads="session", latency_ms=100.0))
     body = LinkSink(LinkConfig())
@@ -96,7 +88,7 @@ def test_the_beat_of_a_session_that_leads_is_heard(ask: Ask) -> None:
 
 
 @pytest.mark.slow
-def test_another_process_hears_the_body_s_beat(ask: Ask) -> None:
+def test_another_process_follows_the_beat_of_the_body(ask: Ask) -> None:
     sink: Any = LinkSink(LinkConfig())
     try:
         wait_for_peers(ask)

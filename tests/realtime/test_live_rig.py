@@ -88,7 +88,7 @@ def test_shapes_and_smoothing_change_with_the_next_frame(play: Play) -> None:
     assert "density" not in show.rig.smoothing
 
 
-def test_receivers_are_told_by_the_new_table(play: Play, ear: socket.socket) -> None:
+def test_receivers_use_the_changed_table(play: Play, ear: socket.socket) -> None:
     port = ear.getsockname()[1]
     show = play(rig_of({"osc": [{"port": port}]}))
     assert heard(show.pipeline, ear)["/anticip/param/pitch"] == [0.25]
@@ -138,7 +138,7 @@ def test_receivers_are_told_by_the_new_table(play: Play, ear: socket.socket) -> 
         ("learn/pan", (0,), "learn/pan: not begun"),
     ],
 )
-def test_what_is_refused_is_one_line_and_changes_nothing(play, ear, name, values, says):
+def test_a_refused_change_is_one_line_and_changes_nothing(play, ear, name, values, says):
     show = play(rig_of({"osc": [{"port": ear.getsockname()[1]}]}))
     show.do("rig/shape/pan/steps", 3)
     before, sent = show.rig, heard(show.pipeline, ear)
@@ -187,7 +187,7 @@ def test_a_range_is_learned_by_moving(play: Play) -> None:
     assert show.do("learn/pan", 0) in ("0.2 0.6", "0.199 0.6", "0.2 0.601", "0.199 0.601")
 
 
-def test_a_group_is_taken_apart_and_put_together() -> None:
+def test_a_group_is_split_and_joined() -> None:
     without = with_part(PARTS, "pan", False)
     assert "param" not in without
     assert [name for name in without if name in PARAMETERS] == [p for p in PARAMETERS if p != "pan"]
@@ -195,7 +195,7 @@ def test_a_group_is_taken_apart_and_put_together() -> None:
     assert with_part(["pitch"], "pitch", True) == ["pitch"]
 
 
-def test_every_key_is_one_that_can_be_set_as_it_stands(play: Play) -> None:
+def test_every_listed_key_accepts_its_value(play: Play) -> None:
     rig = rig_of({"osc": [{"port": 9001}, {"transport": "tcp", "port": 9002}]})
     show = play(rig)
     for key, takes, value in show.commands.live_rig.settable():
@@ -232,7 +232,7 @@ EDITS = st.lists(st.tuples(st.sampled_from(KEYS), st.lists(WORDS, max_size=3)), 
     edits=EDITS,
     text=st.sampled_from(["", template(), "shape.pan = {steps = 3}\n[[osc]]\nranges.pan.low = 2\n"]),
 )
-def test_whatever_is_set_can_be_saved_and_read_again(play, tmp_path, edits, text):
+def test_any_changed_rig_can_be_saved_and_read(play, tmp_path, edits, text):
     file = tmp_path / "rig.toml"
     file.write_text(text)
     rig = load_rig(file, QUIET)
@@ -255,7 +255,7 @@ def test_whatever_is_set_can_be_saved_and_read_again(play, tmp_path, edits, text
     assert again.shape == playing_now.shape
 
 
-def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(play, tmp_path):
+def test_saving_keeps_comments_and_needs_a_name_without_a_rig(play, tmp_path):
     file = tmp_path / "stage.toml"
     file.write_text(
         "# The tour.\ngain = 1.0  # not louder\n\n[shape.pan]\nin = [0.2, 0.8]  # of the left arm\n\n"
@@ -315,7 +315,7 @@ def test_saving_keeps_the_comments_and_a_show_without_a_rig_asks_for_a_name(play
         assert found.model_dump() == show.rig.model_copy(update={"record": None}).model_dump()
 
 
-def test_no_path_outside_the_folder_of_the_show_can_be_asked_for(tmp_path: Path) -> None:
+def test_paths_outside_the_show_s_folder_are_refused(tmp_path: Path) -> None:
     show, secret = tmp_path / "show", tmp_path / "secret.toml"
     (show / "mine").mkdir(parents=True)
     secret.write_text("")
@@ -343,7 +343,7 @@ def test_a_merge_patch_sets_many_keys_at_once(play: Play) -> None:
     assert set(show.pipeline.mixer.shapers) == {"density"}
 
 
-def test_another_rig_is_played_by_as_far_as_a_show_can_change(play: Play, tmp_path: Path) -> None:
+def test_a_loaded_rig_is_applied_as_far_as_possible(play: Play, tmp_path: Path) -> None:
     begun = tmp_path / "begun.toml"
     begun.write_text("[shape.pan]\nsteps = 3\n[model]\nenabled = false\n[memory]\nenabled = false\n")
     other = tmp_path / "other.toml"
@@ -387,7 +387,7 @@ def test_another_rig_is_played_by_as_far_as_a_show_can_change(play: Play, tmp_pa
         show.do("memory/load", "other.toml")
 
 
-def test_another_model_steps_while_the_show_goes_on(play: Play, tmp_path: Path) -> None:
+def test_a_model_is_loaded_during_the_show(play: Play, tmp_path: Path) -> None:
     another_checkpoint(tmp_path / "other")
     begun = tmp_path / "begun.toml"
     begun.write_text("# Mine.\n[memory]\nenabled = false\n")
@@ -428,7 +428,7 @@ def test_another_model_steps_while_the_show_goes_on(play: Play, tmp_path: Path) 
     assert feed(range(41, 80)).finite
 
 
-def test_a_mapping_of_one_model_is_not_played_on_another(play: Play, tmp_path: Path) -> None:
+def test_a_mapping_is_not_used_with_another_model(play: Play, tmp_path: Path) -> None:
     another_checkpoint(tmp_path / "other")
     show = play(rig_of({"model": {"enabled": True}}), tmp_path)
     packaged = show.pipeline.backend
@@ -440,7 +440,7 @@ def test_a_mapping_of_one_model_is_not_played_on_another(play: Play, tmp_path: P
     assert show.rig.model.checkpoint is None
 
 
-def test_what_the_folder_of_a_show_has_is_listed_and_nothing_outside(tmp_path: Path) -> None:
+def test_the_files_of_the_show_s_folder_are_listed_and_none_outside(tmp_path: Path) -> None:
     show, away = tmp_path / "show", tmp_path / "away"
     for path in (
         "show/a.toml", "show/b.toml", "show/deep/er/c.toml", "show/piece.memory",

@@ -71,7 +71,7 @@ def heard(ear: Ear) -> list[tuple[int, list[float]]]:
     return [(frame.seq, list(frame.params)) for frame in ear.frames]
 
 
-def test_the_second_time_is_nearer_to_what_comes(piece: Path) -> None:
+def test_a_rehearsed_memory_forecasts_better(piece: Path) -> None:
     """200 ms ahead by the offline teacher: closer than the model alone, or a memory of this show only."""
     first, ahead, errors = 200, 10, {}
     for name, memory in (("none", {"enabled": False}), ("own", {}), ("rehearsed", {"file": str(piece)})):
@@ -84,7 +84,7 @@ def test_the_second_time_is_nearer_to_what_comes(piece: Path) -> None:
     assert errors["own"] < 1.02 * errors["none"]
 
 
-def test_guessing_and_warming_up_leave_no_trace(piece: Path) -> None:
+def test_prewarming_changes_no_output(piece: Path) -> None:
     over = {"lead_ms": 200, "memory": {"file": str(piece)}}
     calm, _ = cached_show(over)
 
@@ -107,7 +107,7 @@ class ObservingEar(Ear):
             self._act()
 
 
-def test_what_a_frame_teaches_is_learned_once_it_has_left() -> None:
+def test_a_frame_is_learned_after_it_was_sent() -> None:
     """A frame is not learned yet when the sinks get it, but is once the datagram is processed."""
     waiting = []
 
@@ -123,7 +123,7 @@ def test_what_a_frame_teaches_is_learned_once_it_has_left() -> None:
 
 
 @pytest.mark.parametrize("lead_ms", [0, 200])
-def test_the_mixture_is_heard_and_how_far_it_can_be_trusted_is_told(piece: Path, lead_ms: float) -> None:
+def test_the_memory_changes_the_output_and_reports_its_trust(piece: Path, lead_ms: float) -> None:
     without, _ = cached_show({"lead_ms": lead_ms, "memory": {"enabled": False}})
     with_, pipeline = cached_show({"lead_ms": lead_ms, "memory": {"file": str(piece)}})
     assert heard(without) != heard(with_)
@@ -136,7 +136,7 @@ def test_the_mixture_is_heard_and_how_far_it_can_be_trusted_is_told(piece: Path,
     assert any(word.startswith("memory=pi?ce.memory ") for word in pipeline.status())
 
 
-def test_what_is_commanded_is_done_and_does_the_same_in_a_replay(piece: Path, tmp_path: Path) -> None:
+def test_memory_commands_have_the_same_effect_in_a_replay(piece: Path, tmp_path: Path) -> None:
     kind, items = open_show(DANCE)
     file = tmp_path / "piece.memory"
     shutil.copy(piece, file)
@@ -166,7 +166,7 @@ def test_what_is_commanded_is_done_and_does_the_same_in_a_replay(piece: Path, tm
     assert assemble(chosen, OfflineClock(), sinks=[]).memory is not None
 
 
-def test_a_memory_that_is_loaded_while_playing_does_the_same_in_a_replay(piece: Path, tmp_path: Path) -> None:
+def test_a_loaded_memory_has_the_same_effect_in_a_replay(piece: Path, tmp_path: Path) -> None:
     kind, items = open_show(DANCE)
     shown = list(items)[:900]
     loaded = Command(shown[400].t_ns, "memory", (str(piece), open_memory(piece).sha256))
@@ -180,7 +180,7 @@ def test_a_memory_that_is_loaded_while_playing_does_the_same_in_a_replay(piece: 
     assert replayed(tmp_path / "loaded.anticip") == found[1]
 
 
-def test_the_place_is_told_and_cues_are_said_ahead_once(piece: Path) -> None:
+def test_the_place_is_reported_and_a_cue_fires_once_ahead(piece: Path) -> None:
     cues = [{"name": "turn", "take": "performance", "at": 12.0, "ahead_ms": 300}]
     ear, _ = show({"memory": {"file": str(piece)}, "cue": cues})
     found = [frame for frame in ear.frames if frame.place is not None and frame.place[0] == 0]
@@ -200,7 +200,7 @@ def test_the_place_is_told_and_cues_are_said_ahead_once(piece: Path) -> None:
     assert 0.5 < trust <= 1.0
 
 
-def test_a_cue_that_is_tapped_is_said_in_the_next_pass_and_in_a_replay(piece: Path, tmp_path: Path) -> None:
+def test_a_tapped_cue_fires_in_the_next_pass_and_in_a_replay(piece: Path, tmp_path: Path) -> None:
     kind, items = open_show(DANCE)
     shown = list(items)[:800]
     # Its first half twice, with a second without the suit between: the cue is set in the first pass.
@@ -217,7 +217,7 @@ def test_a_cue_that_is_tapped_is_said_in_the_next_pass_and_in_a_replay(piece: Pa
     assert replayed(tmp_path / "a.anticip") == played
 
 
-def test_cues_that_cannot_be_are_refused(piece: Path, tmp_path: Path) -> None:
+def test_invalid_cues_are_refused(piece: Path, tmp_path: Path) -> None:
     cue = {"name": "turn", "take": "performance", "at": 12.0}
     for wrong, says in (
         ({"take": "performanse"}, "no take 'performanse' was rehearsed; did you mean performance"),
@@ -260,7 +260,7 @@ def assert_saved(file: Path, moments: Any) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-def test_saving_writes_what_was_learned_and_never_over_a_file(tmp_path: Path) -> None:
+def test_saving_writes_the_memory_and_overwrites_nothing(tmp_path: Path) -> None:
     _, pipeline = cached_show({"memory": {}})
     remote = MemoryRemote(lambda: pipeline.memory, tmp_path)
     save = remote.actions["memory/save"]
@@ -278,7 +278,7 @@ def test_saving_writes_what_was_learned_and_never_over_a_file(tmp_path: Path) ->
     remote.close()
 
 
-def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(piece, tmp_path, monkeypatch):
+def test_a_save_is_a_snapshot_and_blocks_clearing(piece, tmp_path, monkeypatch):
     _, pipeline = show({"memory": {"file": str(piece)}})
     known = pipeline.memory.memory.moments()
     rig = tmp_path / "rig.toml"
@@ -306,7 +306,7 @@ def test_what_is_saved_is_what_was_known_then_and_is_not_forgotten_meanwhile(pie
     assert_saved(tmp_path / "show.memory", known)
 
 
-def test_a_save_that_is_under_way_when_the_show_ends_is_finished(piece, tmp_path, monkeypatch):
+def test_a_pending_save_is_finished_when_the_show_ends(piece, tmp_path, monkeypatch):
     live = open_memory(piece)
     known = live.memory.moments()
     monkeypatch.setattr("realtime.control.memory._CHUNK_MOMENTS", 100)
@@ -326,7 +326,7 @@ def test_a_save_that_is_under_way_when_the_show_ends_is_finished(piece, tmp_path
     assert lines[1].startswith(f"memory/save: {tmp_path / 'away' / 'show.memory'}: ")
 
 
-def test_a_full_memory_that_forgets_while_it_is_saved_is_saved_as_it_was(piece, tmp_path, monkeypatch):
+def test_a_full_memory_that_forgets_during_a_save_is_saved_unchanged(piece, tmp_path, monkeypatch):
     """Whole takes of the show are forgotten meanwhile, so that later ones are renumbered."""
     rehearsed = load_memory(piece)
     memory = Memory(len(rehearsed) + 400)

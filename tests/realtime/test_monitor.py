@@ -50,7 +50,7 @@ from realtime.step.base import StepResult
 HEALTH = {"state": "playing", "settings": {"gain": 1.0}, "commands": ["panic"]}
 
 
-def test_a_suit_that_has_gone_is_told_as_gone(stage: Any) -> None:
+def test_a_lost_suit_is_reported(stage: Any) -> None:
     show = stage()
     show.frame(0)
     snapshots = [health(show.pipeline, Commands(show.pipeline), None, "default")]
@@ -112,7 +112,7 @@ def make_frame(seq: int, **changes: Any) -> ControlFrame:
     (BlockingIOError, "dropped"), (InterruptedError, "dropped"), (ConnectionRefusedError, "refused"),
     (OSError, "failed"), (None, "sent"),
 ])  # fmt: skip
-def test_a_frame_that_does_not_leave_is_counted_once(monkeypatch, error, count):
+def test_a_frame_that_cannot_be_sent_is_counted_once(monkeypatch, error, count):
     class Socket:
         def send(self, data: bytes) -> None:
             if error is not None:
@@ -185,7 +185,7 @@ class Taught:
     step = rehearse = staticmethod(lambda *_: [0.125])
 
 
-def test_what_changes_while_a_slow_page_is_greeted_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_during_the_greeting_reaches_a_slow_page(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"token": "", "folder": ".", "kind": "mocopi", "everybody": {}, "obeys": None, "takes": {}}
     server, heard = Server(options), list[dict[str, Any]]()
     server.broadcast({"rig": 1}, "rig")
@@ -213,7 +213,7 @@ def test_what_changes_while_a_slow_page_is_greeted_reaches_it(monkeypatch: pytes
     assert heard[2] == {"rig": 2}
 
 
-def test_a_show_that_begins_with_a_mapping_shows_what_is_taught() -> None:
+def test_the_page_shows_the_outputs_of_the_initial_mapping() -> None:
     off = {"enabled": False}
     tables = {"model": off, "memory": off, "control": off, "osc": [], "monitor": f"127.0.0.1:{tcp_port()}"}
     rig, clock = Rig.model_validate(tables), ScaledClock(1.0)
@@ -232,7 +232,7 @@ def test_a_show_that_begins_with_a_mapping_shows_what_is_taught() -> None:
         close_shows([show])
 
 
-def test_a_page_hears_that_the_show_has_ended_which_a_death_of_the_monitor_is_not(monitor):
+def test_a_page_distinguishes_the_end_of_the_show_from_a_dead_monitor(monitor):
     for end, code in ((lambda: os.kill(monitor.pid or 0, signal.SIGKILL), None), (monitor.close, 1001)):
         with open_page(monitor.url) as client:
             next_message(client, "hello")
@@ -247,7 +247,7 @@ def test_a_page_hears_that_the_show_has_ended_which_a_death_of_the_monitor_is_no
             monitor.wait_until_ready()
 
 
-def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(monitor, control):
+def test_actions_on_the_page_are_commands_and_are_answered(monitor, control):
     with open_page(monitor.url) as client:
         client.send(json.dumps({"do": "teach/param/cutoff", "with": [0.5]}))
         data, peer = control.recvfrom(65536)
@@ -288,7 +288,7 @@ def test_what_is_done_at_the_page_is_a_command_and_its_answer_comes_back(monitor
 @example(["\ud800"], "preset")
 @example([], "gain\0\0x\0\0\0x")
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists), st.text())
-def test_nothing_that_a_page_says_raises(arguments: Any, name: str):
+def test_no_message_of_a_page_raises(arguments: Any, name: str):
     sent: list[bytes] = []
     remote = Remote(("127.0.0.1", 9), lambda answer: None)
     remote.connection_made(type("Transport", (), {"sendto": lambda self, data: sent.append(data)})())
@@ -297,7 +297,7 @@ def test_nothing_that_a_page_says_raises(arguments: Any, name: str):
     remote.datagram_received(name.encode(errors="replace"), None)
 
 
-def test_other_sites_and_other_names_are_refused(monitor: MonitorProcess):
+def test_other_origins_and_host_names_are_refused(monitor: MonitorProcess):
     def code(path: str = "", **headers: str) -> int:
         request = urllib.request.Request(monitor.url + path, headers=headers)
         try:
@@ -327,7 +327,7 @@ def test_the_files_of_the_show_are_listed(monitor: MonitorProcess, tmp_path):
             assert next_message(client, "reply")["ok"] is False
 
 
-def test_beyond_this_machine_it_takes_the_token():
+def test_other_machines_need_the_token():
     page = Page({"token": "let-me-in"})
     here = {"Host": "192.168.1.20:8765"}
     assert page.refusal("/?token=let-me-in", here) is None
@@ -355,7 +355,7 @@ def test_beyond_this_machine_it_takes_the_token():
         process.close()
 
 
-def test_its_death_and_a_browser_that_does_not_read_cost_the_show_nothing(monitor: MonitorProcess):
+def test_a_dead_monitor_and_a_stuck_browser_cost_the_show_nothing(monitor: MonitorProcess):
     feed = MonitorFeed(monitor.port, MonotonicClock())
     monitor._retry_delay_s = 0.01
     with open_page(monitor.url) as client:
@@ -415,7 +415,7 @@ class DeferredRecorder(DeferredSink):
     def close(self) -> None: ...
 
 
-def test_no_frame_waits_for_who_looks_on():
+def test_frames_are_sent_before_deferred_sinks_run():
     done: list[str] = []
     show = Rig.model_validate({"model": {"enabled": False}, "memory": {"enabled": False}})
     clock = OfflineClock(0)
@@ -446,7 +446,7 @@ def test_a_port_in_use_is_one_line():
             MonitorProcess(MonitorRig(enabled=True, port=port), None, lambda: HEALTH, lambda line: None)
 
 
-def test_where_it_is_can_be_said_on_the_command_line(tmp_path):
+def test_the_monitor_s_address_can_be_a_command_line_option(tmp_path):
     file = tmp_path / "rig.toml"
     file.write_text("[monitor]\nport = 9999\ntoken = 'abc'\n")
     assert not load_rig(file).monitor.enabled
@@ -456,7 +456,7 @@ def test_where_it_is_can_be_said_on_the_command_line(tmp_path):
     assert (there.host, there.port, there.token, there.is_local) == ("0.0.0.0", 8000, "abc", False)
 
 
-def test_a_suit_is_seen_without_a_show(tmp_path: Path) -> None:
+def test_the_monitor_command_shows_a_suit_without_a_show(tmp_path: Path) -> None:
     file = tmp_path / "rig.toml"
     rig_text = f"record = 'show.anticip'\ncontrol.port = {free_port()}\nsynth.enabled = true\n"
     file.write_text(f"{rig_text}[[osc]]\nport = {free_port()}\n")
@@ -468,7 +468,7 @@ def test_a_suit_is_seen_without_a_show(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["rig.toml"]
 
 
-def test_each_of_several_performers_has_a_page_that_steers_them_alone() -> None:
+def test_each_performer_has_a_page_of_their_own() -> None:
     first = tcp_port()
     suits = [free_port(), free_port()]
     performers = [{"name": name, "port": port} for name, port in zip(("ann", "bob"), suits, strict=True)]

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.browser import CHROMIUM, Browser
-from support.wire import start, tcp_port
+from support.wire import paced, start, tcp_port, udp
 
 from realtime.bench.performer import mocopi_datagrams
 from realtime.monitor.process import MonitorProcess
@@ -22,7 +21,7 @@ from realtime.sockets import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
 
-INKED = """(canvas) => {
+PAINTED_VALUES = """(canvas) => {
     const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
     return pixels.reduce((sum, value, i) => sum + (i % 4 === 3 && value > 0), 0);
 }"""
@@ -30,19 +29,17 @@ INKED = """(canvas) => {
 
 @dataclass
 class Show:
-    """A show with a suit and a monitor: the page's URL, and functions that end the suit and the show."""
+    """A show with a suit and a monitor: the page's URL, and functions that stop the suit and the show."""
 
     url: str
-    suit_goes: Callable[[], None]
+    stop_suit: Callable[[], None]
     end: Callable[[], None]
 
 
 @pytest.fixture
 def show(tmp_path: Path) -> Iterator[Show]:
     port, control = free_port(), free_port()
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        page = sock.getsockname()[1]
+    page = tcp_port()
     (tmp_path / "rig.toml").write_text(f"[control]\nport = {control}\n[[osc]]\nport = {free_port()}\n")
     live = start(
         "live", "--rig", "rig.toml", "--json", "--source", f"mocopi://127.0.0.1:{port}",
@@ -52,114 +49,106 @@ def show(tmp_path: Path) -> Iterator[Show]:
 
     def suit() -> None:
         skeleton, frames = mocopi_datagrams(1500)
-        due = time.monotonic()
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
-            for n, frame in enumerate(frames):
+        with udp() as out:
+            for n in paced(len(frames)):
                 if ended.is_set():
                     return
                 with contextlib.suppress(ConnectionRefusedError):
                     if n % 50 == 0:
                         out.sendto(skeleton, ("127.0.0.1", port))
-                    out.sendto(frame, ("127.0.0.1", port))
-                due += 0.02
-                time.sleep(max(due - time.monotonic(), 0))
+                    out.sendto(frames[n], ("127.0.0.1", port))
 
     assert live.stderr is not None
     line = next(line for line in live.stderr if "monitor at" in line)
     thread = threading.Thread(target=suit)
     thread.start()
-    told = threading.Event()
+    has_ended = threading.Event()
 
     def end() -> None:
         # A second signal during the fade-out would stop it at once.
-        if not told.is_set():
-            told.set()
+        if not has_ended.is_set():
+            has_ended.set()
             live.send_signal(signal.SIGHUP)
 
     yield Show(line.split()[-1], ended.set, end)
     ended.set()
     thread.join()
     end()
-    said, errors = live.communicate(timeout=30)
+    output, errors = live.communicate(timeout=30)
     assert live.returncode == 0, errors
-    assert json.loads(said)["sinks"]["monitor"]["sent"] > 50
+    assert json.loads(output)["sinks"]["monitor"]["sent"] > 50
 
 
-@pytest.mark.parametrize(("width", "height", "dark"), [(1280, 800, False), (400, 800, True)])
-def test_a_show_is_seen_and_steered(show: Show, tmp_path: Path, width: int, height: int, dark: bool):
-    browser = Browser(tmp_path / "profile", width, height, dark)
-    try:
-        browser.open(show.url)
-        browser.wait('document.querySelector("#state")?.textContent === "playing"')
-        browser.wait('document.querySelector("#light").classList.contains("on")')
-        for canvas in ("#body", "#params canvas", "#scalars canvas"):
-            browser.wait(f'({INKED})(document.querySelector("{canvas}")) > 1500')
-        # Terms are explained under the pointer.
-        words = "[...document.querySelectorAll('#facts dt')].map((e) => [e.textContent, e.title])"
-        browser.wait(f"{words}.length > 0")
-        assert dict(browser.ask(words))["trust"] == "share of the forecast, against the held value"
-        browser.ask(
-            """(() => { const e = document.querySelector("#scalars canvas");
-            const { x, y } = e.getBoundingClientRect();
-            e.dispatchEvent(new PointerEvent("pointermove", { clientX: x + 9, clientY: y + 9 })); })()"""
-        )
-        assert (
-            browser.ask('document.querySelector("#scalars canvas").title')
-            == "how settled the course of the movement is"
-        )
-        assert "expected" in browser.ask("document.querySelector('[data-name=plan] span').title")
-        assert browser.ask("document.documentElement.scrollWidth <= innerWidth"), (
-            "it is wider than the screen"
-        )
-        browser.ask('document.querySelector("#suited").click()')
-        browser.wait('document.querySelector("#suits").textContent.includes("27 joints")')
-        # A refusal is shown as such.
-        browser.wait('[...document.querySelectorAll("#sinks .bad")].length > 0')
-        browser.ask('document.querySelector("[data-switch=freeze]").click()')
-        browser.wait('document.querySelector("#state").textContent === "frozen"')
-        browser.press("s")
-        browser.wait('document.querySelector("#state").textContent === "playing"')
-        browser.ask(
-            '(() => { const e = document.querySelector("#gain"); e.value = 0.5;'
-            ' e.dispatchEvent(new Event("change")); })()'
-        )
-        browser.wait('document.querySelector("#gain").nextElementSibling.textContent === "0.5"')
-        browser.ask(
-            '(() => { document.querySelector("#command").value = "gain -1";'
-            ' document.querySelector("#do").click(); })()'
-        )
-        browser.wait('document.querySelector("#answer.bad")?.textContent.includes("expected 0 to 4")')
-        browser.press("Escape")
-        browser.wait('document.querySelector("#state").textContent === "panic"')
-        assert browser.problems == []
-    finally:
-        browser.close()
+@pytest.fixture
+def browser(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Browser]:
+    """A browser with this width and height, and dark mode if requested."""
+    with contextlib.closing(Browser(tmp_path / "profile", *getattr(request, "param", ()))) as made:
+        yield made
 
 
-def test_a_suit_and_a_show_that_have_gone_are_seen_as_gone(show: Show, tmp_path: Path) -> None:
-    browser = Browser(tmp_path / "profile")
+@pytest.mark.parametrize("browser", [(1280, 800, False), (400, 800, True)], indirect=True)
+def test_a_show_is_displayed_and_controlled(show: Show, browser: Browser) -> None:
+    browser.open(show.url)
+    browser.wait('document.querySelector("#state")?.textContent === "playing"')
+    browser.wait('document.querySelector("#light").classList.contains("on")')
+    for canvas in ("#body", "#params canvas", "#scalars canvas"):
+        browser.wait(f'({PAINTED_VALUES})(document.querySelector("{canvas}")) > 1500')
+    # Terms are explained under the pointer.
+    words = "[...document.querySelectorAll('#facts dt')].map((e) => [e.textContent, e.title])"
+    browser.wait(f"{words}.length > 0")
+    assert dict(browser.ask(words))["trust"] == "share of the forecast, against the held value"
+    browser.ask(
+        """(() => { const e = document.querySelector("#scalars canvas");
+        const { x, y } = e.getBoundingClientRect();
+        e.dispatchEvent(new PointerEvent("pointermove", { clientX: x + 9, clientY: y + 9 })); })()"""
+    )
+    assert (
+        browser.ask('document.querySelector("#scalars canvas").title')
+        == "how settled the course of the movement is"
+    )
+    assert "expected" in browser.ask("document.querySelector('[data-name=plan] span').title")
+    assert browser.ask("document.documentElement.scrollWidth <= innerWidth"), "it is wider than the screen"
+    browser.ask('document.querySelector("#suited").click()')
+    browser.wait('document.querySelector("#suits").textContent.includes("27 joints")')
+    # A refusal is shown as such.
+    browser.wait('[...document.querySelectorAll("#sinks .bad")].length > 0')
+    browser.ask('document.querySelector("[data-switch=freeze]").click()')
+    browser.wait('document.querySelector("#state").textContent === "frozen"')
+    browser.press("s")
+    browser.wait('document.querySelector("#state").textContent === "playing"')
+    browser.ask(
+        '(() => { const e = document.querySelector("#gain"); e.value = 0.5;'
+        ' e.dispatchEvent(new Event("change")); })()'
+    )
+    browser.wait('document.querySelector("#gain").nextElementSibling.textContent === "0.5"')
+    browser.ask(
+        '(() => { document.querySelector("#command").value = "gain -1";'
+        ' document.querySelector("#do").click(); })()'
+    )
+    browser.wait('document.querySelector("#answer.bad")?.textContent.includes("expected 0 to 4")')
+    browser.press("Escape")
+    browser.wait('document.querySelector("#state").textContent === "panic"')
+    assert browser.problems == []
+
+
+def test_a_lost_suit_and_an_ended_show_are_displayed(show: Show, browser: Browser) -> None:
     fact = "[...document.querySelectorAll('#facts div')].find((e) => e.firstChild.textContent === '{}')"
     facts = [f"{fact.format(name)}?.lastChild.textContent" for name in ("rate", "latency")]
-    try:
-        browser.open(show.url)
-        for asked in facts:
-            browser.wait(f"/[0-9]/.test({asked})")
-        browser.wait('document.querySelector("#senders").textContent.includes("plays")')
-        show.suit_goes()
-        browser.wait('document.querySelector("#senders").textContent.includes("gone")')
-        assert [browser.ask(asked) for asked in facts] == ["-", "-"]
-        assert browser.ask('document.querySelector("#bridged").hidden')
-        show.end()
-        browser.wait('document.querySelector("#state").textContent === "gone"')
-        assert [browser.ask(asked) for asked in facts] == ["-", "-"]
-        assert browser.problems == []
-    finally:
-        browser.close()
+    browser.open(show.url)
+    for fact_text in facts:
+        browser.wait(f"/[0-9]/.test({fact_text})")
+    browser.wait('document.querySelector("#senders").textContent.includes("plays")')
+    show.stop_suit()
+    browser.wait('document.querySelector("#senders").textContent.includes("gone")')
+    assert [browser.ask(fact_text) for fact_text in facts] == ["-", "-"]
+    assert browser.ask('document.querySelector("#bridged").hidden')
+    show.end()
+    browser.wait('document.querySelector("#state").textContent === "gone"')
+    assert [browser.ask(fact_text) for fact_text in facts] == ["-", "-"]
+    assert browser.problems == []
 
 
-def test_what_is_pressed_counts_at_once_and_once(show: Show, tmp_path: Path) -> None:
-    browser = Browser(tmp_path / "profile")
-
+def test_a_key_press_acts_at_once_and_once(show: Show, browser: Browser, tmp_path: Path) -> None:
     def is_on(button: str) -> bool:
         return bool(browser.ask(f'document.querySelector("{button}").classList.contains("on")'))
 
@@ -169,63 +158,60 @@ def test_what_is_pressed_counts_at_once_and_once(show: Show, tmp_path: Path) -> 
     def answered(text: str) -> None:
         browser.wait(f'document.querySelector("#answer").textContent.includes("{text}")')
 
-    try:
-        browser.open(show.url)
+    browser.open(show.url)
+    state("playing")
+    # A ticked checkbox does not swallow keys.
+    browser.ask('document.querySelector("#suited").focus()')
+    for _ in range(2):
+        browser.press("f")
+        assert is_on("[data-switch=freeze]")
+        state("frozen")
+        browser.press("f")
+        assert not is_on("[data-switch=freeze]")
         state("playing")
-        # A ticked checkbox does not swallow keys.
-        browser.ask('document.querySelector("#suited").focus()')
-        for _ in range(2):
-            browser.press("f")
-            assert is_on("[data-switch=freeze]")
-            state("frozen")
-            browser.press("f")
-            assert not is_on("[data-switch=freeze]")
-            state("playing")
-        for on in (True, False):
-            browser.press("b")
-            assert is_on("[data-switch=bypass]") == on
-        answered("bypass off")
-        # A held key counts once.
-        for n in range(12):
-            browser.call("Input.dispatchKeyEvent", type="keyDown", key="r", autoRepeat=n > 0)
-        answered("record/start take-")
-        browser.call("Input.dispatchKeyEvent", type="keyUp", key="r")
-        browser.press("r")
-        answered("record/stop take-")
-        assert len(list(tmp_path.glob("take-*.anticip"))) == 1
-        # Sliders keep working with keys.
-        browser.ask('document.querySelector("#gain").focus()')
-        for _ in range(3):
-            browser.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight", windowsVirtualKeyCode=39)
-        answered("gain 1.15")
-        assert browser.ask("document.activeElement.id") == "gain"
-        # A name of digits stays a string. There is something to save 1.7 s after the first frame.
-        browser.wait("performance.now() > 6000")
-        browser.ask(
-            '(() => { const e = document.querySelector("#command"); e.closest("details").open = true;'
-            ' e.value = "memory/save 2026"; e.focus(); })()'
-        )
-        browser.press("Enter")
-        answered("2026.memory")
-        # Kinds without files are hidden; of the others the first file is selected.
-        browser.ask('document.querySelector("#files").open = true')
-        chosen = (
-            "[...document.querySelectorAll('#files .row')].filter((e) => e.offsetParent)"
-            ".map((e) => e.querySelector('select').value).join()"
-        )
-        browser.wait(f"{chosen} === 'rig.toml,2026.memory'")
-        assert browser.problems == []
-        # After the show is gone, no values are shown any more.
-        show.end()
-        state("gone")
-        facts = "[...document.querySelectorAll('#facts dd')].map((e) => e.textContent)"
-        assert browser.ask(facts)[3:8] == ["-"] * 5
-    finally:
-        browser.close()
+    for on in (True, False):
+        browser.press("b")
+        assert is_on("[data-switch=bypass]") == on
+    answered("bypass off")
+    # A held key counts once.
+    for n in range(12):
+        browser.call("Input.dispatchKeyEvent", type="keyDown", key="r", autoRepeat=n > 0)
+    answered("record/start take-")
+    browser.call("Input.dispatchKeyEvent", type="keyUp", key="r")
+    browser.press("r")
+    answered("record/stop take-")
+    assert len(list(tmp_path.glob("take-*.anticip"))) == 1
+    # Sliders keep working with keys.
+    browser.ask('document.querySelector("#gain").focus()')
+    for _ in range(3):
+        browser.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight", windowsVirtualKeyCode=39)
+    answered("gain 1.15")
+    assert browser.ask("document.activeElement.id") == "gain"
+    # A name of digits stays a string. There is something to save 1.7 s after the first frame.
+    browser.wait("performance.now() > 6000")
+    browser.ask(
+        '(() => { const e = document.querySelector("#command"); e.closest("details").open = true;'
+        ' e.value = "memory/save 2026"; e.focus(); })()'
+    )
+    browser.press("Enter")
+    answered("2026.memory")
+    # Kinds without files are hidden; of the others the first file is selected.
+    browser.ask('document.querySelector("#files").open = true')
+    chosen = (
+        "[...document.querySelectorAll('#files .row')].filter((e) => e.offsetParent)"
+        ".map((e) => e.querySelector('select').value).join()"
+    )
+    browser.wait(f"{chosen} === 'rig.toml,2026.memory'")
+    assert browser.problems == []
+    # After the show is gone, no values are shown any more.
+    show.end()
+    state("gone")
+    facts = "[...document.querySelectorAll('#facts dd')].map((e) => e.textContent)"
+    assert browser.ask(facts)[3:8] == ["-"] * 5
 
 
-def test_a_page_where_nothing_obeys_and_one_that_is_refused_say_so(tmp_path: Path) -> None:
-    browser, port = Browser(tmp_path / "profile"), tcp_port()
+def test_a_page_without_remote_control_and_a_refused_page_say_so(browser: Browser, tmp_path: Path) -> None:
+    port = tcp_port()
 
     def monitor(token: str) -> MonitorProcess:
         rig = MonitorRig(enabled=True, port=port, token=token)
@@ -246,13 +232,12 @@ def test_a_page_where_nothing_obeys_and_one_that_is_refused_say_so(tmp_path: Pat
         assert browser.ask('document.querySelector("#state").textContent') == "no connection"
     finally:
         process.close()
-        browser.close()
 
 
-def test_the_mapping_is_edited_by_hand_and_saved(show: Show, tmp_path: Path):
+@pytest.mark.parametrize("browser", [(390, 844)], indirect=True)
+def test_the_mapping_is_edited_and_saved(show: Show, browser: Browser, tmp_path: Path) -> None:
     rig = tmp_path / "rig.toml"
     rig.write_text("# Mine.\n" + rig.read_text())
-    browser = Browser(tmp_path / "profile", 390, 844)
 
     def fill(key: str, value: str, which: int = 0) -> None:
         browser.ask(
@@ -261,53 +246,50 @@ def test_the_mapping_is_edited_by_hand_and_saved(show: Show, tmp_path: Path):
             e.dispatchEvent(new Event("change")); }})()"""
         )
 
-    def said(text: str) -> None:
+    def mapping_shows(text: str) -> None:
         browser.wait(f'document.querySelector("#mapped").textContent.includes({json.dumps(text)})')
 
-    try:
-        browser.open(show.url)
-        browser.wait('document.querySelector("#state")?.textContent === "playing"')
-        browser.wait('document.querySelectorAll("#mapping details").length > 20')
-        browser.ask('document.querySelector("[data-name=pan]").open = true')
-        assert browser.ask("document.documentElement.scrollWidth <= innerWidth")
-        fill("shape/pan/invert", "true")
-        said("rig/shape/pan/invert True")
-        fill("shape/pan/in", "0.9")
-        fill("shape/pan/in", "0.4", 1)
-        said("rig: shape.pan.in: expected 0 <= low < high <= 1, got 0.9, 0.4")
-        # A refused value is reset.
-        browser.wait("""document.querySelectorAll('[data-key="shape/pan/in"]')[1].value === "1" """)
-        fill("osc/0/addresses/pan", "/n_set 1000 pan")
-        said("rig/osc/0/addresses/pan /n_set 1000 pan")
-        fill("osc/0/send/limbs", "false")
-        said("rig/osc/0/send/limbs False")
-        # A button that is held while the body moves learns the range of the output.
-        browser.ask('document.querySelector("[data-name=brightness]").open = true')
-        button = 'document.querySelector("[data-learn=brightness]")'
-        browser.ask(f"{button}.scrollIntoView({{ block: 'center' }})")
-        box = browser.ask(f"{button}.getBoundingClientRect().toJSON()")
-        mouse = {"x": box["x"] + 5, "y": box["y"] + 5, "button": "left", "clickCount": 1}
-        browser.call("Input.dispatchMouseEvent", type="mousePressed", **mouse)
-        said("learn/brightness move")
-        time.sleep(3)
-        browser.call("Input.dispatchMouseEvent", type="mouseReleased", **mouse)
-        said("learn/brightness 0")
-        (tmp_path / "other.toml").write_text("gain = 0.25\n[silence]\nhold = 9.0\n")
-        browser.ask('document.querySelector("#save").click()')
-        said("rig/save rig.toml")
-        # Another rig of the folder is applied, and keys that need a restart are reported.
-        browser.ask('document.querySelector("#files").open = true')
-        choice = 'document.querySelector("[data-kind=rigs]")'
-        browser.wait(f"[...{choice}.options].map((o) => o.value).join() === 'other.toml,rig.toml'")
-        browser.ask(f"{choice}.value = 'other.toml'")
-        browser.ask("document.querySelector(\"[data-load='rig/load']\").click()")
-        browser.wait('document.querySelector("#answer").textContent.includes("needs a restart")')
-        assert "silence" in browser.ask('document.querySelector("#answer").textContent')
-        browser.wait('document.querySelector("#gain").nextElementSibling.textContent === "0.25"')
-        browser.wait("""!document.querySelector('[data-key="shape/pan/invert"]').checked""")
-        assert browser.problems == []
-    finally:
-        browser.close()
+    browser.open(show.url)
+    browser.wait('document.querySelector("#state")?.textContent === "playing"')
+    browser.wait('document.querySelectorAll("#mapping details").length > 20')
+    browser.ask('document.querySelector("[data-name=pan]").open = true')
+    assert browser.ask("document.documentElement.scrollWidth <= innerWidth")
+    fill("shape/pan/invert", "true")
+    mapping_shows("rig/shape/pan/invert True")
+    fill("shape/pan/in", "0.9")
+    fill("shape/pan/in", "0.4", 1)
+    mapping_shows("rig: shape.pan.in: expected 0 <= low < high <= 1, got 0.9, 0.4")
+    # A refused value is reset.
+    browser.wait("""document.querySelectorAll('[data-key="shape/pan/in"]')[1].value === "1" """)
+    fill("osc/0/addresses/pan", "/n_set 1000 pan")
+    mapping_shows("rig/osc/0/addresses/pan /n_set 1000 pan")
+    fill("osc/0/send/limbs", "false")
+    mapping_shows("rig/osc/0/send/limbs False")
+    # A button that is held while the body moves learns the range of the output.
+    browser.ask('document.querySelector("[data-name=brightness]").open = true')
+    button = 'document.querySelector("[data-learn=brightness]")'
+    browser.ask(f"{button}.scrollIntoView({{ block: 'center' }})")
+    box = browser.ask(f"{button}.getBoundingClientRect().toJSON()")
+    mouse = {"x": box["x"] + 5, "y": box["y"] + 5, "button": "left", "clickCount": 1}
+    browser.call("Input.dispatchMouseEvent", type="mousePressed", **mouse)
+    mapping_shows("learn/brightness move")
+    time.sleep(3)
+    browser.call("Input.dispatchMouseEvent", type="mouseReleased", **mouse)
+    mapping_shows("learn/brightness 0")
+    (tmp_path / "other.toml").write_text("gain = 0.25\n[silence]\nhold = 9.0\n")
+    browser.ask('document.querySelector("#save").click()')
+    mapping_shows("rig/save rig.toml")
+    # Another rig of the folder is applied, and keys that need a restart are reported.
+    browser.ask('document.querySelector("#files").open = true')
+    choice = 'document.querySelector("[data-kind=rigs]")'
+    browser.wait(f"[...{choice}.options].map((o) => o.value).join() === 'other.toml,rig.toml'")
+    browser.ask(f"{choice}.value = 'other.toml'")
+    browser.ask("document.querySelector(\"[data-load='rig/load']\").click()")
+    browser.wait('document.querySelector("#answer").textContent.includes("needs a restart")')
+    assert "silence" in browser.ask('document.querySelector("#answer").textContent')
+    browser.wait('document.querySelector("#gain").nextElementSibling.textContent === "0.25"')
+    browser.wait("""!document.querySelector('[data-key="shape/pan/invert"]').checked""")
+    assert browser.problems == []
     saved = load_rig(rig)
     assert rig.read_text().startswith("# Mine.\n")
     assert (saved.shape["pan"].invert, saved.shape["pan"].span) == (True, (0.9, 1.0))

@@ -21,7 +21,7 @@ def dancing(kind: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("kind", "joints"), [("mocopi", 27), ("vmc", 55), ("xsens", 23), ("rokoko", 21)])
-def test_the_body_is_shown_as_its_sender_tells_it(kind: str, joints: int):
+def test_the_body_is_displayed_as_sent(kind: str, joints: int):
     suit = Suit(kind)
     suit.decode(("one", data) for data in dancing(kind))
     body = suit.body
@@ -46,7 +46,7 @@ def test_the_body_is_shown_as_its_sender_tells_it(kind: str, joints: int):
 
 @settings(max_examples=settings().max_examples // 2)
 @given(st.sampled_from(["mocopi", "vmc", "msgpack", "phone"]), st.lists(st.binary(max_size=40)), st.randoms())
-def test_no_datagram_disturbs_the_drawing_of_a_suit(kind: str, noise: list[bytes], chance: Any):
+def test_no_datagram_breaks_the_display_of_a_suit(kind: str, noise: list[bytes], chance: Any):
     suit = Suit(kind)
     known = [] if kind == "phone" else dancing(kind)
     for data in [*noise, *known]:

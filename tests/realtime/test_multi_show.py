@@ -14,7 +14,8 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.wire import Hearing, command, messages, run_here, start, wait_for
+from support.playing import captured_bundles
+from support.wire import Hearing, command, messages, paced, run_here, start, wait_for
 
 from pyanticip import _core
 from pyanticip.cli import cli
@@ -32,7 +33,6 @@ from realtime.rig import Rig, load_rig, parse_rig
 from realtime.rig.load import rig_for_performer
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.midi.translator import Translator
-from realtime.sinks.osc import OscSink
 from realtime.sockets import bind_udp, free_port
 from realtime.sources.replay import Datagram, play_offline
 from realtime.sources.shared import SharedSource, Turns
@@ -61,18 +61,10 @@ def merge(**senders: list[tuple[int, bytes]]) -> list[Datagram]:
     return sorted(items, key=lambda item: item.t_ns)
 
 
-def heard(pipeline: Any) -> list[bytes]:
-    """Everything that is sent to its OSC receiver."""
-    found: list[bytes] = []
-    (sink,) = (sink for sink in pipeline.sinks if isinstance(sink, OscSink))
-    sink._transmit = lambda data: found.append(bytes(data))
-    return found
-
-
 ALICE, BOB, STRANGER = "10.0.0.1:7000", "10.0.0.2:5000", "10.0.0.9:1"
 
 
-def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
+def test_each_performer_s_output_equals_that_of_a_show_alone() -> None:
     """Two suits and an unknown sender at one socket; one suit is silent for a while and ends early."""
     alice, bob, stranger = suit(240, 1), suit(300, 2, 60.0), suit(150, 3)
     bob = [(t, data) for t, data in bob if not 1_000_000_000 < t < 2_000_000_000 and t < 3_500_000_000]
@@ -85,7 +77,7 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
     pipelines, sent = {}, {}
     for one in many.performers:
         pipelines[one.name] = assemble(rig_for_performer(many, one.name), clock)
-        sent[one.name] = heard(pipelines[one.name])
+        sent[one.name] = captured_bundles(pipelines[one.name])
         performer_source = shared.add_performer(one.sender)
         performer_source.receive = pipelines[one.name].feed
 
@@ -102,7 +94,7 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
         sender = own if name == "bob" else "10.0.0.1"
         told = {"source": {"from": sender}, "osc": [{"prefix": f"/anticip/{name}"}]}
         single = assemble(parse_rig(told, "test"), alone)
-        expected = heard(single)
+        expected = captured_bundles(single)
         play_offline([item for item in items if item.sender in (own, STRANGER)], alone, single.feed)
         single.run_until(end)
         assert len(expected) > 230
@@ -146,7 +138,7 @@ def test_each_is_sent_what_a_show_of_theirs_alone_would_send() -> None:
         ([], {"osc": [{"performer": "eve"}]}, "there are no"),
     ],
 )
-def test_who_cannot_be_told_apart_is_said_in_one_line(performers, more, line):
+def test_ambiguous_performers_are_one_line(performers, more, line):
     with pytest.raises(RigError, match=line) as error:
         parse_rig({"performer": performers, **more}, "stage.toml")
     assert str(error.value).startswith("stage.toml: ")
@@ -159,7 +151,7 @@ def test_two_at_one_port_or_at_their_own() -> None:
     assert [rig.source.listen[1] for rig in rigs] == [12351, 12351, 5, 6]
 
 
-def test_what_is_one_performer_s_own(tmp_path: Path) -> None:
+def test_settings_of_one_performer(tmp_path: Path) -> None:
     file = tmp_path / "stage.toml"
     file.write_text(
         'record = "take.anticip"\n'
@@ -193,7 +185,7 @@ def test_what_is_one_performer_s_own(tmp_path: Path) -> None:
     assert "bob" in answer.output
 
 
-def test_each_has_a_channel_and_a_project_where_it_is_given() -> None:
+def test_each_performer_has_a_channel_and_a_project() -> None:
     tree = {
         "performer": [
             {**TWO[0], "channel": 3},
@@ -227,7 +219,7 @@ def test_each_has_a_channel_and_a_project_where_it_is_given() -> None:
     ]
 
 
-def test_who_has_a_project_can_be_taught(tmp_path: Path) -> None:
+def test_a_performer_with_a_project_can_be_taught(tmp_path: Path) -> None:
     performers = [{"name": "alice", "port": free_port()}, {"name": "bob", "port": free_port()}]
     performers[1]["teach"] = str(tmp_path / "bobs")
     told = {"model": {"enabled": False}, "osc": [], "control": {"port": free_port()}}
@@ -244,7 +236,7 @@ def test_who_has_a_project_can_be_taught(tmp_path: Path) -> None:
     assert (tmp_path / "bobs").is_dir()
 
 
-def test_each_has_a_memory_and_what_one_saves_is_a_rig_and_a_file_of_their_own(tmp_path: Path) -> None:
+def test_each_performer_saves_a_memory_and_a_rig_of_their_own(tmp_path: Path) -> None:
     for name in ("ours", "hers"):
         poses = sway(250, 22, 50.0, 1)
         save_memory(remember([(name, poses)]), tmp_path / f"{name}.memory", {name: poses})
@@ -287,7 +279,7 @@ def test_each_has_a_memory_and_what_one_saves_is_a_rig_and_a_file_of_their_own(t
     assert (bob.memory.file, bob.memory.sha256, bob.cue) == ("y", None, ())
 
 
-def test_a_recording_begun_at_a_performer_s_own_page_has_their_name(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_recording_started_by_one_performer_has_their_name(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     performers = [{"name": "alice", "port": free_port()}, {"name": "bob", "port": free_port()}]
     told = {"model": {"enabled": False}, "osc": [], "control": {"port": free_port()}}
@@ -364,7 +356,7 @@ def test_commands_are_for_one_or_for_all() -> None:
             commands_of_all({name: actions["alice"]}, {name: families["alice"]}, shared)
 
 
-def test_what_a_socket_tells_says_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_of_a_socket_name_its_performers(monkeypatch: pytest.MonkeyPatch) -> None:
     lines, told = list[str](), list[Any]()
     monkeypatch.setattr(show_module, "UdpSource", lambda *_, say, **__: told.append(say) or Mock())
     three = parse_rig({"performer": [*TWO, {"name": "carol", "port": free_port()}]}, "")
@@ -375,7 +367,7 @@ def test_what_a_socket_tells_says_whose_it_is(monkeypatch: pytest.MonkeyPatch) -
     assert lines == ["alice, bob: cannot", "carol: cannot"]
 
 
-def test_a_show_that_cannot_begin_leaves_nothing_open() -> None:
+def test_a_show_that_fails_to_start_leaves_nothing_open() -> None:
     control = free_port()
     taken = bind_udp("127.0.0.1", control, "test")
     port = free_port()
@@ -392,7 +384,7 @@ def test_a_show_that_cannot_begin_leaves_nothing_open() -> None:
     bind_udp("127.0.0.1", port, "test").close()
 
 
-def test_who_waits_for_a_suit_holds_nobody_at_the_end() -> None:
+def test_a_performer_without_a_suit_does_not_delay_the_end() -> None:
     """Alice's suit never sends: the end of her show must not block the loop in which Bob fades out."""
     tree = {
         "osc": [],
@@ -438,7 +430,7 @@ def bundles(ear: Hearing) -> dict[str, list[dict[str, list[Any]]]]:
 
 
 @pytest.mark.slow
-def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
+def test_two_live_suits_and_their_replays(tmp_path: Path) -> None:
     """Bob follows Alice by 200 ms, falls silent and returns; an unknown sender uses the same port."""
     port, control = free_port(), free_port()
     ear = Hearing()
@@ -455,9 +447,8 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
     wait_for(lambda: show.poll() is not None or ear.came, 60.0)
     assert show.poll() is None, show.communicate()[1]
     commands = {100: ("alice/gain", 0.5), 200: ("freeze", 1), 220: ("freeze", 0), 230: ("bob/smoothing", 2.0)}
-    due, to = time.monotonic(), ("127.0.0.1", port)
-    by_then = []
-    for n in range(400):
+    by_then, to = [], ("127.0.0.1", port)
+    for n in paced(400):
         by_then.append(len(ear.came))
         for name, own in (("alice", n), ("bob", n - 10), ("stranger", n)):
             if n % 100 == 10:
@@ -466,8 +457,6 @@ def test_two_suits_live_and_each_replayed_alone(tmp_path: Path) -> None:
                 suits[name].sendto(frames[own], to)
         if n in commands:
             suits["alice"].sendto(command(*commands[n]), ("127.0.0.1", control))
-        due += 0.02
-        time.sleep(max(due - time.monotonic(), 0))
     time.sleep(0.3)
     show.send_signal(2)
     lines, told = show.communicate(timeout=30)

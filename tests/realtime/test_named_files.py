@@ -23,7 +23,7 @@ def write(path: Path, data: bytes = b"true") -> Path:
     return path
 
 
-def test_the_very_file_is_found_where_it_was_among_the_fits_and_beside_the_recording(tmp_path: Path) -> None:
+def test_a_file_is_found_at_its_path_among_the_fits_and_beside_the_recording(tmp_path: Path) -> None:
     recording = tmp_path / "away" / "show.anticip"
     name = "mine/mapping.safetensors"
     assert find_file(name, TRUE, recording) == name, "not found: the recorded path"
@@ -47,7 +47,7 @@ def test_the_very_file_is_found_where_it_was_among_the_fits_and_beside_the_recor
     assert resolve_arguments("gain", ("other", 1.0), recording) == ("other", 1.0)
 
 
-def test_it_is_found_from_where_the_show_ran_and_under_another_name(tmp_path, monkeypatch):
+def test_files_are_found_from_the_show_s_folder_and_under_another_name(tmp_path, monkeypatch):
     """The recording was moved, and is played from a third folder."""
     for name in ("ran/sub/eve.memory", "ran/model/model.safetensors"):
         write(tmp_path / name)
@@ -90,11 +90,11 @@ def test_it_is_found_from_where_the_show_ran_and_under_another_name(tmp_path, mo
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "/dev/zero", "mappings/..", "/"])
-def test_odd_names_are_left_as_they_are(tmp_path: Path, name: str) -> None:
+def test_unusable_names_are_returned_unchanged(tmp_path: Path, name: str) -> None:
     assert find_file(name, TRUE, tmp_path / "show.anticip") in (name, str(tmp_path / name))
 
 
-def test_a_show_that_began_with_a_mapping_is_played_with_that_fit(tmp_path: Path) -> None:
+def test_a_replay_uses_the_recorded_fit_of_the_mapping(tmp_path: Path) -> None:
     began = write(tmp_path / "mine" / "mapping.safetensors", b"a later fit")
     fit = write(tmp_path / "mine" / "mappings" / "r000001-001.safetensors")
     header = {"rig": {"mapping": str(began)}, "mapping": {"name": "mine", "sha256": TRUE}}

@@ -58,7 +58,7 @@ def about_z(degrees: float) -> tuple[float, float, float, float]:
     return 0.0, 0.0, math.sin(math.radians(degrees) / 2), math.cos(math.radians(degrees) / 2)
 
 
-def test_what_a_phone_turns_since_it_began_is_the_hands() -> None:
+def test_a_phone_s_rotation_since_its_start_is_the_hand_s() -> None:
     packets = [osc("/ZIGSIM/me/quaternion", *about_z(30.0 + n)) for n in range(41)]
     pose, mask = play(OscSource(PHONE), packets)
     # The sensors' vertical axis is y here.
@@ -68,7 +68,7 @@ def test_what_a_phone_turns_since_it_began_is_the_hands() -> None:
     assert [name for name, there in zip(CANONICAL_JOINTS, mask, strict=True) if there] == ["right_hand"]
 
 
-def test_what_comes_after_three_seconds_of_silence_is_rest_anew() -> None:
+def test_the_rest_rotation_is_renewed_after_three_seconds_of_silence() -> None:
     source, decoder = UdpSource("phone", "127.0.0.1", 0, addresses=PHONE), _core.Decoder("msgpack")
     hands: list[float] = []
 
@@ -85,7 +85,7 @@ def test_what_comes_after_three_seconds_of_silence_is_rest_anew() -> None:
     assert hands == [0, 40, 0, 30]
 
 
-def test_json_of_zig_sim_is_the_same() -> None:
+def test_json_of_zig_sim_equals_its_osc() -> None:
     def message(n: int) -> bytes:
         quaternion = dict(zip("xyzw", about_z(30.0 + n), strict=True))
         return json.dumps({"device": {"name": "p"}, "sensordata": {"quaternion": quaternion}}).encode()
@@ -96,18 +96,18 @@ def test_json_of_zig_sim_is_the_same() -> None:
 
 
 @pytest.mark.parametrize("address", ["/gyrosc/quat", "/quaternion"])
-def test_quaternions_of_other_apps_are_no_phone_s_for_they_begin_with_w(address: str) -> None:
+def test_quaternions_that_begin_with_w_are_not_a_phone(address: str) -> None:
     assert list(OscSource(PHONE).decode(osc(address, 1.0, 0.0, 0.0, 0.0))) == []
 
 
-def test_four_numbers_that_are_no_rotation_are_no_frame() -> None:
+def test_four_numbers_that_are_not_a_rotation_give_no_frame() -> None:
     source = OscSource({"right_hand": Address("/wek/inputs")})
     for mouse in ((300.0, 200.0, 0.0, 0.0, 0.0), (0.1, 0.2, 0.0, 0.0)):
         assert list(source.decode(osc("/wek/inputs", *mouse))) == []
     assert list(source.decode(osc("/wek/inputs", 0.0, 0.0, 0.9, 0.9)))
 
 
-def test_other_sensors_of_zig_sim_are_no_frame_and_no_mistake() -> None:
+def test_other_sensors_of_zig_sim_give_no_frame_and_no_error() -> None:
     datagram = json.dumps({"device": {"name": "p"}, "sensordata": {"accel": {"x": 0.0}}}).encode()
     assert list(OscSource(PHONE).decode(datagram)) == []
 
@@ -136,7 +136,7 @@ def test_a_child_of_a_sensor_turns_within_it() -> None:
     st.binary(max_size=300)
     | st.builds(lambda v: osc("/a/quaternion", *v), st.lists(st.floats(width=32), max_size=6))
 )
-def test_nothing_that_comes_becomes_a_broken_frame(packet: bytes) -> None:
+def test_no_datagram_becomes_a_broken_frame(packet: bytes) -> None:
     source = OscSource(PHONE)
     try:
         natives = list(source.decode(packet))
@@ -146,7 +146,7 @@ def test_nothing_that_comes_becomes_a_broken_frame(packet: bytes) -> None:
         assert _core.recognise(native) == "msgpack"
 
 
-def test_a_stand_in_phone_is_understood() -> None:
+def test_a_simulated_phone_is_decoded() -> None:
     clip = load_motion(PERFORMANCE).resample(50.0)
     packets = [d for _, d in SOURCES.load("phone")().encode(clip, rate=None, loop=False, unix_time=None)][
         :100
@@ -157,19 +157,19 @@ def test_a_stand_in_phone_is_understood() -> None:
 
 
 @pytest.mark.parametrize("kind", ["phone", "wek", "vrchat"])
-def test_a_stand_in_sends_sixty_frames_a_second_of_any_file(kind: str) -> None:
+def test_a_simulated_source_sends_sixty_frames_a_second(kind: str) -> None:
     clip = load_motion(PERFORMANCE).seconds(0.0, 1.0)
     sent = SOURCES.load(kind)().encode(clip, rate=None, loop=False, unix_time=None)
     assert sorted({t_ns for t_ns, _ in sent})[30] == 500_000_000
 
 
-def test_rigs_say_where() -> None:
+def test_a_rig_maps_addresses_to_joints() -> None:
     told = {"kind": "osc", "addresses": {"left_hand": "/phone/quat"}}
     source = load_rig(None, {"source": told}).source
     assert source.udp_options()["addresses"] == {"left_hand": Address("/phone/quat")}
 
 
-def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_recognised_sender_decides_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = ("mocopi", "phone", "vmc")  # the last at a port in use
     held = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)]
     for sock in held:
@@ -207,7 +207,7 @@ def test_the_first_who_is_recognised_decides(monkeypatch: pytest.MonkeyPatch) ->
     assert said == [f"waiting for whoever sends to 127.0.0.1, port {other}"]
 
 
-def test_auto_takes_who_sends_what_the_rig_maps() -> None:
+def test_auto_accepts_osc_that_the_rig_maps() -> None:
     told = {"kind": "auto", "addresses": {"head": {"address": "/gyrosc/quat", "order": "wxyz"}}}
     mapped, port = load_rig(None, {"source": told}).source.mapped, free_port()
 
@@ -220,7 +220,7 @@ def test_auto_takes_who_sends_what_the_rig_maps() -> None:
     assert arrivals.first_sender("127.0.0.1", send, 20.0, port, mapped) == ("osc", port)
 
 
-def test_messages_come_in_order_out_of_bundles_and_no_more_than_asked() -> None:
+def test_nested_bundles_are_split_in_order_up_to_a_limit() -> None:
     inner = bundle(b"b", bundle(bundle(b"c")), b"d")
     assert list(split(bundle(b"a", inner, b"e"), 9)) == [b"a", b"b", b"c", b"d", b"e"]
     assert list(split(bundle(b"a", inner, b"e"), 3)) == [b"a", b"b", b"c"]
@@ -233,7 +233,7 @@ def test_messages_come_in_order_out_of_bundles_and_no_more_than_asked() -> None:
             list(split(bundle(b"a") + rest, 5))
 
 
-def test_what_cannot_be_read_costs_no_other_message_of_its_bundle() -> None:
+def test_an_unreadable_message_does_not_spoil_its_bundle() -> None:
     good, odd = b"/a\0\0,i\0\0\0\0\0\7", b"/b\0\0,c\0\0abcd"
     assert [message.params for message in read_messages(bundle(good, odd), 9, 9)] == [[7]]
     with pytest.raises(ValueError, match="unknown types"):
@@ -249,7 +249,7 @@ _SHIFTED = b"/quaternion\0,zffff\0\0" + bytes(12) + b"\x3f\x80\0\0" + bytes(4)
     [_BUNDLE + b"\xff\xff\xff\xfc", _BUNDLE + bytes(64000), _SHIFTED, b"nowhere\0,f\0\0" + bytes(4)],
     ids=["an element before itself", "empty elements", "a type before floats", "no address"],
 )
-def test_what_is_no_osc_is_refused_without_a_word_of_python_osc(hostile, caplog):
+def test_invalid_osc_is_refused_without_log_messages(hostile, caplog):
     with pytest.raises(WireError, match="not OSC"):
         OscSource(PHONE).decode(hostile)
     assert not caplog.records

@@ -29,7 +29,7 @@ from pyanticip.vocabulary import PARAMETERS
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
-from realtime.sinks.tcp import Framing, TcpWire, framed
+from realtime.sinks.tcp import TcpWire, framed
 from realtime.sockets import free_port
 from realtime.status import SinkWatch, sink_words
 
@@ -56,7 +56,7 @@ def send_until(sink: OscSink, condition: Callable[[], object], seconds: float = 
     return count
 
 
-def test_who_is_not_there_is_asked_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_to_an_absent_receiver_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
     now, asked = 0, []
 
     def refused(wire: TcpWire) -> socket.socket:
@@ -81,7 +81,7 @@ def test_who_is_not_there_is_asked_less_and_less_often(monkeypatch: pytest.Monke
         assert wire._retry_at_ns - now == pause_s * 1e9
 
 
-def test_windows_says_something_else_of_a_connection_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pending_connection_has_other_error_codes_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     class Windows:
         """Returns WSAEWOULDBLOCK, then WSAEINVAL, then WSAEISCONN, which errno names so on Windows."""
 
@@ -144,8 +144,10 @@ def sequence(packets: list[bytes]) -> list[int]:
 
 
 @given(st.binary(max_size=300))
-def test_a_slip_packet_is_as_rfc_1055_has_it(data: bytes) -> None:
+def test_a_slip_packet_follows_rfc_1055(data: bytes) -> None:
     packet = framed(data, "slip")
+    assert packet == framed(bytearray(data), "slip")
+    assert framed(bytearray(data), "length") == framed(data, "length") == len(data).to_bytes(4) + data
     assert packet[:1] == packet[-1:] == b"\xc0"
     inner = packet[1:-1]
     assert b"\xc0" not in inner
@@ -197,7 +199,7 @@ def test_python_osc_reads_it(framing: str, mode: str) -> None:
     any(shutil.which(name) is None for name in ("scsynth", "jackd", "jack_lsp")),
     reason="scsynth or JACK is not here",
 )
-def test_supercolliders_server_holds_what_was_sent() -> None:
+def test_scsynth_receives_the_values() -> None:
     port = free_port()
     buses = {parameter: ["/c_set", bus] for bus, parameter in enumerate(PARAMETERS)}
     sink = open_sink(port, framing="length", send=["param"], addresses=buses)
@@ -220,7 +222,7 @@ def test_supercolliders_server_holds_what_was_sent() -> None:
     assert "FAILURE" not in said
 
 
-def test_who_does_not_read_loses_whole_frames_and_nobody_waits(reader: Reader) -> None:
+def test_a_receiver_that_does_not_read_loses_whole_frames(reader: Reader) -> None:
     sink = open_sink(reader.port, framing="length")
     # More than the buffers of both sockets hold.
     count = send_until(sink, lambda: sink.counters()["dropped"] > 200)
@@ -239,7 +241,7 @@ def test_who_does_not_read_loses_whole_frames_and_nobody_waits(reader: Reader) -
     sink.close()
 
 
-def test_who_dies_is_told_of_and_found_again_where_it_was(reader: Reader) -> None:
+def test_a_lost_connection_is_reported_and_reopened(reader: Reader) -> None:
     sink, watch = open_sink(reader.port, framing="length"), SinkWatch()
     assert sink.name == f"osc tcp://127.0.0.1:{reader.port}"
     send_until(sink, lambda: sink.counters()["sent"] >= 3)
@@ -262,7 +264,7 @@ def test_who_dies_is_told_of_and_found_again_where_it_was(reader: Reader) -> Non
     back.close()
 
 
-def test_what_the_receiver_says_does_not_pile_up(reader: Reader) -> None:
+def test_data_from_the_receiver_is_discarded(reader: Reader) -> None:
     sink = open_sink(reader.port)
     send_until(sink, lambda: sink.counters()["sent"] >= 1)
     reader.read()
@@ -281,7 +283,7 @@ def test_what_the_receiver_says_does_not_pile_up(reader: Reader) -> None:
     sink.close()
 
 
-def test_a_host_that_is_not_and_a_kind_that_is_not_are_one_line() -> None:
+def test_unknown_hosts_and_transports_are_one_line() -> None:
     with pytest.raises(DeviceError, match=r"tcp://nowhere\.invalid:9000: cannot resolve host"):
         TcpWire("nowhere.invalid", 9000, "slip")
     with pytest.raises(ValidationError, match="transport"):
@@ -289,8 +291,3 @@ def test_a_host_that_is_not_and_a_kind_that_is_not_are_one_line() -> None:
     told = OscConfig.model_validate("tcp://127.0.0.1:9000")
     assert (told.transport, told.host, told.port, told.framing) == ("tcp", "127.0.0.1", 9000, "slip")
     assert (told.url, OscConfig().url) == ("tcp://127.0.0.1:9000", "127.0.0.1:9000")
-
-
-@given(st.binary(max_size=64), st.sampled_from(["slip", "length"]))
-def test_bytes_and_their_array_are_framed_alike(data: bytes, framing: Framing) -> None:
-    assert framed(bytearray(data), framing) == framed(data, framing)

@@ -91,7 +91,7 @@ def everything_sent() -> list[bytes]:
         return [ear.recv(65536), ear.recv(65536)]
 
 
-def test_what_is_described_is_what_is_sent() -> None:
+def test_the_description_matches_the_messages() -> None:
     bundles = everything_sent()
     types = types_of(bundles[0]) | types_of(bundles[1])
     assert {message.part for message in MESSAGES.values()} | {"class", "gesture"} == set(PARTS)
@@ -175,7 +175,7 @@ def test_a_client_reads_values_over_http(server: ServerProcess) -> None:
 
 
 @served
-def test_a_client_listens_and_hears_of_what_comes_and_goes(server: ServerProcess) -> None:
+def test_a_client_listens_and_learns_of_changes(server: ServerProcess) -> None:
     from websockets.asyncio.client import connect
 
     async def client() -> tuple[dict[str, OscMessage], dict[str, Any]]:
@@ -222,7 +222,7 @@ def test_a_client_listens_and_hears_of_what_comes_and_goes(server: ServerProcess
 
 
 @served
-def test_a_page_of_somebody_elses_may_not_listen(server: ServerProcess) -> None:
+def test_pages_of_other_origins_may_not_listen(server: ServerProcess) -> None:
     from websockets.asyncio.client import connect
     from websockets.exceptions import InvalidStatus
 
@@ -246,9 +246,7 @@ STRANGE = [
 
 @served
 @pytest.mark.parametrize("upgrade", [{}, {"Connection": "Upgrade", "Upgrade": "websocket"}])
-def test_a_name_that_was_made_to_point_here_reads_nothing(
-    server: ServerProcess, upgrade: dict[str, str]
-) -> None:
+def test_other_host_names_are_refused(server: ServerProcess, upgrade: dict[str, str]) -> None:
     url = f"http://127.0.0.1:{server.rig.port}/"
     told = {"Host": f"evil.example:{server.rig.port}", **upgrade}
     with pytest.raises(urllib.error.HTTPError) as caught:
@@ -260,7 +258,7 @@ def test_a_name_that_was_made_to_point_here_reads_nothing(
 
 
 @served
-def test_what_is_no_http_leaves_it_as_it_is(server: ServerProcess) -> None:
+def test_invalid_http_does_no_harm(server: ServerProcess) -> None:
     pid = server.process.pid
     for strange in STRANGE:
         with (
@@ -278,7 +276,7 @@ def test_what_is_no_http_leaves_it_as_it_is(server: ServerProcess) -> None:
 
 
 @served
-def test_it_is_found_by_mdns(server: ServerProcess) -> None:
+def test_the_service_is_announced_by_mdns(server: ServerProcess) -> None:
     from zeroconf import ServiceBrowser, Zeroconf
 
     found: dict[str, Any] = {}
@@ -300,7 +298,7 @@ def test_it_is_found_by_mdns(server: ServerProcess) -> None:
 
 
 @served
-def test_who_is_announced_by_another_name_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_taken_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[str] = []
 
     class Taken:
@@ -321,7 +319,7 @@ def test_who_is_announced_by_another_name_is_called_so(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(("host", "control", "offers"), [
     ("0.0.0.0", "127.0.0.1", False), ("0.0.0.0", "0.0.0.0", True), ("127.0.0.1", "127.0.0.1", True),
 ])  # fmt: skip
-def test_a_remote_control_is_offered_where_it_can_be_reached(monkeypatch, host, control, offers):
+def test_commands_are_offered_only_if_the_remote_control_is_reachable(monkeypatch, host, control, offers):
     query, hand = {"enabled": True, "host": host}, {"host": control, "port": free_port()}
     told = {"model": {"enabled": False}, "oscquery": query, "control": hand, "osc": []}
     rig, clock = parse_rig(told, "test"), ScaledClock(1.0)
@@ -344,7 +342,7 @@ def test_a_remote_control_is_offered_where_it_can_be_reached(monkeypatch, host, 
 
 
 @served
-def test_it_is_started_again_where_it_dies_and_tells_all_anew(server: ServerProcess) -> None:
+def test_a_dead_server_is_restarted_with_all_nodes(server: ServerProcess) -> None:
     pid = server.process.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -361,7 +359,7 @@ def test_it_is_started_again_where_it_dies_and_tells_all_anew(server: ServerProc
 
 
 @served
-def test_a_taken_port_and_an_extra_that_is_not_there_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_in_use_and_a_missing_extra_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         rig = OscQueryRig(enabled=True, port=taken.getsockname()[1])
         listens = r"^OSCQuery: cannot listen at 127\.0\.0\.1:\d+ \(.*in use.*\)$"
@@ -387,7 +385,7 @@ def described_command(address: str, node: dict[str, Any]) -> bytes:
 
 @served
 @pytest.mark.slow
-def test_a_show_sends_and_obeys_what_it_describes(tmp_path: Path) -> None:
+def test_a_show_sends_and_accepts_what_it_describes(tmp_path: Path) -> None:
     skeleton, frames = mocopi_datagrams(120)
     suit, control, query = free_port(), free_port(), tcp_port()
     Project.create(tmp_path / "mine", (Output("cutoff", 200.0, 8000.0),))

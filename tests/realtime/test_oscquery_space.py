@@ -32,13 +32,13 @@ from tests.realtime.test_oscquery import (
 ATTRIBUTES = ["VALUE", "TYPE", "RANGE", "HOST_INFO", "CONTENTS", "ACCESS", "TAGS", "", "X", "VALUE=1&TYPE"]
 
 
-def test_a_part_that_is_left_out_is_not_described() -> None:
+def test_omitted_parts_are_not_described() -> None:
     assert set(outputs("/anticip", ["tempo", "frame"])) == {"/anticip/tempo", "/anticip/frame"}
     onset = {"/anticip/event/onset", "/anticip/event/onset/cancel"}
     assert set(outputs("/anticip", ["pitch", "onset"], EXTRAS)) == {"/anticip/param/pitch", *onset}
 
 
-def test_what_the_show_may_not_have_is_there_when_it_was_sent() -> None:
+def test_optional_messages_are_described_once_sent() -> None:
     made = space()
     assert made.answer("/anticip/trust")[0] == HTTPStatus.NOT_FOUND
     made.store(everything_sent()[0])
@@ -61,7 +61,7 @@ def test_what_the_show_may_not_have_is_there_when_it_was_sent() -> None:
         ("/fx/mix?FULL_PATH", 200, {"FULL_PATH": "/fx/mix"}),
     ],
 )
-def test_answers_are_those_of_the_proposal(target: str, status: int, body: Any) -> None:
+def test_answers_follow_the_proposal(target: str, status: int, body: Any) -> None:
     found, data = space().answer(target)
     assert found == status
     if body is not None:
@@ -77,7 +77,7 @@ def test_the_tree_holds_every_node_once() -> None:
     assert json.loads(made.answer("?HOST_INFO")[1])["EXTENSIONS"]["LISTEN"] is True
 
 
-def test_a_name_that_may_be_missing_is_said() -> None:
+def test_optional_arguments_are_described() -> None:
     made = space()
     made.describe(controls(CONTROLS))
     found = {name: made.answer(f"/anticip/control/{name}?OVERLOADS") for name in CONTROLS}
@@ -86,7 +86,7 @@ def test_a_name_that_may_be_missing_is_said() -> None:
     assert all(told == {"OVERLOADS": [{"TYPE": "N"}]} for told in said.values())
 
 
-def test_a_value_that_changes_is_a_message_of_its_type() -> None:
+def test_a_changed_value_is_sent_with_its_type() -> None:
     made = space()
     values = {"gain": 1.25, "bypass": False}
     changed = made.describe({**OFFERED, **controls(CONTROLS, values=values)})
@@ -102,7 +102,7 @@ _SOME = st.sampled_from([*OFFERED, "/", "/anticip", "//[", "/%00", "/anticip/%2e
 
 
 @given(st.text(max_size=80) | st.tuples(_SOME, st.sampled_from(ATTRIBUTES)).map("?".join) | _SOME)
-def test_no_request_is_too_strange(target: str) -> None:
+def test_any_request_is_answered(target: str) -> None:
     status, body = space().answer(target)
     assert status in (200, 204, 400, 404)
     if status == HTTPStatus.OK:
@@ -112,7 +112,7 @@ def test_no_request_is_too_strange(target: str) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_bytes_that_are_no_bundle_change_nothing(data: bytes) -> None:
+def test_invalid_bundles_change_nothing(data: bytes) -> None:
     made = space()
     before = made.answer("/")
     made.store(data)
@@ -123,7 +123,7 @@ def test_bytes_that_are_no_bundle_change_nothing(data: bytes) -> None:
 
 @served
 @pytest.mark.slow
-def test_of_several_performers_each_is_described_and_what_is_for_all() -> None:
+def test_every_performer_and_common_commands_are_described() -> None:
     skeleton, frames = mocopi_datagrams(60)
     control, query, suits = free_port(), tcp_port(), [free_port(), free_port()]
     performers = [{"name": name, "port": port} for name, port in zip(("ann", "bob"), suits, strict=True)]

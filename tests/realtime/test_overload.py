@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.playing import outputs
+from support.playing import captured_bundles, outputs
 
 from pyanticip.motion.recording import RecordingWriter
 from pyanticip.teach.project import Project
@@ -20,7 +20,6 @@ from realtime.multi_show import open_multi_show
 from realtime.pipeline import Pipeline
 from realtime.recording.info import recording_info
 from realtime.rig import parse_rig
-from realtime.sinks.osc import OscSink
 from realtime.sockets import free_port
 from realtime.sources.replay import Command, open_show, play_offline
 from realtime.sources.shared import SharedSource, Turns
@@ -38,7 +37,7 @@ def shared_source(turns: Turns, socket: Any = None) -> SharedSource:
     return SharedSource(socket or SimpleNamespace(newest=b"", dropped=0, close=lambda: None), turns)
 
 
-def test_who_has_waited_longest_is_next_and_hears_all_that_waits() -> None:
+def test_the_longest_waiting_performer_is_next_and_gets_all_queued_datagrams() -> None:
     turns, calls = Turns(), []
     at_one, at_another = shared_source(turns), shared_source(turns)
     places = [at_one.add_performer("a"), at_one.add_performer("b"), at_another.add_performer(None)]
@@ -64,7 +63,7 @@ def test_who_has_waited_longest_is_next_and_hears_all_that_waits() -> None:
     assert places[1].dropped == 488
 
 
-def test_everybody_is_played_fresh_and_as_often_where_the_core_can_do_a_third() -> None:
+def test_overload_is_shared_fairly_and_frames_stay_fresh() -> None:
     """32 suits at 50 Hz; a turn takes 2 ms, and a skipped datagram a twentieth of that: 64 ms per round."""
     turns, clock, count = Turns(), OfflineClock(), 32
     here = shared_source(turns)
@@ -105,13 +104,6 @@ def test_everybody_is_played_fresh_and_as_often_where_the_core_can_do_a_third() 
     assert all(played[n] + left_out[n] == 500 for n in range(count))
 
 
-def parameters(pipeline: Pipeline) -> list[bytes]:
-    found: list[bytes] = []
-    (sink,) = (sink for sink in pipeline.sinks if isinstance(sink, OscSink))
-    sink._transmit = lambda data: found.append(bytes(data))
-    return found
-
-
 def play(pipeline: Pipeline, held: set[int], n: int = 0) -> dict[int, Any]:
     """Output of each frame; each of those ``held`` waits for the next one."""
     left = {}
@@ -132,7 +124,7 @@ def play(pipeline: Pipeline, held: set[int], n: int = 0) -> dict[int, Any]:
 HELD = {n for n in range(10, 290) if n % 7 in (1, 2, 4)} | set(range(100, 140))
 
 
-def test_what_is_left_out_is_heard_and_the_model_goes_on_as_if_it_had_been_played() -> None:
+def test_skipped_frames_are_decoded_and_the_model_sees_them() -> None:
     some, every = (assemble(RIG, OfflineClock()) for _ in range(2))
     left, wanted = play(some, HELD), play(every, set())
     assert sorted(left) == sorted(set(range(300)) - HELD)
@@ -152,7 +144,7 @@ def test_what_is_left_out_is_heard_and_the_model_goes_on_as_if_it_had_been_playe
         pipeline.close()
 
 
-def test_a_take_that_is_taught_has_the_movement_of_what_is_left_out(tmp_path: Path) -> None:
+def test_a_taught_take_includes_skipped_frames(tmp_path: Path) -> None:
     taken = []
     for held in (HELD, set()):
         pipeline = assemble(RIG, OfflineClock())
@@ -173,10 +165,10 @@ def test_a_take_that_is_taught_has_the_movement_of_what_is_left_out(tmp_path: Pa
     assert np.abs(np.diff(some.clip.root, axis=0)).max() < 0.05
 
 
-def test_where_the_last_that_waits_completes_no_frame_none_is_left_out() -> None:
+def test_no_frame_is_skipped_if_the_last_datagram_completes_none() -> None:
     """As with several datagrams per frame, or another suit."""
     pipeline = assemble(RIG, OfflineClock())
-    sent = parameters(pipeline)
+    sent = captured_bundles(pipeline)
     pipeline.feed(SKELETON, 0, SUIT)
     for n, datagram in enumerate(FRAMES[:50]):
         pipeline.clock.advance_to(n * NS)
@@ -189,7 +181,7 @@ def test_where_the_last_that_waits_completes_no_frame_none_is_left_out() -> None
     pipeline.close()
 
 
-def test_with_a_buffer_what_came_at_once_has_its_turns_and_what_waited_longer_is_left_out() -> None:
+def test_with_a_buffer_only_frames_that_waited_longer_are_skipped() -> None:
     rig = parse_rig({"control": {"enabled": False}, "source": {"buffer_ms": 60.0}}, "test")
     pipeline = assemble(rig, OfflineClock())
     pipeline.feed(SKELETON, 0, SUIT)
@@ -206,15 +198,15 @@ def test_with_a_buffer_what_came_at_once_has_its_turns_and_what_waited_longer_is
     pipeline.close()
 
 
-def test_a_recording_says_what_was_left_out_and_a_replay_leaves_out_the_same(tmp_path: Path) -> None:
+def test_skipped_frames_are_recorded_and_skipped_in_a_replay(tmp_path: Path) -> None:
     files = [tmp_path / "show.anticip", tmp_path / "again.anticip"]
     rig = parse_rig({"control": {"enabled": False}}, "test")
     live = assemble(rig, OfflineClock())
-    sent = parameters(live)
+    sent = captured_bundles(live)
     with RecordingWriter(files[0], t_ns=0) as live.tape:
         play(live, HELD)
     again = assemble(rig, OfflineClock())
-    commands, found = Commands(again, pytest.fail, rig), parameters(again)
+    commands, found = Commands(again, pytest.fail, rig), captured_bundles(again)
     with RecordingWriter(files[1], t_ns=0) as again.tape:
         play_offline(open_show(files[0])[1], again.clock, again.feed, commands.replay_command)
     assert len(sent) > 150
@@ -232,7 +224,7 @@ def test_a_recording_says_what_was_left_out_and_a_replay_leaves_out_the_same(tmp
         assert again._datagrams_to_hold == 0
 
 
-def test_a_replay_eases_from_what_was_heard_before_a_standstill_where_several_wait_behind_it(tmp_path):
+def test_a_replay_eases_out_of_a_standstill_with_queued_frames(tmp_path):
     files = [tmp_path / "show.anticip", tmp_path / "again.anticip"]
     live, again = (assemble(RIG, OfflineClock()) for _ in range(2))
     with RecordingWriter(files[0], t_ns=0) as live.tape:
@@ -254,7 +246,7 @@ def test_a_replay_eases_from_what_was_heard_before_a_standstill_where_several_wa
         pipeline.close()
 
 
-def test_what_has_come_is_found_behind_whatever_came_before() -> None:
+def test_a_queued_frame_is_found_behind_other_datagrams() -> None:
     """A frame that waits in the socket is not late."""
     source = UdpSource("mocopi", "127.0.0.1", 0)
     suits = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
@@ -275,7 +267,7 @@ def test_what_has_come_is_found_behind_whatever_came_before() -> None:
         each.close()
 
 
-def test_of_what_waits_for_a_show_the_newest_frame_of_each_performer_is_played() -> None:
+def test_the_newest_queued_frame_of_each_performer_is_played() -> None:
     port = free_port()
     suits = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
     for suit in suits:
@@ -302,7 +294,7 @@ def test_of_what_waits_for_a_show_the_newest_frame_of_each_performer_is_played()
         suit.close()
 
 
-def test_the_terminal_says_once_that_frames_are_left_out_and_once_that_no_more_are() -> None:
+def test_overload_is_reported_once_at_its_start_and_end() -> None:
     load = LoadWatch()
     lines = [load.look(n) for n in (0, 5, 5, 9, 9, 9)]
     assert not any(lines), "one or two stalls are not reported"

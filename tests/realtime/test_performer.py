@@ -36,7 +36,7 @@ def test_the_map_rises_from_silence_to_full(ends: list[float], values: list[floa
 
 
 @pytest.mark.parametrize("ends", [(0.02, 0.03, 0.17), (0.02, 0.45, 0.66), (0.05, 0.2, 0.9)])
-def test_the_performers_range_becomes_most_of_the_scale(ends: tuple[float, float, float]) -> None:
+def test_the_performer_s_range_fills_most_of_the_scale(ends: tuple[float, float, float]) -> None:
     reach = Reach(*ends)
     assert reach(ends[1]) == pytest.approx(0.1, abs=0.1)
     assert reach(ends[2]) == pytest.approx(0.75)
@@ -46,7 +46,7 @@ def test_the_performers_range_becomes_most_of_the_scale(ends: tuple[float, float
 @pytest.mark.parametrize(
     "ends", [(0.3, 0.2, 0.8), (-0.1, 0.2, 0.8), (0.0, 0.2, 1.1), (0.4, 0.5, 0.6), (0.0, float("nan"), 1.0)]
 )
-def test_a_range_in_disorder_is_refused(ends: tuple[float, float, float]) -> None:
+def test_an_unordered_range_is_refused(ends: tuple[float, float, float]) -> None:
     with pytest.raises(OptionError, match="range: expected"):
         Reach(*ends)
 
@@ -80,7 +80,7 @@ def test_the_running_estimate_finds_the_range_and_follows_slowly() -> None:
     assert begin.high < before.high
 
 
-def test_who_hardly_moves_is_not_made_loud() -> None:
+def test_small_movements_are_not_amplified() -> None:
     running = Running()
     begin = running.reach
     for value in np.random.default_rng(0).uniform(0.0, 0.1, 3000):
@@ -112,7 +112,7 @@ def test_nothing_is_learned_while_still_frozen_or_known() -> None:
     assert calibrated.reaches()["brightness"] != begin["brightness"]
 
 
-def test_only_what_says_how_much_is_stretched() -> None:
+def test_only_amount_parameters_are_stretched() -> None:
     reach = Reach(0.0, 0.01, 0.31)
     performer = PerformerRange(dict.fromkeys(STRETCHED, reach))
     out, _ = unsmoothed(performer).play(step_result(np.full((8, 5), 0.3)), [0.5] * 7, 0.02)
@@ -120,7 +120,7 @@ def test_only_what_says_how_much_is_stretched() -> None:
         assert value == pytest.approx(reach(0.3) if place in PLACES else 0.3)
 
 
-def test_every_lead_is_stretched_alike_and_what_is_learned_is_of_now() -> None:
+def test_every_lead_is_stretched_alike_and_the_range_is_learned_at_lead_0() -> None:
     steps = [step_result(np.tile(np.linspace(0.2, 0.6, 5), (8, 1)) + 0.1 * np.sin(i / 9)) for i in range(100)]
     performers = [PerformerRange() for _ in HORIZONS_MS]
     for place, (lead, performer) in enumerate(zip(HORIZONS_MS, performers, strict=True)):
@@ -133,7 +133,7 @@ def test_every_lead_is_stretched_alike_and_what_is_learned_is_of_now() -> None:
     assert len({str(p.reaches()) for p in performers}) == 1
 
 
-def test_a_still_body_is_silent_whatever_the_model_says() -> None:
+def test_a_still_body_is_silent() -> None:
     mixer = unsmoothed(None)
     step = step_result(np.full((8, 5), 0.6))
     out, events = mixer.play(step, [0.5] * 7, 0.02, None, 0.0)

@@ -11,7 +11,7 @@ from realtime.sources.replay import Command
 from realtime.step.base import StepBackend, StepResult
 
 
-def test_a_frame_goes_all_the_way(stage: Any, paper_model: Any) -> None:
+def test_a_frame_passes_all_stages(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model())
     seen = []
     s.pipeline.observer = lambda *a: seen.append(a)
@@ -52,7 +52,7 @@ def test_without_a_model_the_scalars_play(stage: Any) -> None:
     assert "backend=none" in s.pipeline.status()
 
 
-def test_silence_ticks_hold_then_fade_then_catch_up(stage: Any, paper_model: Any) -> None:
+def test_silence_holds_then_fades_then_catches_up(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model()).frames(25)
     s.silence(49)
     assert len(s.ear.frames) >= 25 + 48
@@ -111,16 +111,20 @@ class Notes:
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, int, Any]] = []
+        self.calls: list[str] = []
 
     def raw(self, t_ns: int, source: str, datagram: bytes) -> None:
+        self.calls.append(f"raw {source}")
         self.taken.append(("raw", t_ns, datagram))
 
     def control(self, t_ns: int, name: str, arguments: Any) -> None:
         self.taken.append((name, t_ns, tuple(arguments)))
 
-    def frame(self, *told: Any) -> None: ...
+    def frame(self, *_: Any) -> None:
+        self.calls.append("frame")
 
     def output(self, t_ns: int, seq: int, params: Any, scalars: Any, events: Any, *more: Any) -> None:
+        self.calls.append("output")
         self.taken.append(("output", t_ns, (seq, list(params), list(events))))
 
 
@@ -141,7 +145,7 @@ def test_a_gap_is_bridged_by_the_forecast_and_its_events(stage: Any) -> None:
     assert s.pipeline.state == "playing"
 
 
-def test_the_first_frame_that_is_late_is_imagined_once(stage: Any, paper_model: Any) -> None:
+def test_only_the_first_late_frame_is_imagined(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model())
     s.front.can_imagine = True
     s.frames(25)
@@ -193,7 +197,7 @@ def test_the_performer_is_learned_from_every_true_frame_once(stage: Any, paper_m
     assert sum(dt for _, dt in received) == pytest.approx(50 * 0.02, abs=0.021)
 
 
-def test_a_burst_leaves_one_bundle(stage: Any) -> None:
+def test_a_burst_sends_one_bundle(stage: Any) -> None:
     s = stage(Falling()).frames(25)
     s.clock.advance_to(35 * 20_000_000 + 2)
     for n in range(25, 36):
@@ -203,7 +207,7 @@ def test_a_burst_leaves_one_bundle(stage: Any) -> None:
     assert s.model.steps == 36, "all of them are understood"
 
 
-def test_a_way_that_has_become_longer_is_got_used_to(stage: Any) -> None:
+def test_a_longer_delay_is_adapted_to(stage: Any) -> None:
     """From one frame on everything arrives 200 ms later, permanently."""
     s = stage(Falling())
     for n in range(150):
@@ -216,7 +220,7 @@ def test_a_way_that_has_become_longer_is_got_used_to(stage: Any) -> None:
     assert s.pipeline.counts["bridged"] == bridged
 
 
-def test_what_the_loop_is_late_with_is_worked_through_in_silence(stage: Any) -> None:
+def test_frames_delayed_by_a_stall_are_processed_but_not_sent(stage: Any) -> None:
     s = stage(Falling()).frames(25)
     s.clock.live = True
     # The process stalled for eight seconds; arrival times come from the kernel.
@@ -238,7 +242,7 @@ class Rising(Falling):
         return StepResult(np.full((8, 5), level, np.float32), said.hazards, said.scalars, 1.0)
 
 
-def test_after_a_standstill_the_values_ease_from_what_was_heard_and_so_they_do_again(stage: Any) -> None:
+def test_values_ease_out_of_a_standstill_also_in_a_replay(stage: Any) -> None:
     s = stage(Rising())
     tape = s.pipeline.tape = Notes()
     s.frames(25)
@@ -268,7 +272,7 @@ def test_after_a_standstill_the_values_ease_from_what_was_heard_and_so_they_do_a
     assert [name for name, *_ in tape.taken].count("resume") == 1
 
 
-def test_values_of_a_recording_that_were_never_heard_are_refused(stage: Any) -> None:
+def test_invalid_recorded_values_are_refused(stage: Any) -> None:
     s = stage()
     lines: list[str] = []
     for values in ((2.0,) * 8, (float("nan"),) * 8, (0.5,), ("x",) * 8, (None,) * 8, ()):
@@ -280,7 +284,7 @@ def test_values_of_a_recording_that_were_never_heard_are_refused(stage: Any) -> 
     assert (s.pipeline.leading_beat, len(lines)) == ((120.0, 0.0), 6)
 
 
-def test_a_sender_that_restarts_goes_on(stage: Any) -> None:
+def test_numbers_continue_when_a_sender_restarts(stage: Any) -> None:
     s = stage()
     for n in (100, 101, 102, 0, 1, 2):
         s.pipeline.feed(str(n).encode(), s.clock.now_ns())
@@ -289,7 +293,7 @@ def test_a_sender_that_restarts_goes_on(stage: Any) -> None:
     assert s.ear.frames[-1].seconds == pytest.approx(0.1)
 
 
-def test_the_beat_goes_on_while_frames_are_missing(stage: Any) -> None:
+def test_the_beat_continues_while_frames_are_missing(stage: Any) -> None:
     s = stage().frames(10)
     assert s.ear.frames[-1].tempo == (120.0, pytest.approx(0.36), 0.9)
     s.silence(60)
@@ -301,7 +305,7 @@ def test_the_beat_goes_on_while_frames_are_missing(stage: Any) -> None:
         assert trust == (0.9 if i < 20 else 0.0), "a bridged frame is trusted, silence is not"
 
 
-def test_the_status_tells_the_beat_while_there_is_one(stage: Any) -> None:
+def test_the_status_has_the_tempo_while_there_is_one(stage: Any) -> None:
     s = stage()
     assert not any(word.startswith("tempo=") for word in s.pipeline.status())
     s.frame(0)
@@ -329,29 +333,15 @@ def test_the_status_comes_once_a_second_and_before_the_first_frame(stage: Any) -
     assert [one[0] for one in s.ear.statuses[6:]] == ["panic"]
 
 
-def test_the_tape_hears_everything(stage: Any) -> None:
-    calls: list[str] = []
-
-    class Tape:
-        status_words = ()
-
-        def raw(self, t_ns: int, source: str, datagram: bytes) -> None:
-            calls.append(f"raw {source}")
-
-        def frame(self, *a: Any) -> None:
-            calls.append("frame")
-
-        def output(self, *a: Any) -> None:
-            calls.append("output")
-
+def test_the_tape_gets_everything(stage: Any) -> None:
     s = stage()
-    s.pipeline.tape = Tape()
+    tape = s.pipeline.tape = Notes()
     s.frame(0)
     s.pipeline.feed(b"alien", 1, "10.0.0.2:99")
-    assert calls == ["raw mocopi", "frame", "output", "raw mocopi@10.0.0.2:99"]
+    assert tape.calls == ["raw mocopi", "frame", "output", "raw mocopi@10.0.0.2:99"]
 
 
-def test_an_event_is_due_when_it_is_however_late_its_frame_was(stage, paper_model):
+def test_the_due_time_of_an_event_does_not_depend_on_late_arrival(stage, paper_model):
     """The time of the frame and the suit's delay count, not the arrival of the datagram."""
 
     class Beat(paper_model):

@@ -41,7 +41,7 @@ def feed(tape: Recorder, frames: int, size: int = 1500, start: int = 0) -> None:
         tape.output(i, i, np.zeros(8), np.zeros(7), [])
 
 
-def test_everything_handed_over_is_written(tmp_path: Path) -> None:
+def test_all_records_are_written(tmp_path: Path) -> None:
     path = tmp_path / "show.anticip"
     lines: list[str] = []
     tape = open_recorder(path, lines)
@@ -58,7 +58,7 @@ def test_everything_handed_over_is_written(tmp_path: Path) -> None:
     assert records[4] == Raw(1, "mocopi", b"\x01" * 1500)
 
 
-def test_what_the_disk_takes_is_told_once_it_is_known(tmp_path: Path) -> None:
+def test_the_free_disk_space_is_reported_once_known(tmp_path: Path) -> None:
     tape = open_recorder(tmp_path / "s\udce9.anticip")
     assert not [word for word in tape.status_words if word.startswith("disk_gb")]
     feed(tape, 1)
@@ -99,18 +99,13 @@ def test_one_process_writes_one_file_after_the_other(tmp_path: Path) -> None:
     ]
 
 
-def test_an_existing_file_is_refused_and_kept(tmp_path: Path) -> None:
-    path = tmp_path / "show.anticip"
-    path.write_bytes(b"precious")
-    with pytest.raises(OptionError, match="already exists"):
-        open_recorder(path)
-    assert path.read_bytes() == b"precious"
+def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match=r"x\.anticip: cannot be written \(no such file or directory\)"):
         open_recorder(tmp_path / "none" / "x.anticip")
 
 
 @pytest.mark.slow
-def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path: Path) -> None:
+def test_the_recording_continues_in_another_file_after_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "show.anticip"
     lines: list[str] = []
     tape = open_recorder(path, lines)
@@ -138,7 +133,7 @@ def test_after_a_killed_recorder_the_recording_goes_on_in_another_file(tmp_path:
     assert lines[1].startswith("the recorder ended (code -9); restarting it")
 
 
-def test_what_lies_in_the_pipe_of_a_recorder_that_is_killed_is_counted(tmp_path: Path) -> None:
+def test_records_in_the_pipe_of_a_killed_recorder_are_counted(tmp_path: Path) -> None:
     path, lines = tmp_path / "show.anticip", []
     tape = open_recorder(path, lines)
     feed(tape, 10)
@@ -166,7 +161,7 @@ def test_what_lies_in_the_pipe_of_a_recorder_that_is_killed_is_counted(tmp_path:
     assert lines[-1] == f"recorded {other}, which goes on from {path}, {tape.dropped} records dropped"
 
 
-def test_what_a_recorder_that_was_killed_said_at_last_is_heard(tmp_path, monkeypatch) -> None:
+def test_the_last_report_of_a_killed_recorder_is_read(tmp_path, monkeypatch) -> None:
     path, said = tmp_path / "show.anticip", []
     tape = open_recorder(path, said)
     feed(tape, 10)
@@ -183,7 +178,7 @@ def test_what_a_recorder_that_was_killed_said_at_last_is_heard(tmp_path, monkeyp
     tape.close()
 
 
-def test_where_nobody_goes_on_for_a_recorder_that_was_killed_what_is_lost_is_counted(tmp_path: Path) -> None:
+def test_lost_records_are_counted_if_a_killed_recorder_is_not_restarted(tmp_path: Path) -> None:
     path, lines = tmp_path / "show.anticip", []
     tape = open_recorder(path, lines)
     os.kill(tape.pid, signal.SIGSTOP)
@@ -198,7 +193,7 @@ def test_where_nobody_goes_on_for_a_recorder_that_was_killed_what_is_lost_is_cou
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back(tmp_path, monkeypatch):
+def test_a_missing_folder_is_reported_and_the_recording_continues_when_it_is_back(tmp_path, monkeypatch):
     monkeypatch.setattr("realtime.recording.recorder._ATTEMPT_INTERVAL_S", 0.2)
     (folder := tmp_path / "takes").mkdir()
     lines: list[str] = []
@@ -215,7 +210,7 @@ def test_a_folder_that_is_gone_is_told_and_the_recording_goes_on_when_it_is_back
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="another process's limits cannot be set")
-def test_a_part_that_nothing_can_be_written_to_is_not_left_behind(tmp_path, monkeypatch):
+def test_an_unwritable_part_is_not_left_behind(tmp_path, monkeypatch):
     monkeypatch.setattr("realtime.recording.recorder._ATTEMPT_INTERVAL_S", 0.2)
     lines: list[str] = []
     tape = open_recorder(tmp_path / "show.anticip", lines)
@@ -249,7 +244,7 @@ time.sleep(60)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_parent_that_dies_takes_the_recorder_along_and_loses_a_frame_or_two(tmp_path, how):
+def test_the_recorder_ends_with_its_parent_and_loses_a_frame_or_two(tmp_path, how):
     path = tmp_path / "show.anticip"
     with subprocess.Popen([sys.executable, "-c", PARENT, str(path)], stdout=subprocess.PIPE) as parent:
         pid, last = (int(word) for word in parent.stdout.readline().split())
@@ -315,7 +310,7 @@ def test_a_stalled_recorder_costs_records_not_time(tmp_path: Path) -> None:
     assert len(list(recording)) == 201 * 3 + 1 - tape.dropped
 
 
-def test_a_recorder_that_stands_still_is_told_of_and_nothing_is_called_recorded(tmp_path, monkeypatch):
+def test_a_stuck_recorder_is_reported_and_its_files_as_unfinished(tmp_path, monkeypatch):
     monkeypatch.setattr(Recorder, "close_timeouts_s", (0.1, 0.1))
     lines: list[str] = []
     path, other = tmp_path / "show.anticip", tmp_path / "other.anticip"
@@ -350,7 +345,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mounts a small disk")
 @pytest.mark.parametrize("has_spare", [False, True])
-def test_a_full_disk_is_told_and_the_recording_goes_on_where_there_is_room(small_disk, tmp_path, has_spare):
+def test_a_full_disk_is_reported_and_the_recording_continues_elsewhere(small_disk, tmp_path, has_spare):
     (tmp_path / "spare").mkdir()
     lines: list[str] = []
     (small_disk / "ballast").write_bytes(bytes(11 << 20))

@@ -46,7 +46,7 @@ def tape_start(path: Path) -> int:
     return start
 
 
-def test_info_counts_what_is_there(show: Path) -> None:
+def test_info_counts_the_records(show: Path) -> None:
     info = recording_info(show)
     assert json.loads(json.dumps(info)) == info
     assert info["duration_s"] == pytest.approx(1.0)
@@ -64,7 +64,7 @@ def test_info_counts_what_is_there(show: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["mocopi", "vmc"])
-def test_what_was_lost_is_told_where_the_frames_have_numbers(kind: str, tmp_path: Path) -> None:
+def test_lost_frames_are_reported_if_frames_are_numbered(kind: str, tmp_path: Path) -> None:
     path, clip = tmp_path / "suit.anticip", pa.load_motion(PERFORMANCE)
     sent = itertools.islice(datagrams(clip, kind), 50)
     with RecordingWriter(path, {}) as tape:
@@ -84,7 +84,7 @@ def test_what_was_lost_is_told_where_the_frames_have_numbers(kind: str, tmp_path
         assert (" lost" in lines) == (kind == "mocopi"), lines
 
 
-def test_info_tells_of_a_torn_tail(show: Path) -> None:
+def test_info_reports_a_torn_tail(show: Path) -> None:
     show.write_bytes(show.read_bytes()[:-3])
     info = recording_info(show)
     assert info["notes"] == 0
@@ -111,7 +111,7 @@ def test_export_writes_plain_files(show: Path, tmp_path: Path) -> None:
     assert header == {key: value for key, value in done.items() if key != "files"}
 
 
-def test_export_names_taught_outputs_and_tells_what_the_model_told(tmp_path: Path) -> None:
+def test_export_has_taught_outputs_field_and_plan(tmp_path: Path) -> None:
     path = tmp_path / "show.anticip"
     with RecordingWriter(path, {"mapping": {"outputs": ["cutoff"]}}) as tape:
         start = tape_start(path)
@@ -127,7 +127,7 @@ def test_export_names_taught_outputs_and_tells_what_the_model_told(tmp_path: Pat
     assert second["plan"] == "237=0.75;7=0.25"
 
 
-def test_export_overwrites_nothing_and_leaves_nothing_half_done(show: Path, tmp_path: Path) -> None:
+def test_export_overwrites_nothing_and_leaves_no_partial_files(show: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     export_recording(show, out)
     with pytest.raises(OptionError, match="already exists"):
@@ -151,7 +151,7 @@ def test_an_empty_show_exports_too(tmp_path: Path) -> None:
     assert done["warnings"] == [f"{path}: holds no frame of motion: no frames.npz is written"]
 
 
-def test_whoever_played_when_it_began_is_who_was_heard(tmp_path: Path) -> None:
+def test_info_uses_the_sender_recorded_at_the_start(tmp_path: Path) -> None:
     path, (skeleton, frames) = tmp_path / "mid.anticip", mocopi_datagrams(20)
     with RecordingWriter(path, {}) as tape:
         start = tape_start(path)
@@ -163,7 +163,7 @@ def test_whoever_played_when_it_began_is_who_was_heard(tmp_path: Path) -> None:
     assert recording_info(path)["heard"]["mocopi"]["from"] == ["10.0.0.2:5000"]
 
 
-def test_joints_that_the_source_lacks_are_lacking_in_the_recording(tmp_path: Path) -> None:
+def test_missing_joints_are_masked_in_the_recording(tmp_path: Path) -> None:
     mask = np.ones(22, np.bool_)
     mask[[4, 5]] = False
     path = tmp_path / "headless.anticip"
@@ -183,7 +183,7 @@ def test_joints_that_the_source_lacks_are_lacking_in_the_recording(tmp_path: Pat
      "send {} --as msgpack --to 127.0.0.1:9"],
     ids=lambda words: words.split()[0],
 )  # fmt: skip
-def test_whoever_reads_a_cut_recording_says_so_once(tmp_path: Path, words: str) -> None:
+def test_a_cut_recording_is_reported_once(tmp_path: Path, words: str) -> None:
     path, (skeleton, frames) = tmp_path / "cut.anticip", mocopi_datagrams(20)
     with RecordingWriter(path) as tape:
         for n, datagram in enumerate([skeleton, *frames]):

@@ -43,7 +43,7 @@ def test_takes_that_are_too_short_or_doubled_are_refused(tmp_path: Path) -> None
         rehearse([tmp_path / "short.npz", DANCE, DANCE], tmp_path / "x.memory", say=pytest.fail)
 
 
-def test_one_short_take_among_several_is_left_out_and_files_of_one_name_have_their_folder_s(tmp_path):
+def test_a_short_take_is_left_out_and_equal_names_get_their_folder(tmp_path):
     takes = {"monday/take1": 200, "friday/take1": 250, "friday/bow": 100}
     for name, frames in takes.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ def test_one_short_take_among_several_is_left_out_and_files_of_one_name_have_the
     check_show(load_rig(None, {"memory": {"file": str(tmp_path / "x.memory")}, "cue": cue}))
 
 
-def test_names_that_would_be_the_same_do_not_end_it(tmp_path: Path) -> None:
+def test_equal_take_names_are_made_distinct(tmp_path: Path) -> None:
     clip = load_motion(DANCE)[:200]
     # Names that are no text, which differ in what is none.
     odd = tuple(os.fsdecode(name) for name in (b"day/r\xff.npz", b"day/r\xfe.npz"))
@@ -74,7 +74,7 @@ def test_names_that_would_be_the_same_do_not_end_it(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_recording_in_which_nobody_came_is_left_out(tmp_path: Path) -> None:
+def test_an_empty_recording_is_left_out(tmp_path: Path) -> None:
     empty = tmp_path / "empty.anticip"
     RecordingWriter(empty, {}).close()
     said: list[str] = []
@@ -88,7 +88,7 @@ def test_a_recording_in_which_nobody_came_is_left_out(tmp_path: Path) -> None:
         rehearse([tmp_path / "cut.anticip", DANCE], tmp_path / "y.memory")
 
 
-def test_pieces_that_are_too_short_are_named_and_the_folder_is_looked_for_first(tmp_path: Path) -> None:
+def test_short_pieces_are_reported_and_the_folder_is_checked_first(tmp_path: Path) -> None:
     gaps = recorded(tmp_path / "gaps.anticip", range(200), range(300, 430))
     holes = recorded(tmp_path / "holes.anticip", range(200), range(300, 330), range(430, 460))
     said: list[str] = []
@@ -103,7 +103,7 @@ def test_pieces_that_are_too_short_are_named_and_the_folder_is_looked_for_first(
         rehearse([tmp_path / "nothing.anticip"], tmp_path / "none" / "x.memory")
 
 
-def test_a_memory_is_not_overwritten_unless_it_is_asked_for(piece: Path, tmp_path: Path) -> None:
+def test_a_memory_is_overwritten_only_with_force(piece: Path, tmp_path: Path) -> None:
     old = Path(shutil.copy(piece, tmp_path / "old.memory"))
     with pytest.raises(OptionError, match=r"already exists; name all takes again .* or --force$"):
         rehearse([DANCE], old)
@@ -111,7 +111,7 @@ def test_a_memory_is_not_overwritten_unless_it_is_asked_for(piece: Path, tmp_pat
     assert len(load_memory(old)) == len(load_memory(piece))
 
 
-def test_a_memory_that_another_program_writes_meanwhile_stays(tmp_path, monkeypatch):
+def test_a_memory_written_by_another_program_meanwhile_is_kept(tmp_path, monkeypatch):
     out = tmp_path / "piece.memory"
 
     def late(takes: Iterable[tuple[str, Poses]]) -> Memory:
@@ -135,7 +135,7 @@ def test_nothing_but_a_memory_is_ever_overwritten(tmp_path: Path) -> None:
     assert take.read_bytes() == other.read_bytes() == DANCE.read_bytes()
 
 
-def test_info_tells_what_a_memory_holds(piece: Path, tmp_path: Path) -> None:
+def test_info_describes_a_memory(piece: Path, tmp_path: Path) -> None:
     told = describe_artifact(piece)
     found, lines = told
     assert [take["take"] for take in found["takes"]] == ["performance"]

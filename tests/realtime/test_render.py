@@ -4,7 +4,6 @@ import csv
 import subprocess
 import sys
 import threading
-import wave
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +66,7 @@ def test_numbers_and_table_agree(tmp_path: Path) -> None:
         assert np.allclose([float(r[name]) for r in rows], found["scalars"][:, i], atol=1e-6)
 
 
-def test_motion_is_not_rendered_over(tmp_path: Path) -> None:
+def test_a_motion_file_is_not_overwritten(tmp_path: Path) -> None:
     save_npz(load_motion(PERFORMANCE)[:60], tmp_path / "take.npz")
     with pytest.raises(OptionError, match="already exists and was not rendered"):
         render(tmp_path / "take.npz", tmp_path / "take.npz", rig=SCALARS_ONLY)
@@ -133,7 +132,7 @@ def _text(path: Path) -> Path:
         (lambda p: p / "missing.bvh", "a.wav", (MotionError, OSError), r"missing\.bvh"),
     ],
 )
-def test_what_cannot_be_rendered_is_one_clear_line_and_leaves_nothing(tmp_path, make, out, kind, words):
+def test_a_failed_render_is_one_line_and_leaves_nothing(tmp_path, make, out, kind, words):
     source = make(tmp_path)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(kind, match=words) as caught:
@@ -155,7 +154,7 @@ def test_a_render_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_roll_plays_events_where_they_fall(tmp_path: Path) -> None:
+def test_events_are_rendered_at_their_time(tmp_path: Path) -> None:
     sounds = []
     for strike in (True, False):
         clock = OfflineClock()
@@ -169,14 +168,13 @@ def test_the_roll_plays_events_where_they_fall(tmp_path: Path) -> None:
                 calm = [0.4, 0.7, 0.3, 0.0, 0.0, 0.1, 0.5, 0.0]
                 roll.send(ControlFrame(n, n / 50, [0.0] * 7, calm, events, t_ns=clock.now_ns()))
             player.finish(1.5)
-        with wave.open(str(path)) as file:
-            sounds.append(np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 6))
+        sounds.append(read_wav(path))
     assert len(sounds[0]) == 72_000
     first = int(np.argmax(np.any(sounds[0] != sounds[1], axis=1)))
     assert first == pytest.approx(48_000 * 0.6, abs=200)
 
 
-def test_frames_wait_for_a_voice_that_is_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rendering_waits_for_a_slow_voice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("realtime.programs.render._QUEUE_FRAMES", 20)
     goes_on, write, played = threading.Event(), WavWriter.write, []
     monkeypatch.setattr(WavWriter, "write", lambda *told: (goes_on.wait(), write(*told)))
@@ -199,7 +197,7 @@ def test_frames_wait_for_a_voice_that_is_slower(tmp_path: Path, monkeypatch: pyt
     assert wav.samples == 4 * 48_000
 
 
-def test_a_failing_file_is_told_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_error_is_raised_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: WavWriter, block: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -223,7 +221,7 @@ def takes(folder: Path) -> Path:
     return folder
 
 
-def test_a_folder_becomes_what_its_files_become_on_any_number_of_cores(tmp_path: Path) -> None:
+def test_a_folder_renders_like_its_files_with_any_number_of_workers(tmp_path: Path) -> None:
     folder = takes(tmp_path / "takes")
     said: list[str] = []
     made: list[dict[str, bytes]] = []

@@ -43,7 +43,7 @@ def test_a_replay_keeps_its_pace_and_reports_recorded_arrivals() -> None:
     assert {b - a for (_, a), (_, b) in itertools.pairwise(got)} == {20_000_000}
 
 
-def test_a_replay_that_is_too_fast_for_the_machine_leaves_nothing_behind(stage: Any) -> None:
+def test_a_replay_faster_than_the_machine_skips_nothing(stage: Any) -> None:
     # Datagrams 20 us apart, more than frames; a machine handles a few hundred thousand per second.
     items: list[Item] = []
     for n in range(100):
@@ -67,7 +67,7 @@ def test_a_replay_that_is_too_fast_for_the_machine_leaves_nothing_behind(stage: 
     assert counts["overtaken"] == before["overtaken"] == 0
 
 
-def test_offline_everything_comes_at_its_time_until_the_end() -> None:
+def test_offline_items_are_delivered_at_their_times() -> None:
     clock = OfflineClock(5_000_000_000)
     got: list[tuple[int, object]] = []
     gain = Command(5_030_000_000, "gain", (0.5,))
@@ -111,7 +111,7 @@ def test_a_replay_stops_in_time_counted_from_the_first_frame_of_motion() -> None
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, float("nan"), 1e9])
-def test_senseless_speeds_are_refused(speed: float) -> None:
+def test_invalid_speeds_are_refused(speed: float) -> None:
     with pytest.raises(OptionError, match="speed"):
         ScaledClock(speed)
 
@@ -159,7 +159,7 @@ def test_a_recording_of_two_suits_replays_the_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("speed", [None, 100.0])
-def test_a_replay_tells_of_damage_and_of_what_follows_the_end(speed: float | None, tmp_path: Path) -> None:
+def test_a_replay_reports_damage_and_data_after_the_end(speed: float | None, tmp_path: Path) -> None:
     whole = play(mocopi(50), "mocopi", tmp_path / "a.anticip", 100.0)
     recording = (tmp_path / "a.anticip").read_bytes()
     begins, *more = recording.split(b"sony motion format")
@@ -180,7 +180,7 @@ def test_a_replay_tells_of_damage_and_of_what_follows_the_end(speed: float | Non
     assert sum(isinstance(item, Datagram) for item in items) > 51 + 45
 
 
-def test_a_replay_ends_where_its_file_cannot_be_read_any_more() -> None:
+def test_a_replay_ends_at_a_read_error() -> None:
     said: list[str] = []
 
     def items() -> Iterator[Item]:
@@ -194,7 +194,7 @@ def test_a_replay_ends_where_its_file_cannot_be_read_any_more() -> None:
     assert said == ["a.anticip: cannot be read: input/output error; the replay ends here"]
 
 
-def test_what_was_joined_a_year_later_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_joined_recording_after_a_long_pause_is_not_played(tmp_path: Path) -> None:
     day = 86_400 * 10**9
     for name, t_ns in (("a", 3 * day), ("b", 366 * day)):
         with RecordingWriter(tmp_path / name, t_ns=t_ns) as tape:

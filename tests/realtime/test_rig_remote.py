@@ -25,7 +25,7 @@ Play = Callable[..., Playing]
 QUIET = "[model]\nenabled = false\n[memory]\nenabled = false\n"
 
 
-def test_what_a_loaded_rig_says_of_what_needs_a_restart_is_still_there_when_it_is_saved(tmp_path, play):
+def test_settings_that_need_a_restart_are_saved_unchanged(tmp_path, play):
     (tmp_path / "a.toml").write_text(QUIET + "[[osc]]\nport = 29096\n")
     big = tmp_path / "b.toml"
     text = (
@@ -53,7 +53,7 @@ def test_what_a_loaded_rig_says_of_what_needs_a_restart_is_still_there_when_it_i
 
 
 @pytest.mark.parametrize("lacks", ["mapping = 'gone.safetensors'", "memory.file = 'gone.memory'"])
-def test_a_rig_that_cannot_be_played_changes_nothing(tmp_path: Path, play: Play, lacks: str) -> None:
+def test_an_unusable_rig_changes_nothing(tmp_path: Path, play: Play, lacks: str) -> None:
     text = QUIET + "[[osc]]\nport = 29096\n"
     (tmp_path / "a.toml").write_text(text)
     memory = "" if "memory" in lacks else "memory.enabled = false\n"
@@ -70,7 +70,7 @@ def test_a_rig_that_cannot_be_played_changes_nothing(tmp_path: Path, play: Play,
     assert (tmp_path / "a.toml").read_text() == text
 
 
-def test_what_is_saved_right_behind_a_rig_that_is_loaded_is_that_rig(tmp_path: Path, play: Play) -> None:
+def test_saving_right_after_loading_saves_the_loaded_rig(tmp_path: Path, play: Play) -> None:
     (tmp_path / "a.toml").write_text(QUIET)
     (tmp_path / "b.toml").write_text("gain = 2.5\n" + QUIET)
     show = play(load_rig(tmp_path / "a.toml"))
@@ -84,7 +84,7 @@ def test_what_is_saved_right_behind_a_rig_that_is_loaded_is_that_rig(tmp_path: P
     assert show.commands.live_rig.file == tmp_path / "c.toml"
 
 
-def test_a_preset_that_the_voice_cannot_play_leaves_the_rest_of_a_loaded_rig(tmp_path, play):
+def test_a_refused_preset_leaves_the_rest_of_a_loaded_rig(tmp_path, play):
     (tmp_path / "sounds").mkdir()
     (tmp_path / "a.toml").write_text(QUIET)
     another_checkpoint(tmp_path / "model")
@@ -103,7 +103,7 @@ def test_a_preset_that_the_voice_cannot_play_leaves_the_rest_of_a_loaded_rig(tmp
     assert (show.rig.gain, show.rig.model.checkpoint) == (2.5, str(tmp_path / "model"))
 
 
-def test_what_the_command_line_said_is_saved_but_not_where_to_record(tmp_path: Path, play: Play) -> None:
+def test_command_line_options_are_saved_except_record(tmp_path: Path, play: Play) -> None:
     file = tmp_path / "a.toml"
     table = "[source]\nport = 21000\nfrom = 'localhost'\n[[osc]]\nport = 29096\n"
     file.write_text("lead_ms = 50.0\n" + QUIET + table)
@@ -129,7 +129,7 @@ def test_what_the_command_line_said_is_saved_but_not_where_to_record(tmp_path: P
     )
 
 
-def test_a_calibration_is_written_into_the_rig_that_the_show_has_by_then(tmp_path: Path, play: Play) -> None:
+def test_a_calibration_is_written_into_the_current_rig(tmp_path: Path, play: Play) -> None:
     (tmp_path / "a.toml").write_text(QUIET)
     show = play(load_rig(tmp_path / "a.toml"))
     show.do("rig/save", "night2")
@@ -150,7 +150,7 @@ def test_a_calibration_is_written_into_the_rig_that_the_show_has_by_then(tmp_pat
     assert (tmp_path / "a.toml").read_text() == QUIET
 
 
-def test_one_of_several_loads_from_the_show_s_folder_and_keeps_the_name(tmp_path: Path, play: Play) -> None:
+def test_one_of_several_performers_loads_a_rig_and_keeps_their_name(tmp_path: Path, play: Play) -> None:
     many = (
         QUIET + "[[osc]]\nport = 29040\n[[performer]]\nname = 'alice'\nport = 22361\n"
         "[[performer]]\nname = 'bob'\nport = 22362\n"
@@ -202,7 +202,7 @@ def test_a_saved_rig_plays_from_its_own_folder(tmp_path, play, monkeypatch):
     assert load_rig("third.toml").model.checkpoint == "acts/models/m"
 
 
-def test_what_is_answered_is_what_was_told(play: Play) -> None:
+def test_replies_repeat_the_arguments(play: Play) -> None:
     show = play(Rig.model_validate({"model": {"enabled": False}, "memory": {"enabled": False}}))
     assert show.commands.obey("rig/osc/0/prefix", "") == '""'
     assert show.commands.obey("rig/osc/0/prefix") == "as built in"
@@ -211,7 +211,7 @@ def test_what_is_answered_is_what_was_told(play: Play) -> None:
 
 
 @pytest.mark.parametrize("where", ["show/memories", "show"])
-def test_a_memory_that_was_saved_is_loaded_by_its_name(piece, tmp_path, monkeypatch, where):
+def test_a_saved_memory_is_loaded_by_name(piece, tmp_path, monkeypatch, where):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "show" / "memories").mkdir(parents=True)
     shutil.copy(piece, tmp_path / "show" / "memories")

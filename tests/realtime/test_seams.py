@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.other_package import METADATA, STRANGER
+from support.sounds import read_wav
 
 from pyanticip.cli import cli
 from pyanticip.cli.play import _show_answer
@@ -42,7 +43,7 @@ def _external_package(install: Callable[..., None]) -> None:
     install("stranger", STRANGER, METADATA)
 
 
-def test_a_source_is_heard_decoded_and_recorded_as_native() -> None:
+def test_a_source_of_a_package_is_received_and_decoded() -> None:
     port = free_port()
     rig = load_rig(None, {"source": {"kind": "backwards", "port": port}})
     assert Rig.model_validate({"source": {"kind": "backwards"}}).source.listen == ("127.0.0.1", 40123)
@@ -71,14 +72,14 @@ def test_a_source_is_heard_decoded_and_recorded_as_native() -> None:
     assert received[-1][0] == b"", "what cannot be decoded reaches the front as an alien datagram"
 
 
-def test_a_decoder_that_takes_anything_claims_only_what_is_motion() -> None:
+def test_a_decoder_that_accepts_anything_claims_only_motion() -> None:
     body = next(iter(open_show(PERFORMANCE)[1])).data  # type: ignore[union-attr]
     assert recognise(b"!" + body[::-1]) == "backwards"
     assert recognise(b"?" + body[::-1]) == "halting"
     assert recognise(b"hello") is None
 
 
-def test_a_decoder_that_fails_or_dawdles_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_or_slow_decoder_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SlowCalls, "_SLOW_NS", -1)
     lines: list[str] = []
     received: list[bytes] = []
@@ -99,7 +100,7 @@ def test_a_decoder_that_fails_or_dawdles_is_told_of_once(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("took_ms", "told"), [([6, 6, 6], 1), ([6, 1, 1] * 9, 1), ([6, 1, 1, 1, 1] * 9, 0), ([1, 300, 300], 1)]
 )
-def test_calls_that_stall_are_told_of_once(took_ms, told, monkeypatch):
+def test_slow_calls_are_reported_once(took_ms, told, monkeypatch):
     calls, lines = SlowCalls(), list[str]()
     monkeypatch.setattr(time, "perf_counter_ns", lambda: 0)
     for ms in took_ms:
@@ -107,7 +108,7 @@ def test_calls_that_stall_are_told_of_once(took_ms, told, monkeypatch):
     assert len(lines) == told
 
 
-def test_a_decoder_that_cannot_begin_is_told_of_once_and_tried_again() -> None:
+def test_a_decoder_that_fails_to_open_is_reported_once_and_retried() -> None:
     lines: list[str] = []
     received: list[bytes] = []
     source = UdpSource("moody", "127.0.0.1", 0, say=lines.append)
@@ -122,7 +123,7 @@ def test_a_decoder_that_cannot_begin_is_told_of_once_and_tried_again() -> None:
     assert (lines, source.trouble) == ([f"moody cannot decode: OptionError: {reason}"], "")
 
 
-def test_what_cannot_be_sent_is_one_line() -> None:
+def test_a_source_that_cannot_send_is_one_line() -> None:
     for kind, says in (
         ("deaf", "AttributeError: 'Deaf' object has no attribute 'encode'"),
         ("halting", "RuntimeError: no body"),
@@ -155,7 +156,7 @@ def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> Non
             load_rig(None, {"sink": [wrong]})
 
 
-def test_a_sink_that_raises_or_dawdles_is_told_of_once_and_the_others_go_on(tmp_path, monkeypatch):
+def test_a_failing_or_slow_sink_is_reported_once_and_others_continue(tmp_path, monkeypatch):
     monkeypatch.setattr(SlowCalls, "_SLOW_NS", -1)
     tables = [{"kind": kind, "path": str(tmp_path / kind)} for kind in ("cross", "lines")]
     tree = {"osc": [], "sink": tables, "model": {"enabled": False}, "memory": {"enabled": False}}
@@ -185,7 +186,7 @@ def test_a_backend_steps_by_its_name() -> None:
         load_rig(None, {"model": {"backend": "sharp"}})
 
 
-def test_a_model_that_fails_offline_is_told_of_once_and_its_frames_are_counted(tmp_path: Path) -> None:
+def test_a_model_failure_offline_is_reported_once_and_counted(tmp_path: Path) -> None:
     rig = tmp_path / "rig.toml"
     rig.write_text('osc = []\nmodel.backend = "torn"\nmemory.enabled = false\n')
     (tmp_path / "takes").mkdir()
@@ -204,17 +205,11 @@ def test_a_model_that_fails_offline_is_told_of_once_and_its_frames_are_counted(t
         assert told == ["the model failed, the scalars play: RuntimeError: no grip"], asked
 
 
-def test_a_voice_plays_what_is_rendered(tmp_path: Path) -> None:
-    import wave
-
+def test_a_voice_of_a_package_renders(tmp_path: Path) -> None:
     synth = {"preset": "tone", "options": {"level": 0.4}}
     rig = load_rig(None, {"synth": synth, "model": {"backend": "flat"}, "memory": {"enabled": False}})
     render(PERFORMANCE, tmp_path / "out.wav", rig=rig, seconds=1.0)
-    with wave.open(str(tmp_path / "out.wav")) as file:
-        raw = np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 3)
-    # The two higher bytes of three.
-    sound = np.ascontiguousarray(raw[:, 1:]).view(np.int16) / 32767
-    assert sound.max() == pytest.approx(0.4 * 0.625, abs=0.01)
+    assert read_wav(tmp_path / "out.wav").max() == pytest.approx(0.4 * 0.625, abs=0.01)
     with pytest.raises(RigError, match=r"synth\.options\.level: input should be a valid number"):
         load_rig(None, {"synth": {"preset": "tone", "options": {"level": "loud"}}})
     with pytest.raises(RigError, match=r"synth\.options\.lvel: unknown key; did you mean level\?"):
@@ -225,7 +220,7 @@ def test_a_voice_plays_what_is_rendered(tmp_path: Path) -> None:
         load_rig(None, {"synth": {"preset": "harp"}})
 
 
-def test_built_in_names_cannot_be_taken_and_a_broken_package_is_one_line() -> None:
+def test_built_in_names_are_kept_and_broken_plug_ins_are_reported() -> None:
     assert SOURCES.names() == (
         "mocopi",
         "vmc",
@@ -313,7 +308,7 @@ class Forgetful(Slots):
 """
 
 
-def test_a_sink_may_say_what_its_trouble_is_in_any_way_or_not_at_all(install: Callable[..., None]) -> None:
+def test_the_trouble_attribute_of_a_sink_is_optional(install: Callable[..., None]) -> None:
     names = ("Derived", "Slots", "Passing", "Forgetful")
     lines = [f"{name.lower()} = sinks_by_others:{name}" for name in names]
     install("sinks_by_others", SINKS_BY_OTHERS, "\n".join(("[pyanticip.sinks]", *lines)))
@@ -336,7 +331,7 @@ def test_a_package_that_ends_the_process_when_imported_is_one_line(install: Call
     assert says in doctor_module._plug_ins()["found"]
 
 
-def test_what_breaks_its_contract_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_plug_in_that_breaks_its_contract_is_one_line(tmp_path: Path) -> None:
     alone = {"osc": [], "model": {"enabled": False}, "memory": {"enabled": False}}
 
     def opened(**tree: object) -> None:

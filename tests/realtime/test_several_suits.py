@@ -29,7 +29,7 @@ A, B = "10.0.0.1:7000", "10.0.0.2:5000"
         (B, (5, "source", A), {"both 1": ("b", 0), "both 2": ("a", 250)}),
     ],
 )
-def test_of_two_suits_in_a_recording_the_one_that_was_heard_is_rehearsed_and_calibrated(
+def test_the_selected_suit_of_a_recording_is_rehearsed_and_calibrated(
     tmp_path: Path, sender: str | None, command: tuple[int, str, str] | None, expected: dict[str, Any]
 ) -> None:
     suits = {"a": (A, FRAMES[:450]), "b": (B, FRAMES[450:900])}

@@ -93,7 +93,7 @@ class Hall:
 
 
 @pytest.mark.parametrize("spin", [False, True])
-def test_frames_pass_and_the_end_is_a_fade(stage: Any, paper_model: Any, spin: bool) -> None:
+def test_frames_are_sent_and_the_end_is_a_fade(stage: Any, paper_model: Any, spin: bool) -> None:
     rig = Rig.model_validate({"control": {"port": free_port()}, "spin": spin})
     hall = Hall(stage, paper_model(), rig)
 
@@ -118,7 +118,7 @@ def test_frames_pass_and_the_end_is_a_fade(stage: Any, paper_model: Any, spin: b
     assert hall.pipeline.backend.calls[-1] == "close"
 
 
-def test_an_end_between_two_frames_leaves_nothing_waiting_for_the_source(stage, paper_model):
+def test_queued_datagrams_are_played_before_the_end(stage, paper_model):
     hall = Hall(stage, paper_model())
 
     async def performance() -> None:
@@ -165,7 +165,7 @@ class Backlog:
         return bool(self.waiting)
 
 
-def test_what_waits_after_a_standstill_is_heard_in_its_time_and_a_flood_is_none(stage: Any) -> None:
+def test_queued_datagrams_after_a_standstill_are_read_and_a_flood_is_not(stage: Any) -> None:
     paper = stage()
     paper.clock.speed = 1.0
     paper.frame(0)
@@ -247,7 +247,7 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
     assert "end" in [record.name for record in records if isinstance(record, Control)]
 
 
-def test_who_stops_a_recording_that_ended_early_is_told_so(stage, tmp_path, monkeypatch):
+def test_stopping_a_recording_that_ended_early_is_an_error(stage, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     hall = Hall(stage)
 
@@ -266,7 +266,7 @@ def test_who_stops_a_recording_that_ended_early_is_told_so(stage, tmp_path, monk
     hall.play(performance())
 
 
-def test_a_recording_can_be_stopped_before_its_file_is_there_and_begun_before_the_last_is_done(
+def test_recordings_can_be_stopped_and_started_while_one_is_pending(
     stage: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -294,7 +294,7 @@ def test_a_recording_can_be_stopped_before_its_file_is_there_and_begun_before_th
     assert [sum(isinstance(record, Raw) for record in taken) for taken in takes] == [0, 5, 3, 4]
 
 
-def test_many_commands_in_one_datagram_cost_no_frame_and_few_files(stage, tmp_path, monkeypatch):
+def test_many_record_commands_cost_no_frame_and_few_files(stage, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     hall = Hall(stage)
     many = bundle(*(command("record/start", f"take{n}") for n in range(60)))
@@ -320,7 +320,7 @@ def test_many_commands_in_one_datagram_cost_no_frame_and_few_files(stage, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["take\x1b[2J", "x" * 101, "../x", "/x", ".x", "a\\b", "a\nb"])
-def test_a_name_that_a_stranger_sends_is_checked(stage: Any, name: str, tmp_path: Path) -> None:
+def test_a_recording_name_from_the_network_is_checked(stage: Any, name: str, tmp_path: Path) -> None:
     hall = Hall(stage)
     hall.show._folder = tmp_path
 
@@ -356,7 +356,7 @@ def test_ctrl_c_fades_out_and_closes(stage: Any, number: signal.Signals, tmp_pat
     assert hall.ear.frames[-1].params == pytest.approx(NEUTRAL, abs=1e-6)
 
 
-def test_what_was_due_before_the_end_is_recorded_before_it(stage: Any) -> None:
+def test_frames_due_before_the_end_are_recorded_before_it(stage: Any) -> None:
     s = stage()
     for n in range(25):
         s.frame(n)
@@ -388,7 +388,7 @@ def test_ctrl_c_while_it_closes_changes_nothing(stage: Any, recwarn: pytest.Warn
 
 
 @pytest.mark.parametrize("in_a_loop", [False, True])
-def test_a_show_that_is_not_played_leaves_nothing_open_and_the_interpreter_as_it_was(
+def test_a_failed_show_leaves_nothing_open_and_restores_the_interpreter(
     in_a_loop: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ports = [free_port() for _ in range(2)]
@@ -449,7 +449,7 @@ class FailingSink(Ear, DeferredSink):
 
 
 @pytest.mark.parametrize("whose", ["ours", "theirs"])
-def test_what_a_timer_comes_for_may_fail_and_the_sound_goes_on(stage: Any, whose: str) -> None:
+def test_a_failing_timer_does_not_stop_the_sound(stage: Any, whose: str) -> None:
     hall = Hall(stage)
     gazer = FailingSink()
     hall.pipeline.add(gazer)
@@ -476,7 +476,7 @@ def test_what_a_timer_comes_for_may_fail_and_the_sound_goes_on(stage: Any, whose
     assert len([line for line in hall.lines if f"a bug of {whose}" in line]) == 1
 
 
-def test_a_replay_beside_a_show_goes_on_without_remote_control(stage: Any) -> None:
+def test_a_replay_beside_a_show_continues_without_remote_control(stage: Any) -> None:
     hall = Hall(stage)
     lines: list[str] = []
     show = hall.pipeline, hall.source, hall.show.commands

@@ -23,7 +23,7 @@ def messages_of(seen: list[tuple[float, dict[str, int]]]) -> list[str]:
     return [line for now, counts in seen if (line := attendance.look(now, counts))]
 
 
-def test_why_there_is_no_frame() -> None:
+def test_the_reason_for_missing_frames_is_explained() -> None:
     alien = {"packets": 120, "alien": 120, "frames": 0}
     assert why_silent("mocopi", HERE, 3.0, alien).startswith(
         "120 datagrams came to 127.0.0.1:12351, none of them"
@@ -44,7 +44,7 @@ def test_why_there_is_no_frame() -> None:
     assert listening("vmc", HERE) == "listening for vmc at 127.0.0.1:12351"
 
 
-def test_a_suit_of_fewer_segments_is_told_how_many_came() -> None:
+def test_a_suit_with_too_few_segments_is_reported_with_their_number() -> None:
     whole = FRAMES["xsens"](0, 0.0, 0.3)
     few = whole[:11] + bytes([15]) + whole[12 : 24 + 15 * 32]
     told = why_silent("xsens", HERE, 3.0, {"packets": 90, "malformed": 90}, few)
@@ -62,14 +62,14 @@ def test_a_suit_of_fewer_segments_is_told_how_many_came() -> None:
         ({"v": 1.0}, "v is not an unsigned integer"),
     ],
 )
-def test_msgpack_with_a_value_of_another_kind_is_told_which(wrong: dict[str, object], told: str) -> None:
+def test_msgpack_with_a_wrong_type_is_reported_with_the_key(wrong: dict[str, object], told: str) -> None:
     frame = {"v": 1, "type": "frame", "seq": 1, "t": 0.0, "quats": bytes(16)} | wrong
     line = why_silent("msgpack", HERE, 3.0, {"packets": 60, "malformed": 60}, msgpack.packb(frame))
     assert "none of them a usable msgpack: this is msgpack, but: malformed datagram" in line
     assert line.endswith(told)
 
 
-def test_frames_of_other_joints_than_the_skeleton_s_are_told_of() -> None:
+def test_frames_that_do_not_fit_the_skeleton_are_reported() -> None:
     frame = _core.encode_native_frame(1, 0.0, np.tile(np.float32([1, 0, 0, 0]), (44, 1)))
     for counters in ({"packets": 60, "malformed": 60}, {"packets": 60, "malformed": 59}):
         told = why_silent("msgpack", HERE, 3.0, counters, frame)
@@ -78,7 +78,7 @@ def test_frames_of_other_joints_than_the_skeleton_s_are_told_of() -> None:
     assert "their joints are not" in why_silent("mocopi", HERE, 3.0, {"packets": 60, "malformed": 60}, mocopi)
 
 
-def test_osc_of_another_kind_and_without_an_address_is_named() -> None:
+def test_osc_of_another_kind_or_address_is_reported() -> None:
     trackers, vmc = osc("/tracking/trackers/1/position", 0.0, 1.0, 0.0), FRAMES["vmc"](0, 0.0, 0.3)
     told = why_silent("vmc", HERE, 3.0, {"packets": 120}, trackers)
     assert told.endswith("none of them a usable vmc: this is vrchat: use --source vrchat://0.0.0.0:12351")
@@ -93,7 +93,7 @@ def test_osc_of_another_kind_and_without_an_address_is_named() -> None:
     assert "no quaternion (the first four numbers of /wek/inputs, of length 0.5 to 2) is in them; map" in told
 
 
-def test_a_phone_without_its_quaternion_is_told_what_to_switch_on() -> None:
+def test_a_phone_without_a_quaternion_is_reported_with_a_hint() -> None:
     for newest in (
         osc("/rotationvector", 0.1, 0.2, 0.3),
         osc("/gyrosc/quat", 1.0, 0.0, 0.0, 0.0),
@@ -114,13 +114,13 @@ def test_a_phone_without_its_quaternion_is_told_what_to_switch_on() -> None:
     assert "source.addresses and --source osc" in told
 
 
-def test_a_halted_sender_that_repeats_its_last_frame_is_told_from_one_that_is_gone() -> None:
+def test_a_sender_that_repeats_its_last_frame_is_reported() -> None:
     counts = {"packets": 9, "frames": 5, "doubled": 4}
     lines = messages_of([(1.0, counts), (4.0, counts | {"packets": 99, "doubled": 94})])
     assert lines[1].startswith("90 datagrams repeat the last frame")
 
 
-def test_frames_of_another_clock_are_not_told_as_lacking_bones() -> None:
+def test_frames_with_unusable_times_are_reported_as_such() -> None:
     attendance = SourceWatch("vmc", HERE, 0.0, newest=lambda: FRAMES["vmc"](0, 0.0, 0.3))
     counts = {"packets": 9, "frames": 1, "strange": 8}
     attendance.look(1.0, counts)
@@ -145,7 +145,7 @@ def xsens_messages(seen: list[tuple[float, int, int, bytes]]) -> list[tuple[floa
     return told
 
 
-def test_a_show_that_gets_what_cannot_be_played_is_told_why_and_when_that_changes() -> None:
+def test_unplayable_data_is_explained_and_again_when_it_changes() -> None:
     vmc = FRAMES["vmc"](0, 0.0, 0.3)
     first = [(float(t), 60 * t, 0, b"") for t in (1, 2)]
     euler = [(2.0 + t, 120, 60 * t, EULER) for t in range(1, 41)]
@@ -159,7 +159,7 @@ def test_a_show_that_gets_what_cannot_be_played_is_told_why_and_when_that_change
     assert "this is vmc: use --source vmc" in changed
 
 
-def test_what_comes_late_and_cannot_be_played_is_told_of_soon_and_then_every_half_minute() -> None:
+def test_unplayable_data_is_reported_soon_and_then_every_30_s() -> None:
     quiet = [(float(t), 0, 0, b"") for t in range(1, 9)]
     euler = [(8.0 + t, 0, 60 * t, EULER) for t in range(1, 41)]
     (_, nothing), (soon, why), (later, same) = xsens_messages(quiet + euler)
@@ -168,7 +168,7 @@ def test_what_comes_late_and_cannot_be_played_is_told_of_soon_and_then_every_hal
     assert all("choose Position + Orientation" in line for line in (why, same))
 
 
-def test_what_comes_after_a_body_that_is_refused_is_told_of() -> None:
+def test_unusable_data_after_a_refused_body_is_reported() -> None:
     refused = [(t / 2, {"packets": 30 * t, "refused": 30 * t}) for t in range(1, 5)]
     aliens = [(2.0 + t, {"packets": 120 + 50 * t, "refused": 120, "alien": 50 * t}) for t in range(1, 11)]
     gone = [(12.0 + t, {"packets": 620, "refused": 120, "alien": 500}) for t in range(1, 11)]
@@ -214,7 +214,7 @@ class Front:
         (("left_lower_leg", "right_lower_leg"), 90, False),
     ],
 )
-def test_a_body_that_comes_lying_is_told_of_once(turned: tuple[str, ...], degrees: int, low: bool) -> None:
+def test_a_lying_body_is_reported_once(turned: tuple[str, ...], degrees: int, low: bool) -> None:
     watch, front = SourceWatch("natnet", HERE, 0.0), Front()
     front.pose = np.tile(np.float32([1, 0, 0, 0]), (22, 1))
     for joint in turned:
@@ -228,7 +228,7 @@ def test_a_body_that_comes_lying_is_told_of_once(turned: tuple[str, ...], degree
     assert lines == [f"{told} set Up Axis to Y"] * low
 
 
-def test_who_plays_who_does_not_and_at_which_rate() -> None:
+def test_active_and_ignored_senders_and_the_rate_are_reported() -> None:
     attendance, front = SourceWatch("mocopi", ("0.0.0.0", 12351), 0.0), Front()
     assert attendance.watch(1.0, front) == []
     front.frames, front.heard = 30, [("a:1", True, 30, 0)]
@@ -257,7 +257,7 @@ def test_who_plays_who_does_not_and_at_which_rate() -> None:
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_every_kind_by_another_encoder(kind: str) -> None:
+def test_independently_encoded_frames_are_recognised(kind: str) -> None:
     assert recognise(FRAMES[kind](0, 0.0, 0.3)) == kind
 
 
@@ -285,17 +285,17 @@ def test_every_kind_by_another_encoder(kind: str) -> None:
         (None, b"\x00" * 40),
     ],
 )
-def test_others(kind: str | None, datagram: bytes) -> None:
+def test_datagrams_are_recognised(kind: str | None, datagram: bytes) -> None:
     assert recognise(datagram) == kind
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_are_too_strange(datagram: bytes) -> None:
+def test_any_bytes_are_survived_by_recognition(datagram: bytes) -> None:
     recognise(datagram)
     assert "\n" not in wrong_kind("mocopi", datagram, 1)
 
 
-def test_what_to_do_is_said() -> None:
+def test_hints_say_what_to_do() -> None:
     vmc = FRAMES["vmc"](0, 0.0, 0.3)
     assert wrong_kind("mocopi", vmc, 12351) == "this is vmc: use --source vmc://0.0.0.0:12351"
     assert wrong_kind("mocopi", vmc, 39539) == "this is vmc: use --source vmc://0.0.0.0"
@@ -308,7 +308,7 @@ def test_what_to_do_is_said() -> None:
     assert wrong_kind("vmc", b"hello", 9000) == ""
 
 
-def test_a_suit_that_is_silent_for_three_seconds_is_gone_and_one_that_was_never_there_is_asked_for_anew():
+def test_a_silent_suit_is_reported_once_and_an_absent_one_repeatedly():
     here = {"packets": 5, "frames": 5}
     assert messages_of([(1.0, here), (3.99, here)]) == ["receiving mocopi"]
     assert messages_of([(1.0, here), (4.0, here)])[1:] == ["nothing from the suit for 3 s; waiting for it"]
@@ -324,7 +324,7 @@ def test_a_suit_that_is_silent_for_three_seconds_is_gone_and_one_that_was_never_
     assert "none of them a usable" in why_silent("mocopi", HERE, 3.0, some | {"malformed": 1})
 
 
-def test_who_sends_where_somebody_else_alone_is_heard() -> None:
+def test_datagrams_of_senders_that_are_not_allowed_are_reported() -> None:
     attendance = SourceWatch("mocopi", HERE, 0.0, allowed_sender=lambda: "10.0.0.1")
     counters = {"packets": 120, "ignored": 120}
     assert attendance.look(3.0, counters, ["10.0.0.9:1"]) == (
@@ -335,7 +335,7 @@ def test_who_sends_where_somebody_else_alone_is_heard() -> None:
     assert "has not sent its skeleton yet" in (told or "")
 
 
-def test_no_more_than_sixteen_others_are_told_of() -> None:
+def test_at_most_sixteen_other_senders_are_reported() -> None:
     attendance, front = SourceWatch("mocopi", ("0.0.0.0", 12351), 0.0), Front()
     front.frames = 30
     front.heard = [("a:1", True, 30, 0), *((f"b{n}:1", False, 1, 0) for n in range(20))]
@@ -343,7 +343,7 @@ def test_no_more_than_sixteen_others_are_told_of() -> None:
     assert attendance.watch(1.5, front) == []
 
 
-def test_a_host_that_sends_from_ever_new_ports_is_told_of_once() -> None:
+def test_a_host_with_changing_ports_is_reported_once() -> None:
     attendance, front = SourceWatch("vmc", HERE, 0.0), Front()
     front.frames = 30
     for second in range(5):

@@ -31,7 +31,7 @@ def stream(*senders: tuple[str, bool, int, int], rate: float | None = 50.04) -> 
     return SimpleNamespace(timing=(rate, 0.46, 0), refusal="", senders=lambda: senders)
 
 
-def test_the_status_says_who_plays_and_who_was_heard_of_in_the_last_minute() -> None:
+def test_the_status_has_the_active_sender_and_the_others_of_the_last_minute() -> None:
     minute = 60_000_000_000
     senders = (
         ("10.0.0.1", True, 9, 0),
@@ -48,7 +48,7 @@ def test_the_status_says_who_plays_and_who_was_heard_of_in_the_last_minute() -> 
     assert stream_words(front, None, 0) == ["ignored=0", "refused=too many joints"]
 
 
-def test_the_status_says_what_was_lost_where_it_can_be_told() -> None:
+def test_the_status_has_lost_frames_if_they_are_known() -> None:
     def words(**received: int) -> list[str]:
         return count_words(received, {"late_steps": 1, "failed_steps": 2, "skipped": 0})
 
@@ -59,7 +59,7 @@ def test_the_status_says_what_was_lost_where_it_can_be_told() -> None:
     assert words(frames=9, lost=2) == ["frames=9", "lost=2", "bad=0", *steps], "another's front end"
 
 
-def test_the_status_says_what_mapping_plays_and_how_new_what_it_sees_is() -> None:
+def test_the_status_has_the_mapping_and_its_novelty() -> None:
     taught: Any = SimpleNamespace(mapping=SimpleNamespace(name="mine", beyond="hold"), novelty=0.44)
     taught.is_beyond = False
     assert taught_words(None, "", ()) == []
@@ -73,7 +73,7 @@ def test_the_status_says_what_mapping_plays_and_how_new_what_it_sees_is() -> Non
     ]
 
 
-def test_the_status_says_whether_what_is_played_is_written() -> None:
+def test_the_status_says_whether_a_recording_is_written() -> None:
     told: Any = SimpleNamespace(status_words=["recording=no", "full"])
     assert (tape_words(None), is_writing(None)) == (["recording=no"], False)
     assert (tape_words(told), is_writing(told)) == (["recording=no", "full"], False)
@@ -81,7 +81,7 @@ def test_the_status_says_whether_what_is_played_is_written() -> None:
     assert (tape_words(told), is_writing(told)) == (["recording=yes"], True)
 
 
-def test_who_goes_and_who_is_back_is_said_once_each() -> None:
+def test_a_lost_and_a_restored_sink_are_reported_once_each() -> None:
     one, other = (SimpleNamespace(name=name, trouble="") for name in ("one", "other"))
     sinks: Any = [one, other]
     watch = SinkWatch()
@@ -113,7 +113,7 @@ def test_who_goes_and_who_is_back_is_said_once_each() -> None:
     assert watch.look(sinks) == []
 
 
-def test_receivers_at_one_address_are_told_apart() -> None:
+def test_receivers_at_one_address_have_distinct_names() -> None:
     tables = [{"port": 9, "prefix": "/a"}, {"port": 9}, {"port": 9, "send": ["event"]}, {"port": 8}]
     pipeline = assemble(Rig.model_validate({"osc": tables, "model": {"enabled": False}}), OfflineClock())
     one, two = "osc 127.0.0.1:9", "osc 127.0.0.1:8"
@@ -121,7 +121,7 @@ def test_receivers_at_one_address_are_told_apart() -> None:
     pipeline.close()
 
 
-def test_a_beat_that_lasts_is_said_once_and_another_again() -> None:
+def test_a_lasting_beat_is_reported_once_and_again_when_it_changes() -> None:
     watch = BeatWatch()
 
     def looks(*tempi: tuple[float, float]) -> list[str | None]:
@@ -135,7 +135,7 @@ def test_a_beat_that_lasts_is_said_once_and_another_again() -> None:
     assert looks((60.0, 0.1), (60.0, 0.9), (60.0, 0.9)) == [None, None, None], "not for long"
 
 
-def test_every_word_that_is_sent_stands_in_the_table() -> None:
+def test_every_status_word_is_documented() -> None:
     """No other words than those of stream, recorder, memory, and the child processes of a show."""
     root = Path(__file__).resolve().parents[2]
     where = (status, Pipeline.status, Recorder.status_words.fget, LiveMemory.status_words, Show)

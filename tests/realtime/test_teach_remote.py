@@ -90,7 +90,7 @@ def heard(synth: socket.socket) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, synth: socket.socket) -> None:
+def test_teaching_fitting_and_playing_over_osc(tmp_path: Path, synth: socket.socket) -> None:
     folder = tmp_path / "mine"
     Project.create(folder, (Output("mix"),))
     rig = Rig.model_validate(
@@ -185,7 +185,7 @@ def test_a_performer_teaches_fits_and_plays_without_a_keyboard(tmp_path: Path, s
     assert (folder / MAPPING).exists()
 
 
-def test_a_fit_while_playing_keeps_what_the_last_one_was_told(tmp_path, monkeypatch):
+def test_a_fit_during_a_show_keeps_the_previous_options(tmp_path, monkeypatch):
     project = Project.create(tmp_path / "mine")
     for i in range(2):
         project.add_take(f"east {i}", swing(2, seed=i), labels={"arm": "right"})
@@ -209,7 +209,7 @@ def test_a_fit_while_playing_keeps_what_the_last_one_was_told(tmp_path, monkeypa
     assert project.state.take("east 1").labels == {"arm": "none"}
 
 
-def test_a_take_that_cannot_be_stored_is_kept_until_it_can(tmp_path: Path) -> None:
+def test_a_take_that_cannot_be_stored_is_kept(tmp_path: Path) -> None:
     project = Project.create(tmp_path / "mine")
     said: list[str] = []
     teacher = taught(project, said.append)
@@ -257,7 +257,7 @@ def test_a_take_that_cannot_be_stored_is_kept_until_it_can(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("tells", [True, False])
-def test_a_take_before_the_suit_has_told_its_skeleton_is_told_of(tmp_path: Path, tells: bool) -> None:
+def test_a_take_before_the_skeleton_arrived_gives_a_warning(tmp_path: Path, tells: bool) -> None:
     skeleton, frames = mocopi_datagrams(150)
     pipeline = assemble(Rig(), OfflineClock(), sinks=[])
     said: list[str] = []
@@ -281,7 +281,7 @@ def test_a_take_before_the_suit_has_told_its_skeleton_is_told_of(tmp_path: Path,
     assert line.partition(" (mocopi")[0] == f"take first: 1.0 s, mix=0.5{'' if tells else warning}"
 
 
-def test_a_take_that_another_body_ends_is_of_the_one_that_it_began_with(tmp_path: Path) -> None:
+def test_a_take_ends_when_the_body_changes(tmp_path: Path) -> None:
     body = SimpleNamespace(mask=np.arange(22) < 20, has_skeleton=False)
     recorder = TakeRecorder(Project.create(tmp_path / "mine"), body=body)
     recorder.set_targets({"mix": 0.5})
@@ -298,7 +298,7 @@ def test_a_take_that_another_body_ends_is_of_the_one_that_it_began_with(tmp_path
     )
 
 
-def test_what_a_terminal_changes_beside_the_show_is_seen(tmp_path: Path) -> None:
+def test_changes_of_another_process_are_seen(tmp_path: Path) -> None:
     project = Project.create(tmp_path / "mine")
     act = taught(project).actions
     terminal = Project.open(project.folder)

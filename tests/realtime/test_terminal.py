@@ -9,6 +9,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def shown(meters: Meters, width: int = 100) -> str:
     return captured.get()
 
 
-def test_meters_show_the_newest_frame_and_who_plays_and_hears() -> None:
+def test_meters_show_the_newest_frame_sender_and_receivers() -> None:
     meters = Meters("pyanticip", keys=True)
     assert "waiting" in shown(meters)
     meters.set_frame(FRAME)
@@ -87,7 +88,7 @@ def test_meters_show_the_newest_frame_and_who_plays_and_hears() -> None:
     assert "frames a second" not in shown(meters)
 
 
-def test_a_receiver_that_refuses_is_told_and_one_that_hears_again_is_not() -> None:
+def test_meters_show_a_receiver_only_while_it_refuses() -> None:
     meters = Meters("pyanticip")
     refused = {"osc 127.0.0.1:9000": {"sent": 9, "refused": 9}}
     more = {"osc 127.0.0.1:9000": {"sent": 9, "refused": 12}}
@@ -107,7 +108,7 @@ def test_a_receiver_that_refuses_is_told_and_one_that_hears_again_is_not() -> No
 
 
 @pytest.mark.parametrize("width", [20, 60, 80, 300])
-def test_names_of_strangers_are_never_obeyed_by_the_terminal(width: int) -> None:
+def test_control_characters_in_names_are_removed(width: int) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\n"
     meters = Meters("pyanticip")
     meters.set_frame({**FRAME, "state": evil, "events": [[evil, 0.5, 0.1]]})
@@ -124,7 +125,7 @@ def test_names_of_strangers_are_never_obeyed_by_the_terminal(width: int) -> None
 @pytest.mark.parametrize(
     "broken", [{}, {**FRAME, "params": [1.0]}, {**FRAME, "seconds": "x"}, {"scalars": 3}]
 )
-def test_what_is_no_frame_leaves_the_meters_as_they_are(broken: dict[str, Any]) -> None:
+def test_an_invalid_frame_leaves_the_meters_unchanged(broken: dict[str, Any]) -> None:
     meters = Meters("pyanticip")
     meters.set_frame(FRAME)
     with pytest.raises((LookupError, TypeError, ValueError)):
@@ -150,11 +151,11 @@ def test_a_bar_is_as_long_as_its_value(value: float, full: int) -> None:
         (float("nan"), "    "),
     ],
 )
-def test_what_goes_both_ways_is_drawn_from_the_middle(value: float, drawn: str) -> None:
+def test_a_signed_bar_starts_in_the_middle(value: float, drawn: str) -> None:
     assert str(bar_from_middle(value, "red", 4)) == drawn
 
 
-def test_transition_pressure_of_nothing_is_no_bar() -> None:
+def test_zero_transition_pressure_has_no_bar() -> None:
     meters = Meters("pyanticip")
     meters.set_frame(FRAME)
     (line,) = (line for line in shown(meters).splitlines() if "transition pressure" in line)
@@ -192,7 +193,7 @@ def test_each_key_is_a_command(stage: Any) -> None:
         (b"\x1bp", "panic"), (b"\x1bz", ""),
     ],
 )  # fmt: skip
-def test_esc_alone_is_a_panic_and_no_key_that_begins_as_it_does(stage, monkeypatch, pressed, does):
+def test_esc_alone_is_a_panic(stage, monkeypatch, pressed, does):
     read, write = os.pipe()
     said: list[str] = []
     actions = {name: lambda name=name: said.append(name) for name in ("panic", "start")}
@@ -205,7 +206,7 @@ def test_esc_alone_is_a_panic_and_no_key_that_begins_as_it_does(stage, monkeypat
     assert said == ([does] if does else [])
 
 
-def test_keys_that_another_program_leaves_unread_cost_nothing(stage, monkeypatch):
+def test_keys_in_the_background_are_not_polled_busily(stage, monkeypatch):
     """In the background, while the foreground process reads nothing."""
     looks: list[bool] = []
     ours = True
@@ -241,7 +242,7 @@ def test_keys_that_another_program_leaves_unread_cost_nothing(stage, monkeypatch
     assert said == ["panic"]
 
 
-def test_where_there_is_no_terminal_nothing_is_read_or_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_nothing_is_read_or_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/null").open() as nothing:
         assert not is_foreground(nothing)
         monkeypatch.setattr(keys.sys, "stdin", nothing)
@@ -274,9 +275,9 @@ def suit() -> Iterator[Live]:
 
 
 @pytest.mark.slow
-def test_a_show_in_a_terminal_is_drawn_obeys_keys_and_leaves_it_as_it_was(suit: Live, tmp_path: Path) -> None:
-    show = InTerminal(*suit.options(tmp_path), "--record", "take.anticip", folder=tmp_path)
-    try:
+def test_a_show_in_a_terminal_draws_meters_and_handles_keys(suit: Live, tmp_path: Path) -> None:
+    words = (*suit.options(tmp_path), "--record", "take.anticip")
+    with closing(InTerminal(*words, folder=tmp_path)) as show:
         show.wait_for("no mocopi yet")
         assert termios.tcgetattr(show.slave) != show.before, "keys come one by one"
         suit.start()
@@ -299,8 +300,6 @@ def test_a_show_in_a_terminal_is_drawn_obeys_keys_and_leaves_it_as_it_was(suit: 
         assert show.end() == 0
         assert show.restored()
         assert " frames in" in show.text.splitlines()[-3]
-    finally:
-        show.close()
     assert len(list(tmp_path.glob("take-*.anticip"))) == 1
     take = tmp_path / "take.anticip"
     commands = [r.name for r in read_recording(take) if isinstance(r, Control)]
@@ -320,7 +319,7 @@ def test_a_show_in_a_terminal_is_drawn_obeys_keys_and_leaves_it_as_it_was(suit: 
 
 
 @pytest.mark.slow
-def test_a_mistake_of_ours_leaves_the_terminal_as_it_was(suit: Live, tmp_path: Path) -> None:
+def test_an_internal_error_restores_the_terminal(suit: Live, tmp_path: Path) -> None:
     broken = (
         "from realtime.show import Show\n"
         "async def fails(self):\n    import asyncio\n    await asyncio.sleep(1)\n"
@@ -329,20 +328,16 @@ def test_a_mistake_of_ours_leaves_the_terminal_as_it_was(suit: Live, tmp_path: P
         "Show._watch = fails\n"
         "from pyanticip.cli import main\nmain()\n"
     )
-    show = InTerminal(*suit.options(tmp_path), folder=tmp_path, program=("-c", broken))
-    try:
+    with closing(InTerminal(*suit.options(tmp_path), folder=tmp_path, program=("-c", broken))) as show:
         assert show.end() == 1
         assert "TypeError" in show.text
         assert show.restored()
-    finally:
-        show.close()
 
 
 @pytest.mark.slow
-def test_killed_meters_come_back_and_the_show_goes_on(suit: Live, tmp_path: Path) -> None:
+def test_killed_meters_are_restarted(suit: Live, tmp_path: Path) -> None:
     suit.start()
-    show = InTerminal(*suit.options(tmp_path), folder=tmp_path)
-    try:
+    with closing(InTerminal(*suit.options(tmp_path), folder=tmp_path)) as show:
         place = show.wait_for("mocopi of 127.0.0.1:")
         children = Path(f"/proc/{show.process.pid}/task/{show.process.pid}/children")
         if not children.exists():
@@ -359,8 +354,6 @@ def test_killed_meters_come_back_and_the_show_goes_on(suit: Live, tmp_path: Path
         assert show.end() == 0
         assert show.restored()
         assert " frames in" in show.text.splitlines()[-3]
-    finally:
-        show.close()
 
 
 @pytest.mark.slow
@@ -369,9 +362,7 @@ def test_no_terminal_no_escape_sequences(suit: Live, tmp_path: Path) -> None:
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "\x1b" not in done.stdout + done.stderr
     assert done.stderr.startswith("listening for mocopi at 127.0.0.1:")
-    terminal = InTerminal(*suit.options(tmp_path), "--seconds", "1", "--json", folder=tmp_path)
-    try:
+    words = [*suit.options(tmp_path), "--seconds", "1", "--json"]
+    with closing(InTerminal(*words, folder=tmp_path)) as terminal:
         assert terminal.end() == 0
         assert "\x1b" not in terminal.raw
-    finally:
-        terminal.close()

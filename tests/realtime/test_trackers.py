@@ -59,7 +59,7 @@ def joint(name: str) -> int:
 
 
 @pytest.mark.parametrize("yaw", [0.0, 130.0])
-def test_a_bow_is_forward_whichever_way_the_room_lies(yaw: float) -> None:
+def test_a_bow_is_forward_for_any_heading(yaw: float) -> None:
     # Facing -z, a negative rotation about x bends forward.
     bow = {"head": Rotation.from_euler("x", -40.0, degrees=True)}
     sent = [bundle(STANDING, turns, yaw=yaw) for turns in ({}, {}, *(bow,) * 40)]
@@ -73,7 +73,7 @@ def test_a_bow_is_forward_whichever_way_the_room_lies(yaw: float) -> None:
     assert {CANONICAL_JOINTS[j] for j in np.flatnonzero(measured)} == wanted
 
 
-def test_a_step_ahead_is_ahead_and_a_step_aside_to_its_side() -> None:
+def test_steps_forward_and_sideways_have_the_right_axes() -> None:
     def after(x: float, z: float) -> list[float]:
         moved = {number: (place[0] + x, place[1], place[2] + z) for number, place in STANDING.items()}
         _, _, root = world([bundle(STANDING, {}), *(bundle(moved, {}),) * 40])
@@ -83,7 +83,7 @@ def test_a_step_ahead_is_ahead_and_a_step_aside_to_its_side() -> None:
     assert after(-0.4, 0.0) == pytest.approx([0.4, 0.95, 0.0], abs=1e-6)
 
 
-def test_a_foot_that_rises_bends_its_own_knee_forward() -> None:
+def test_a_raised_foot_bends_its_knee_forward() -> None:
     lifted = STANDING | {"2": (-0.09, 0.40, 0.0)}
     found, _, _ = world([bundle(place, {}) for place in (STANDING, STANDING, *(lifted,) * 40)])
     thigh, shin = found[joint("left_upper_leg")], found[joint("left_lower_leg")]
@@ -94,7 +94,7 @@ def test_a_foot_that_rises_bends_its_own_knee_forward() -> None:
         assert angle_between(found[joint(name)], [1.0, 0, 0, 0]) < 0.3
 
 
-def test_messages_of_their_own_make_the_frames_of_a_bundle() -> None:
+def test_separate_messages_make_the_frames_of_a_bundle() -> None:
     lifted = STANDING | {"2": (-0.09, 0.40, 0.0)}
     frames = (STANDING, STANDING, *(lifted,) * 40)
     alone = [
@@ -109,7 +109,7 @@ def test_messages_of_their_own_make_the_frames_of_a_bundle() -> None:
     assert angle_between(apart[legs], together[legs]).max() < 0.02
 
 
-def test_a_stand_in_is_understood_and_its_legs_are_the_bodys() -> None:
+def test_simulated_trackers_are_solved_like_the_body() -> None:
     clip = load_motion(PERFORMANCE).resample(50.0)
     encoded = SOURCES.load("vrchat")().encode(clip, rate=50.0, loop=False, unix_time=None)
     packets = [datagram for _, datagram in encoded][:300]
@@ -132,7 +132,7 @@ def motive(kind: int, body: bytes) -> bytes:
     return struct.pack("<HH", kind, len(body)) + body
 
 
-def test_rigid_bodies_of_optitrack_are_a_body() -> None:
+def test_optitrack_rigid_bodies_make_a_body() -> None:
     # A person who faces +x with hanging hands; the wand is no part of a body.
     places = {
         "Waist": (0.0, 0.95, 0.0),
@@ -180,7 +180,7 @@ def test_rigid_bodies_of_optitrack_are_a_body() -> None:
     assert front.confidence.tolist() == alone.confidence.tolist()
 
 
-def test_hands_and_feet_are_where_their_trackers_are_though_limbs_and_torso_are_solved() -> None:
+def test_hands_and_feet_are_at_their_trackers() -> None:
     clip = load_motion(PERFORMANCE).resample(50.0).retarget("humanoid")
     names = ["hips", "head", "left_hand", "right_hand", "left_foot", "right_foot"]
     joints = [joint(name) for name in names]

@@ -3,10 +3,13 @@ import itertools
 import socket
 import sys
 import time
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
+from support import wire
 
 from pyanticip._core import LiveFront
 from pyanticip.errors import DeviceError
@@ -19,126 +22,98 @@ from realtime.sources.native import NativeSource
 from realtime.sources.udp import UdpSource
 
 
-def test_arrivals_are_kernel_stamps_on_the_monotonic_clock() -> None:
-    got: list[tuple[bytes, int]] = []
+class Receiver:
+    """A source and what it receives, with a socket that sends to it."""
 
-    async def show() -> tuple[str, int, int]:
-        source = UdpSource("mocopi", "127.0.0.1", 0)
-        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        time.sleep(0.2)  # Linux starts to timestamp a moment after the first socket enables it
-        before = time.monotonic_ns()
-        sender.sendto(b"one", source.address)
-        after = time.monotonic_ns()
-        time.sleep(0.05)  # blocks the loop; the timestamp must be unaffected
-        source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append((data, t)))
-        await asyncio.sleep(0.02)
-        sender.close()
-        source.close()
-        return source.stamp, before, after
+    def __init__(self) -> None:
+        self.source = UdpSource("mocopi", "127.0.0.1", 0)
+        self._sender = wire.udp()
+        self.received: list[tuple[bytes, int]] = []
 
-    stamp, before, after = asyncio.run(show())
-    assert got[0][0] == b"one"
+    def send(self, *datagrams: bytes) -> None:
+        for data in datagrams:
+            self._sender.sendto(data, self.source.address)
+
+    def run(self, test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start the source in an event loop, run the test in it, and close both sockets."""
+
+        async def start_and_run() -> None:
+            loop = asyncio.get_running_loop()
+            self.source.start(loop, lambda data, t, sender: self.received.append((data, t)))
+            await test()
+
+        asyncio.run(start_and_run())
+        self.close()
+
+    def close(self) -> None:
+        self.source.close()
+        self._sender.close()
+
+
+def test_arrivals_are_kernel_timestamps_on_the_monotonic_clock() -> None:
+    receiver = Receiver()
+    time.sleep(0.2)  # Linux starts to timestamp a moment after the first socket enables it
+    before = time.monotonic_ns()
+    receiver.send(b"one")
+    after = time.monotonic_ns()
+    time.sleep(0.05)  # the timestamp does not depend on when the loop reads
+    receiver.run(partial(asyncio.sleep, 0.02))
+    ((data, arrival),) = receiver.received
+    assert data == b"one"
     if sys.platform == "linux":
-        assert stamp == "SO_TIMESTAMPNS"
-        assert before - 1_000_000 <= got[0][1] <= after + 1_000_000
+        assert receiver.source.stamp == "SO_TIMESTAMPNS"
+        assert before - 1_000_000 <= arrival <= after + 1_000_000
 
 
-def test_all_waiting_datagrams_are_read_in_order_in_spite_of_a_flood() -> None:
-    got: list[bytes] = []
-    turns = 0
+def test_queued_datagrams_are_read_in_order_in_spite_of_a_flood() -> None:
+    receiver, turns = Receiver(), 0
+    receiver.send(*(str(i).encode() for i in range(200)))
 
-    async def show() -> None:
+    async def count_turns() -> None:
         nonlocal turns
-        source = UdpSource("mocopi", "127.0.0.1", 0)
-        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        for i in range(200):
-            sender.sendto(str(i).encode(), source.address)
-        source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append(data))
-        while len(got) < 200 and turns < 1000:
+        while len(receiver.received) < 200 and turns < 1000:
             turns += 1
             await asyncio.sleep(0)
-        sender.close()
-        source.close()
 
-    asyncio.run(show())
-    assert got == [str(i).encode() for i in range(200)]
+    receiver.run(count_turns)
+    assert [data for data, _ in receiver.received] == [str(i).encode() for i in range(200)]
     assert turns >= 3, "the loop must get its turn during a flood"
 
 
-def test_arrivals_do_not_go_back_whatever_the_wall_clock_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrivals_never_decrease(monkeypatch: pytest.MonkeyPatch) -> None:
     ages = iter([0, 5_000_000_000, 0])
-    monkeypatch.setattr(UdpSource, "_age_ns", lambda *given: next(ages))
-    got: list[int] = []
-
-    async def show() -> None:
-        source = UdpSource("mocopi", "127.0.0.1", 0)
-        time.sleep(0.2)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-            for _ in range(3):
-                sender.sendto(b"one", source.address)
-        source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append(t))
-        await asyncio.sleep(0.05)
-        source.close()
-
-    asyncio.run(show())
-    assert len(got) == 3
-    assert got[1] == got[0], "a datagram that seems five seconds old arrives with the previous one"
-    assert got[2] >= got[1]
+    monkeypatch.setattr(UdpSource, "_age_ns", lambda *_: next(ages))
+    receiver = Receiver()
+    time.sleep(0.2)
+    receiver.send(b"one", b"one", b"one")
+    receiver.run(partial(asyncio.sleep, 0.05))
+    first, second, third = (arrival for _, arrival in receiver.received)
+    assert second == first, "a datagram that seems five seconds old arrives with the previous one"
+    assert third >= second
 
 
-def test_an_empty_and_a_huge_datagram_pass() -> None:
-    got: list[bytes] = []
-
-    async def show() -> None:
-        source = UdpSource("vmc", "127.0.0.1", 0)
-        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
-        source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append(data))
-        for data in (b"", bytes(60000), b"end"):
-            sender.sendto(data, source.address)
-        await asyncio.sleep(0.05)
-        sender.close()
-        source.close()
-
-    asyncio.run(show())
-    assert [len(d) for d in got] == [0, 60000, 3]
+def test_an_empty_and_a_huge_datagram_are_received() -> None:
+    receiver = Receiver()
+    receiver.send(b"", bytes(60000), b"end")
+    receiver.run(partial(asyncio.sleep, 0.05))
+    assert [len(data) for data, _ in receiver.received] == [0, 60000, 3]
 
 
-def test_a_port_in_use_is_one_line_with_a_way_out() -> None:
-    taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    taken.bind(("127.0.0.1", 0))
-    port = taken.getsockname()[1]
-    with pytest.raises(
-        DeviceError, match=f"source mocopi: port {port} .* in use .* choose another"
-    ) as caught:
-        UdpSource("mocopi", "127.0.0.1", port)
-    assert "\n" not in str(caught.value)
-    taken.close()
-
-
-@pytest.mark.parametrize("host", ["nowhere.invalid", "203.0.113.7"])
-def test_an_address_that_is_not_ours_is_one_line(host: str) -> None:
-    with pytest.raises(DeviceError, match="source vmc: cannot"):
-        UdpSource("vmc", host, 12399)
-
-
-def test_waiting_ends_when_something_comes() -> None:
-    source = UdpSource("mocopi", "127.0.0.1", 0)
-    begun = time.monotonic()
+def test_waiting_ends_with_a_datagram() -> None:
+    receiver = Receiver()
+    source, begun = receiver.source, time.monotonic()
     assert not source.wait(0.02)
     assert time.monotonic() - begun >= 0.02
     assert not source.wait(-1.0)
-    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sender.sendto(b"x", source.address)
+    receiver.send(b"x")
     assert source.wait(5.0)
     assert time.monotonic() - begun < 4.0
-    sender.close()
-    source.close()
+    receiver.close()
     assert not source.wait(0.0), "during the fade-out it is closed already"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::"])
-def test_a_server_is_asked_to_send_and_told_that_somebody_listens(host, monkeypatch):
+def test_a_natnet_server_is_asked_to_send_and_kept_alive(host, monkeypatch):
     """NatNet unicast: Motive answers from its command port and streams from another."""
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as command,
@@ -184,7 +159,7 @@ LO = socket.inet_aton("127.0.0.1")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "::"])
-def test_a_group_is_heard_at_the_interface_of_an_address_and_at_each(host, monkeypatch):
+def test_multicast_is_received_at_the_address_s_or_every_interface(host, monkeypatch):
     group = "239.255.42.99"
     monkeypatch.setattr(native, "natnet", partial(NativeSource, "natnet", 0, group=group))
     got: list[bytes] = []
@@ -220,7 +195,7 @@ def test_a_group_is_heard_at_the_interface_of_an_address_and_at_each(host, monke
     assert not said
 
 
-def test_a_group_is_heard_at_an_interface_that_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_multicast_is_received_at_an_interface_that_appears_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "natnet", partial(NativeSource, "natnet", 0, group="239.255.42.99"))
     there = socket.if_nameindex()
     monkeypatch.setattr(socket, "if_nameindex", list)
@@ -245,7 +220,7 @@ def test_a_group_is_heard_at_an_interface_that_comes_later(monkeypatch: pytest.M
     assert [line.startswith(where) for line in said] == [True]
 
 
-def test_a_group_that_cannot_be_heard_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_multicast_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "natnet", partial(NativeSource, "natnet", 0, group="239.255.42.99"))
     said: list[str] = []
     try:
@@ -257,7 +232,7 @@ def test_a_group_that_cannot_be_heard_is_one_line(monkeypatch: pytest.MonkeyPatc
     assert said == [f"multicast to 239.255.42.99 is not heard at {where} (expected an address of IPv4)"]
 
 
-def test_who_has_to_be_asked_for_their_skeleton_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_skeleton_is_requested_from_a_natnet_server(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as motive:
         motive.bind(("127.0.0.1", 0))
         motive.settimeout(10.0)
@@ -291,27 +266,19 @@ def test_who_has_to_be_asked_for_their_skeleton_is_asked(monkeypatch: pytest.Mon
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how many were thrown away")
-def test_what_the_kernel_threw_away_is_counted() -> None:
-    got: list[bytes] = []
-    sent = 4000
+def test_datagrams_that_the_kernel_dropped_are_counted() -> None:
+    receiver, sent = Receiver(), 4000
+    receiver.send(*[bytes(1000)] * sent)
 
-    async def show() -> int:
-        source = UdpSource("mocopi", "127.0.0.1", 0)
-        source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append(data))
-        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        for _ in range(sent):
-            sender.sendto(bytes(1000), source.address)
+    async def read_all() -> None:
         before = -1
-        while before != len(got):
-            before = len(got)
+        while before != len(receiver.received):
+            before = len(receiver.received)
             await asyncio.sleep(0.02)
         # The count comes with the next datagram.
-        sender.sendto(b"last", source.address)
+        receiver.send(b"last")
         await asyncio.sleep(0.05)
-        sender.close()
-        source.close()
-        return source.dropped
 
-    dropped = asyncio.run(show())
-    assert got[-1] == b"last"
-    assert 0 < dropped == sent + 1 - len(got)
+    receiver.run(read_all)
+    assert receiver.received[-1][0] == b"last"
+    assert 0 < receiver.source.dropped == sent + 1 - len(receiver.received)

@@ -11,8 +11,10 @@ from pyanticip.motion.recording import Output, read_recording
 from realtime.clock import OfflineClock
 from realtime.control.commands import Commands
 from realtime.control.rig_remote import RigRemote
+from realtime.pipeline import Pipeline
 from realtime.programs.live import replay
 from realtime.rig import Rig, load_rig
+from realtime.sinks.osc import OscSink
 from realtime.sources.replay import Command, open_show
 from realtime.stage import assemble
 
@@ -30,6 +32,14 @@ def replayed(recording: Path) -> list[tuple[int, bytes, list[Any]]]:
     again = recording.with_name("again.anticip")
     replay(items, kind, load_rig(None, {**OFF, "record": str(again)}, recording), speed=None, say=pytest.fail)
     return outputs(again)
+
+
+def captured_bundles(pipeline: Pipeline) -> list[bytes]:
+    """Every bundle that the pipeline sends to its OSC receiver from now on; none leaves the process."""
+    bundles: list[bytes] = []
+    (sink,) = (sink for sink in pipeline.sinks if isinstance(sink, OscSink))
+    sink._transmit = lambda data: bundles.append(bytes(data))  # type: ignore[method-assign]
+    return bundles
 
 
 class Playing:

@@ -201,6 +201,13 @@ class Suit(threading.Thread):
         self.port, self.over = port, threading.Event()
         self._kind, self._data, self.skeleton = kind, data, skeleton
 
+    def __enter__(self) -> "Suit":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+
     def run(self) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             for n in itertools.count():

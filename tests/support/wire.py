@@ -140,6 +140,14 @@ def arrived(sock: socket.socket) -> Iterator[bytes]:
             return
 
 
+def paced(count: int, rate: float = 50.0) -> Iterator[int]:
+    """Numbers from 0, ``rate`` of them per second."""
+    begun = time.monotonic()
+    for n in range(count):
+        yield n
+        time.sleep(max(begun + (n + 1) / rate - time.monotonic(), 0.0))
+
+
 def wait_for(condition: Callable[[], Any], seconds: float = 20.0, what: str = "it") -> Any:
     """Wait until a condition is true; returns its value."""
     deadline = time.monotonic() + seconds

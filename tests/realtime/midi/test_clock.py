@@ -6,8 +6,6 @@ from copy import deepcopy
 import pytest
 
 from pyanticip.errors import DeviceError
-from realtime.rig import Rig
-from realtime.seams import SINKS
 from realtime.sinks.midi.clock import ClockConfig, ClockSink, Ticks
 
 SECOND = 1_000_000_000
@@ -62,17 +60,14 @@ def test_tempo_and_phase_count_from_the_start_or_the_position(bpm: float) -> Non
     assert phase_error(phase(ticks, again), 0.75 + 78 / 24) < 0.01
 
 
-def test_ticks_of_one_moment_say_nothing() -> None:
+def test_simultaneous_ticks_give_no_beat() -> None:
     ticks = Ticks()
     for _ in range(24):
         ticks.on_message([0xF8], NOW)
     assert ticks.beat(NOW) is None
 
 
-def test_a_rig_names_it_and_without_the_package_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig.model_validate({"sink": [{"kind": "midi-clock", "port": "virtual:daw"}]})
-    assert SINKS.load("midi-clock") is ClockSink
-    assert rig.sink[0].config() == ClockConfig(port="virtual:daw")
+def test_a_missing_package_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rtmidi", None)
     with pytest.raises(DeviceError, match=r"pip install 'pyanticip\[midi\]'"):
         ClockSink(ClockConfig())

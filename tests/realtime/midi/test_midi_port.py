@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from support.concert import asked, jack_server, moving
-from support.wire import wait_for
+from support.wire import paced, wait_for
 
 from pyanticip.errors import DeviceError
 from pyanticip.vocabulary import PARAMETERS
@@ -109,7 +109,7 @@ def open_sink(port: str = "listener", **table: Any) -> MidiSink:
     return MidiSink(MidiConfig.model_validate({"port": port, "note": [NOTE], "control": [], **table}))
 
 
-def test_notes_and_controllers_are_heard_and_panic_ends_them(listener: Listener) -> None:
+def test_notes_and_controllers_are_received_and_panic_ends_them(listener: Listener) -> None:
     sink = open_sink("LISTEN", control=[{"from": "pitch", "to": 1, "bits": 14}])
     assert sink.name == "midi listener:input"
     sink.send(frame(0, [("onset", 1.0, 0.5)]))
@@ -160,7 +160,7 @@ def test_a_killed_show_leaves_no_note(listener: Listener, port: str) -> None:
     wait_for(lambda: not any(name.endswith(":killed") for name in ports() or []))
 
 
-def test_a_port_that_vanishes_and_comes_back(server: None) -> None:
+def test_a_port_that_disappears_is_reopened(server: None) -> None:
     first = Listener("comes-and-goes")
     sink = open_sink("comes-and-goes", mpe=1, control=[{"from": "pitch", "to": 1}])
     sink.send(frame(0))
@@ -210,7 +210,7 @@ def test_a_killed_port_process_is_started_again(listener: Listener) -> None:
     sink.close()
 
 
-def test_ports_that_are_not_there_or_may_be_several_are_one_line(listener: Listener) -> None:
+def test_missing_and_ambiguous_ports_are_one_line(listener: Listener) -> None:
     with pytest.raises(
         DeviceError, match=r"no MIDI port 'fagott'; there is: .*listener:input.*; virtual makes"
     ):
@@ -257,13 +257,13 @@ def test_a_performance_plays_a_synth_and_ends_in_silence(listener: Listener, tmp
     assert {line[:5] for line in listener.heard if line[:2] == "b0"} >= {"b0 0b", "b0 4a", "b0 10"}
 
 
-def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DeviceError, match=r"^MIDI needs python-rtmidi: pip install 'pyanticip\[midi\]'$"):
         open_sink("virtual")
 
 
-def test_a_clock_that_comes_in_leads_and_its_port_may_go(server: None) -> None:
+def test_a_midi_clock_leads_until_its_port_disappears(server: None) -> None:
     rtmidi: Any = importlib.import_module("rtmidi")
     ours = ClockSink(ClockConfig(port="virtual:ticks", latency_ms=120.0))
     out = rtmidi.MidiOut(rtmidi.API_UNIX_JACK, name="drums")
@@ -275,8 +275,7 @@ def test_a_clock_that_comes_in_leads_and_its_port_may_go(server: None) -> None:
         off, tempi, begun = [], [], time.monotonic()
         out.send_message([0xFA])
         # 150 beats per minute: 60 ticks per second.
-        for n in range(180):
-            time.sleep(max(begun + n / 60 - time.monotonic(), 0.0))
+        for n in paced(180, 60.0):
             out.send_message([0xF8])
             if n > 90 and n % 15 == 0 and (told := ours.beat()) is not None:
                 tempi.append(told[0])

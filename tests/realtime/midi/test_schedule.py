@@ -85,14 +85,14 @@ def test_the_end_of_the_show_ends_every_note(asked: list[tuple[Item, int]], hard
 
 @PROPERTY
 @given(st.lists(items), st.integers(0, 12))
-def test_the_pipe_may_cut_anywhere(asked: list[Item], cut: int) -> None:
+def test_items_may_be_cut_anywhere_in_the_pipe(asked: list[Item], cut: int) -> None:
     data = pack(asked)
     first, rest = unpack(data[: len(data) - cut])
     second, rest = unpack(rest + data[len(data) - cut :])
     assert (first + second, rest) == (asked, b"")
 
 
-def test_a_note_sounds_when_it_is_due_and_not_when_it_is_far_too_late() -> None:
+def test_a_note_plays_at_its_time_and_not_far_too_late() -> None:
     schedule = Schedule()
     schedule.put(Item(150 * MS, 50 * MS, b"\x90\x3c\x64"))
     assert schedule.take(149 * MS) == []
@@ -103,7 +103,7 @@ def test_a_note_sounds_when_it_is_due_and_not_when_it_is_far_too_late() -> None:
     assert schedule.take(801 * MS) == []
 
 
-def test_what_is_due_at_one_time_keeps_its_order() -> None:
+def test_simultaneous_messages_keep_their_order() -> None:
     schedule = Schedule()
     messages = [b"\xb0\x4a\x10", b"\xd0\x20", b"\xe0\x00\x40"]
     for message in messages:
@@ -156,14 +156,14 @@ def served(cable: Cable, monkeypatch: pytest.MonkeyPatch, *asked: tuple[float, I
     return cable.heard[1:]
 
 
-def test_a_note_that_ended_while_the_port_was_gone_ends_when_it_is_back(monkeypatch):
+def test_a_note_that_ended_without_a_port_ends_when_it_is_back(monkeypatch):
     # Half a second before the port goes, which the next check notices; the bend is on an MPE member channel.
     asked = (1.5, Item(0, 800 * MS, b"\x90\x3c\x64")), (1.6, Item(0, 0, b"\xe3\x00\x40"))
     heard = served(Cable(range(2, 5)), monkeypatch, *asked)
     assert heard[:5] == ["90 3c 64", "e3 00 40", "80 3c 40", "b0 7b 00", "b3 7b 00"]
 
 
-def test_the_end_of_the_show_leaves_the_synth_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_the_show_resets_the_synth(monkeypatch: pytest.MonkeyPatch) -> None:
     faded = (1.0, Item(0, 0, b"\xb0\x0b\x00")), (1.1, Item(0, 0, b"\xb2\x40\x7f"))
     heard = served(Cable(range(0)), monkeypatch, *faded, (2.0, Item(0, 0, SILENCE)))
     stopped = ["b0 7b 00", "b0 78 00", "b2 7b 00", "b2 78 00"]

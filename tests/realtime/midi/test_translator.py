@@ -40,7 +40,7 @@ def hex_messages(items: list[Item]) -> list[str]:
     return [item.message.hex(" ") for item in items]
 
 
-def test_a_controller_of_seven_bits_speaks_when_it_changes() -> None:
+def test_a_7_bit_controller_is_sent_when_it_changes() -> None:
     made = control(to=74, channel=3)
     assert hex_messages(made.frame(frame(0, brightness=0.0))) == ["b2 4a 00"]
     assert hex_messages(made.frame(frame(1, brightness=0.001))) == []
@@ -48,7 +48,7 @@ def test_a_controller_of_seven_bits_speaks_when_it_changes() -> None:
     assert hex_messages(made.frame(frame(3, brightness=7.0))) == []
 
 
-def test_fourteen_bits_are_two_controllers_and_the_low_one_may_move_alone() -> None:
+def test_a_14_bit_controller_may_send_its_low_byte_only() -> None:
     made = control(to=1, bits=14)
     assert hex_messages(made.frame(frame(0, brightness=0.5))) == ["b0 01 40", "b0 21 00"]
     assert hex_messages(made.frame(frame(1, brightness=0.5 + 1.6 / 16383))) == ["b0 21 01"]
@@ -58,7 +58,7 @@ def test_fourteen_bits_are_two_controllers_and_the_low_one_may_move_alone() -> N
 
 @PROPERTY
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30))
-def test_a_receiver_of_fourteen_bits_knows_every_value(values: list[float]) -> None:
+def test_a_14_bit_receiver_has_every_value(values: list[float]) -> None:
     made, high, low = control(to=1, bits=14), 0, 0
     for n, value in enumerate(values):
         for item in made.frame(frame(n, brightness=value)):
@@ -96,7 +96,7 @@ class TaughtOutput:
         self.name = name
 
 
-def test_a_taught_output_speaks_where_there_is_one() -> None:
+def test_a_taught_output_is_sent_once_announced() -> None:
     made = translator(control=[{"from": "taught/wings", "to": 20}])
     assert made.frame(frame(0)) == []
     made.announce([TaughtOutput("tail"), TaughtOutput("wings")])  # type: ignore[list-item]
@@ -106,7 +106,7 @@ def test_a_taught_output_speaks_where_there_is_one() -> None:
     assert hex_messages(made.frame(later)) == ["b0 14 7f"]
 
 
-def test_a_slow_receiver_is_told_less_often_and_hears_every_note() -> None:
+def test_max_rate_limits_controllers_not_notes() -> None:
     made = translator(max_rate=10, control=[{"from": "pitch", "to": 1}], note=[{"note": 60}])
     heard = [made.frame(frame(n, [("onset", 1.0, 0.0)], pitch=n / 100)) for n in range(50)]
     assert sum(item.message[0] == 0xB0 for items in heard for item in items) == 10
@@ -140,7 +140,7 @@ def test_a_parameter_chooses_the_note() -> None:
     st.integers(12, 27),
     st.floats(0, 1),
 )
-def test_a_scale_gives_its_own_notes_and_never_falls(name, key, low, span, at):
+def test_a_scale_gives_only_its_notes_in_rising_order(name, key, low, span, at):
     scale = Scale(low, low + span, key, SCALES[name])
     assert low <= scale(at) <= low + span
     assert (scale(at) - key) % 12 in SCALES[name]
@@ -148,7 +148,7 @@ def test_a_scale_gives_its_own_notes_and_never_falls(name, key, low, span, at):
 
 
 @pytest.mark.parametrize("quiet", ["stopped", "panic"])
-def test_a_start_after_a_stop_says_everything_again_to_who_came_since(quiet: str) -> None:
+def test_a_start_after_a_stop_sends_everything_again(quiet: str) -> None:
     made = translator(mpe=1, control=[{"from": "brightness", "to": 74}])
     first = hex_messages(made.frame(frame(0)))
     assert len(first) == 16
@@ -159,7 +159,7 @@ def test_a_start_after_a_stop_says_everything_again_to_who_came_since(quiet: str
     assert hex_messages(made.frame(frame(5))) == []
 
 
-def test_mpe_tells_its_zone_and_gives_every_note_a_channel_of_its_own() -> None:
+def test_mpe_announces_its_zone_and_gives_each_note_a_channel() -> None:
     made = translator(
         mpe=3,
         note=[{"note": 60, "length_ms": 1000}],
@@ -194,7 +194,7 @@ def test_mpe_tells_its_zone_and_gives_every_note_a_channel_of_its_own() -> None:
     assert made.frame(frame(80, loudness=0.9, pitch=0.1)) == [], "nothing sounds any more"
 
 
-def test_panic_and_stop_end_what_sounds_and_what_was_to_come() -> None:
+def test_panic_and_stop_end_sounding_and_pending_notes() -> None:
     made = translator(note=[{"note": 60}], clock=120)
     made.frame(frame(0, [("onset", 1.0, 0.1)]))
     stopped = made.frame(frame(1, [("onset", 1.0, 0.1)], state="panic"))
@@ -224,7 +224,7 @@ shows = st.lists(st.tuples(states, st.lists(events, max_size=2), st.floats(0, 1)
 
 @PROPERTY
 @given(shows, st.sampled_from([0, 1, 4]))
-def test_no_show_leaves_a_note_hanging_or_sends_what_is_no_midi(show: Any, mpe: int) -> None:
+def test_no_show_leaves_a_note_hanging_or_sends_invalid_midi(show: Any, mpe: int) -> None:
     table = {"mpe": mpe, "clock": 90, "note": [{}, {"event": "phrase", "note": 60, "length_ms": 900}]}
     made = Translator(MidiConfig.model_validate(table))
     schedule, sounding = Schedule(), set()
@@ -279,13 +279,13 @@ def test_no_show_leaves_a_note_hanging_or_sends_what_is_no_midi(show: Any, mpe: 
         ({"note": [{"kee": "D"}]}, r"midi\.note\.0\.kee: unknown key; did you mean key\?"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_one_line(table: dict[str, Any], says: str) -> None:
+def test_invalid_midi_settings_are_one_line(table: dict[str, Any], says: str) -> None:
     with pytest.raises(RigError, match=says) as caught:
         load_rig(None, {"midi": table})
     assert "\n" not in str(caught.value)
 
 
-def test_a_beat_that_is_called_off_does_not_sound() -> None:
+def test_a_cancelled_beat_does_not_play() -> None:
     made, waiting = (
         translator(note=[{"note": 60}, {"event": "phrase", "note": 62}], latency_ms=20),
         Schedule(),
@@ -315,7 +315,7 @@ class Pipe:
             self.schedule.put(item)
 
 
-def test_a_beat_is_called_off_however_late_each_frame_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_beat_is_cancelled_however_late_its_frames_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(midi_sink, "Child", Pipe)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     made = midi_sink.MidiSink(MidiConfig(port="virtual", control=()))
@@ -330,7 +330,7 @@ def test_a_beat_is_called_off_however_late_each_frame_is(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("bpm", [50.0, 112.0, 180.0])
-def test_the_clock_finds_the_beat_of_the_body_and_keeps_it(bpm: float) -> None:
+def test_the_midi_clock_follows_the_beat_of_the_body(bpm: float) -> None:
     made = translator(clock="body")
     beat = 60e9 / bpm
     quiet = frame(0)
@@ -352,7 +352,7 @@ def test_the_clock_finds_the_beat_of_the_body_and_keeps_it(bpm: float) -> None:
     assert all(abs(at - round(at)) < 0.02 for at in before + after)
 
 
-def test_the_clock_goes_on_where_the_body_keeps_no_beat() -> None:
+def test_the_midi_clock_continues_without_a_beat() -> None:
     made = translator(clock="body")
     ticks = []
     for n in range(300):

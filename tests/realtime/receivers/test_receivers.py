@@ -42,7 +42,7 @@ jack = pytest.mark.skipif(
 )
 
 
-def test_every_folder_has_a_rig_that_is_read() -> None:
+def test_every_folder_has_a_valid_rig() -> None:
     assert sorted(path.name for path in FOLDERS.iterdir()) == sorted(_NAMES)
     for name in _NAMES:
         (target,) = load_rig(FOLDERS / name / "rig.toml").osc
@@ -148,7 +148,7 @@ def test_pitch_and_level_follow(concert: Concert, name: str) -> None:
 
 @jack
 @pytest.mark.slow
-def test_beats_are_struck_when_they_are_due_and_not_when_they_are_called_off(concert, name):
+def test_beats_play_at_their_time_and_not_when_cancelled(concert, name):
     beats = attacks(concert, name, [due for due, kind, _ in concert.events if kind == "onset"])
     if len(beats) < 3:
         pytest.skip("the machine lost too much of the recording")
@@ -162,7 +162,7 @@ def test_beats_are_struck_when_they_are_due_and_not_when_they_are_called_off(con
 
 @jack
 @pytest.mark.slow
-def test_it_falls_silent_at_a_panic_and_when_nothing_comes(concert: Concert, name: str) -> None:
+def test_receivers_fall_silent_at_a_panic_and_without_input(concert: Concert, name: str) -> None:
     assert peak(concert, name, concert.panic - 0.5, concert.panic) > -30
     assert peak(concert, name, concert.panic + 1.0, concert.resumed) < -55
     # It holds the last values for 2 s, then fades.
@@ -172,14 +172,14 @@ def test_it_falls_silent_at_a_panic_and_when_nothing_comes(concert: Concert, nam
 
 @jack
 @pytest.mark.slow
-def test_it_does_not_complain(concert: Concert, name: str) -> None:
+def test_receivers_log_no_errors(concert: Concert, name: str) -> None:
     lines = [line for line in concert.heard[name].log.splitlines() if not SOUNDLESS.search(line)]
     assert not [line for line in lines if re.search(r"(?i)error|fail|exception|illegal|couldn't|can't", line)]
 
 
 @jack
 @pytest.mark.slow
-def test_as_it_is_started_it_reaches_the_loudspeakers_at_another_rate(tmp_path: Path, name: str) -> None:
+def test_receivers_connect_to_the_outputs_at_another_rate(tmp_path: Path, name: str) -> None:
     with jack_server(44_100) as server:
         player = Player(name, tmp_path, server)
         try:
@@ -200,7 +200,7 @@ def test_as_it_is_started_it_reaches_the_loudspeakers_at_another_rate(tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(missing("supercollider")), reason="sclang is not installed")
-def test_the_compiled_synth_is_what_its_source_says(tmp_path: Path) -> None:
+def test_the_compiled_synth_matches_its_source(tmp_path: Path) -> None:
     from support.concert import ENVIRONMENT
 
     source = shutil.copy(FOLDERS / "scsynth" / "anticip.scd", tmp_path)

@@ -15,7 +15,7 @@ MS = 1_000_000
 
 
 @pytest.mark.parametrize("seconds", [6.0, 60.0, 3600.0])
-def test_every_fault_happens_before_any_comes_again_and_in_time(seconds: float) -> None:
+def test_every_fault_is_planned_once_before_any_repeats(seconds: float) -> None:
     planned = plan(KINDS, seconds, Random(1))
     for each in zip(*[iter(planned)] * len(KINDS), strict=True):
         assert {kind for kind, *_ in each} == set(KINDS)
@@ -30,7 +30,7 @@ def test_every_fault_happens_before_any_comes_again_and_in_time(seconds: float) 
     ("loss", 700, 900), ("jitter", 1000, 1000), ("reorder", 1000, 1000), ("duplicates", 1400, 1600),
     ("bursts", 1000, 1000), ("silence", 0, 0),
 ])  # fmt: skip
-def test_networks_do_what_they_are_called(word: str, least: int, most: int) -> None:
+def test_simulated_networks_do_what_their_names_say(word: str, least: int, most: int) -> None:
     chance = Random(2)
     sent = [n * 20 * MS for n in range(1000)]
     delays = [NETWORKS[word](t, chance) for t in sent]
@@ -66,7 +66,7 @@ def test_a_show_without_faults() -> None:
     assert (second["show_mb"], second["children_mb"]) == (200.0, 5.0)
 
 
-def test_what_did_not_come_belongs_to_the_fault_that_went_on() -> None:
+def test_missing_bundles_belong_to_the_current_fault() -> None:
     sent, heard, taken = log()
     heard[-1, 0] += 17 * MS + 123_456
     heard = np.delete(heard, (500, 501, 502, 1500), 0)
@@ -86,7 +86,7 @@ def test_what_did_not_come_belongs_to_the_fault_that_went_on() -> None:
     assert (told["missed"], told["not_back"], told["by_minute"][0]["gap_ms"]) == (4, 1, 80.0)
 
 
-def test_latency_is_of_frames_that_were_answered_before_the_next() -> None:
+def test_latency_uses_frames_answered_before_the_next() -> None:
     sent = np.array([(0, CLEAN), (20, CLEAN), (40, CLEAN), (60, CLEAN)]) * (MS, 1)
     heard = np.array([(-5, 0), (1, 1), (23, 2), (65, 3)]) * (MS, 1)
     told = figures(sent, heard, log()[2], [])

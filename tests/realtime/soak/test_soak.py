@@ -22,7 +22,7 @@ pytestmark = [
 SOMETIMES = {"killed: monitor", "killed: oscquery", "killed: midi", "sound: server gone"}
 
 
-def test_a_show_outlives_every_fault(tmp_path: Path) -> None:
+def test_a_show_survives_every_fault(tmp_path: Path) -> None:
     out = tmp_path / "soak"
     result = run(6.0, out, seed=5)
     assert result["well"], json.dumps({k: v for k, v in result.items() if k != "by_minute"}, indent=1)
@@ -40,7 +40,7 @@ def test_a_show_outlives_every_fault(tmp_path: Path) -> None:
     assert (out / PICTURE).read_bytes().startswith(b"\x89PNG")
 
 
-def test_ctrl_c_leaves_a_report_of_what_there_is(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_a_report(tmp_path: Path) -> None:
     # A shell has what it starts in the background ignore Ctrl-C, these tests among it.
     obeys = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     takes = tmp_path / "soak" / "show" / "takes"
@@ -58,7 +58,7 @@ def test_ctrl_c_leaves_a_report_of_what_there_is(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "soak" / REPORT).read_text()) == result
 
 
-def test_what_a_kill_costs(tmp_path: Path) -> None:
+def test_the_cost_of_a_kill_is_reported(tmp_path: Path) -> None:
     result = kills(1, tmp_path / "soak", seed=1)
     assert result["well"], json.dumps(result, indent=1)
     assert (result["kills"], result["last"]["exit_code"]) == (1, 0)
@@ -71,7 +71,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
         Show(tmp_path / "soak", 0, (), None, None)
 
 
-def test_nothing_is_written_over(tmp_path: Path) -> None:
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "note").touch()
     for play in (lambda: run(10.0, tmp_path), lambda: kills(1, tmp_path)):
         with pytest.raises(OptionError, match="an empty one"):

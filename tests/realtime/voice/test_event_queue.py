@@ -41,7 +41,7 @@ class RecordingVoice:
     st.lists(st.tuples(st.integers(0, 1), st.floats(0, 1)), max_size=20),
     st.lists(st.integers(1, 4000), min_size=1),
 )
-def test_every_stroke_falls_on_its_sample_however_the_blocks_are_cut(events, blocks):
+def test_events_play_at_their_sample_with_any_block_size(events, blocks):
     voice = RecordingVoice()
     strokes = EventQueue(voice)
     for index, seconds in events:
@@ -52,7 +52,7 @@ def test_every_stroke_falls_on_its_sample_however_the_blocks_are_cut(events, blo
     assert sorted(voice.hits) == sorted((index, round(seconds * 48_000)) for index, seconds in events)
 
 
-def test_only_the_stroke_that_is_meant_is_called_off() -> None:
+def test_only_the_matching_event_is_cancelled() -> None:
     voice = RecordingVoice()
     strokes = EventQueue(voice)
     for index, seconds in ((0, 0.10), (0, 0.15), (1, 0.15)):
@@ -66,7 +66,7 @@ def test_only_the_stroke_that_is_meant_is_called_off() -> None:
     assert voice.hits == [(0, 4800), (1, 7200)]
 
 
-def test_the_voice_hears_what_is_called_off_as_everybody_does() -> None:
+def test_the_voice_handles_cancellations() -> None:
 
     heard = VoiceInput()
     (struck,) = heard.decode(message("/anticip/event/onset", 0.5, 0.2))

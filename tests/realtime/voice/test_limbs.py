@@ -42,7 +42,7 @@ def swing_limbs(moving: str) -> npt.NDArray[np.float64]:
 
 
 @pytest.mark.parametrize(("moving", "limb"), [("LeftLeg", 2), ("RightLeg", 3)])
-def test_each_limb_is_told_by_itself(moving: str, limb: int) -> None:
+def test_each_limb_is_reported_separately(moving: str, limb: int) -> None:
     told = swing_limbs(moving)[20:]
     others = np.delete(told, limb, axis=1)
     assert told[:, limb, 0].max() > 0.3
@@ -74,7 +74,7 @@ def test_each_stroke_is_sent_once_at_any_rate(rate: float) -> None:
     assert len(ear.frames) - len(told) == pipeline.counts["ticks"] > 10
 
 
-def test_the_voice_hears_the_limbs() -> None:
+def test_the_voice_plays_the_limbs() -> None:
     heard = VoiceInput()
     values = [0.1 * n for n in range(12)]
     ((kind, limbs),) = heard.decode(message("/anticip/limbs", values))
@@ -97,7 +97,7 @@ def test_the_voice_hears_the_limbs() -> None:
     assert np.abs(struck).max() > 10 * np.abs(still).max()
 
 
-def test_limbs_of_which_nothing_is_told_strike_as_at_a_middling_speed() -> None:
+def test_limbs_without_data_strike_at_a_medium_speed() -> None:
     def struck(*speeds: float) -> npt.NDArray[np.float32]:
         voice = Voice(RATE, preset="limbs")
         voice.params(np.array([0.4, 0.8, 0.5, 0.1, 0.0, 0.0, 0.5, 0.0], np.float32))

@@ -128,7 +128,7 @@ DESCRIPTORS: tuple[tuple[str, Callable[[Sound], float], float], ...] = (
 @pytest.mark.parametrize(
     ("name", "descriptor", "least"), DESCRIPTORS, ids=lambda x: x if isinstance(x, str) else ""
 )
-def test_every_parameter_is_heard_in_every_preset(preset, name, descriptor, least):
+def test_every_parameter_is_audible_in_every_preset(preset, name, descriptor, least):
     # Strokes and rhythm need more sound to measure than steady tones.
     seconds = 6.0 if name in ("density", "pulse") else 2.0
     low, high = (descriptor(played(preset, seconds, **{name: value})) for value in (0.2, 0.8))
@@ -136,7 +136,7 @@ def test_every_parameter_is_heard_in_every_preset(preset, name, descriptor, leas
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_space_is_heard_in_every_preset(preset: str) -> None:
+def test_space_is_audible_in_every_preset(preset: str) -> None:
     assert reverberation(preset, 0.8) - reverberation(preset, 0.2) > 6.0
 
 
@@ -166,7 +166,7 @@ def test_switching_presets_does_not_click() -> None:
         last = str(name)
 
 
-def test_onsets_are_heard_when_they_are_due() -> None:
+def test_onsets_are_audible_at_their_time() -> None:
     for preset in PRESETS:
         voice, plain = open_preset(preset), open_preset(preset)
         for v in (voice, plain):
@@ -189,7 +189,7 @@ def partials(root: str, **options: object) -> float:
     return float(np.fft.rfftfreq(3 * RATE, 1 / RATE)[np.abs(np.fft.rfft(mono)).argmax()])
 
 
-def test_the_rig_of_a_synth_of_its_own_says_what_it_plays(tmp_path, monkeypatch):
+def test_the_synth_command_uses_the_rig(tmp_path, monkeypatch):
     file, begun = tmp_path / "a.toml", dict[str, Any]()
     file.write_text("[synth]\npreset = 'choir'\ndevice = 3\noptions.root = 'A2'\n")
     monkeypatch.setattr("realtime.voice.synth.synth", lambda port, **told: begun.update(told) or {})
@@ -242,7 +242,7 @@ def test_a_performance_is_about_as_loud_at_every_root() -> None:
         assert max(map(abs, differences.values())) < 3.0, (preset, differences)
 
 
-def test_no_two_presets_play_a_performance_with_like_spectra() -> None:
+def test_presets_have_distinct_spectra() -> None:
     """Compares long-term spectra in third octaves; granular sounds like its folder."""
     names = [name for name in PRESETS if name != "granular"]
     edges = 50 * 2 ** ((np.arange(25) - 0.5) / 3)
@@ -255,7 +255,7 @@ def test_no_two_presets_play_a_performance_with_like_spectra() -> None:
     assert alike.max() < 0.8, [names[at] for at in np.unravel_index(alike.argmax(), alike.shape)]
 
 
-def test_the_manner_of_the_last_seconds_colours_what_the_choir_sings_now() -> None:
+def test_the_choir_depends_on_the_last_seconds() -> None:
     """Two performers do the same after 8 s of different movement: audible at once, and gone 40 s later."""
     voices = [open_preset("choir"), open_preset("choir")]
     for voice, manner in zip(voices, ({"pulse": 0.1, "roughness": 0.8}, {"pulse": 0.6}), strict=True):
@@ -304,7 +304,7 @@ def test_wrong_options_are_one_line(options: dict[str, object], says: str) -> No
     assert "\n" not in str(told.value)
 
 
-def test_a_preset_that_is_not_there_changes_nothing() -> None:
+def test_an_unknown_preset_changes_nothing() -> None:
     voice, plain = Voice(RATE), Voice(RATE)
     with pytest.raises(OptionError, match=r"preset: expected one of default, .* got \"bagpipe\""):
         voice.preset("bagpipe")
@@ -314,7 +314,7 @@ def test_a_preset_that_is_not_there_changes_nothing() -> None:
     assert set(presets()) >= set(PRESETS)
 
 
-def test_the_voice_obeys_the_control_address() -> None:
+def test_the_voice_handles_preset_commands() -> None:
     heard = VoiceInput()
     assert heard.decode(message("/anticip/control/preset", ["choir"])) == [("preset", "choir")]
     assert heard.decode(message("/anticip/control/preset", [3])) == []
@@ -328,7 +328,7 @@ def test_the_voice_obeys_the_control_address() -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_panic_silences_what_rings(preset: str) -> None:
+def test_a_panic_silences_everything(preset: str) -> None:
     """Falls to -60 dBFS within 50 ms, with the longest room; afterwards nothing of before is audible."""
     player = VoicePlayer(open_preset(preset))
     now = 0.0
@@ -357,7 +357,7 @@ def test_a_panic_silences_what_rings(preset: str) -> None:
     assert np.abs(play(1.0, ("event", 0, 1.0, 0.0))).max() > 0.01
 
 
-def test_a_recording_plays_the_change_of_preset_and_the_panic_again(tmp_path: Path) -> None:
+def test_a_recording_replays_preset_changes_and_panic(tmp_path: Path) -> None:
     """A preset command is recorded without a voice, and applies when the recording is rendered."""
     alone: dict[str, object] = {"model": {"enabled": False}, "memory": {"enabled": False}, "osc": []}
     kind, show = open_show(PERFORMANCE)

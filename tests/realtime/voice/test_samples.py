@@ -57,7 +57,7 @@ def played(folder: Path, seconds: float = 6.0, **changed: float) -> Sound:
         ("g.aiff", ("-c", "2"), 11_025),
     ],
 )
-def test_every_format_and_rate_sounds_at_its_pitch(tmp_path, name, more, rate):
+def test_every_format_and_rate_plays_at_its_pitch(tmp_path, name, more, rate):
     """The requested note is played, so the sound was read at its rate and its pitch was found."""
     try:
         tone(tmp_path / name, 300.0, *more, rate=rate)
@@ -96,7 +96,7 @@ def test_a_quiet_recording_is_as_loud_as_a_loud_one(tmp_path: Path, gain: str) -
 
 
 @needs_sox
-def test_what_is_no_sound_is_left_alone(tmp_path: Path) -> None:
+def test_files_that_are_not_sounds_are_skipped(tmp_path: Path) -> None:
     """Links, pipes, damaged and foreign files: nothing blocks, links are followed, one line says
     what is skipped."""
     outside = tmp_path / "outside"
@@ -125,7 +125,7 @@ def test_what_is_no_sound_is_left_alone(tmp_path: Path) -> None:
 
 
 @needs_sox
-def test_channels_that_cancel_are_heard_and_what_is_silent_is_not_counted(tmp_path: Path) -> None:
+def test_opposite_channels_are_audible_and_silent_files_are_skipped(tmp_path: Path) -> None:
     tone(tmp_path / "a.wav", 300.0)
     sox(tmp_path / "a.wav", tmp_path / "b.wav", "remix", "1", "1i")
     sox("-n", tmp_path / "c.wav", "trim", "0", "1")
@@ -140,7 +140,7 @@ def test_channels_that_cancel_are_heard_and_what_is_silent_is_not_counted(tmp_pa
 
 
 @needs_sox
-def test_the_memory_is_bounded_and_said(tmp_path: Path) -> None:
+def test_the_memory_for_samples_is_bounded_and_reported(tmp_path: Path) -> None:
     # A second of sound in a sparse file of a quarter of an hour.
     whole = tone(tmp_path / "long.wav", 50.0, "-b", "16", rate=RATE)
     head = bytearray(whole.read_bytes())
@@ -157,7 +157,7 @@ def test_the_memory_is_bounded_and_said(tmp_path: Path) -> None:
 @needs_sox
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_damaged_files_harm_nobody(tmp_path: Path, data: st.DataObject) -> None:
+def test_damaged_files_do_no_harm(tmp_path: Path, data: st.DataObject) -> None:
     """A damaged real file is read as far as possible, or skipped."""
     name = data.draw(st.sampled_from(["a.wav", "a.flac", "a.ogg", "a.aiff"]))
     whole = tmp_path / name
@@ -183,7 +183,7 @@ def test_damaged_files_harm_nobody(tmp_path: Path, data: st.DataObject) -> None:
     assert "\n" not in said
 
 
-def test_without_sounds_the_show_goes_on_with_a_line(tmp_path: Path) -> None:
+def test_without_samples_the_default_preset_plays_with_a_line(tmp_path: Path) -> None:
     for options, says in (
         ({}, "preset granular: it needs a folder of sounds"),
         ({"samples": str(tmp_path)}, "samples: .*: no sound in it .expected"),
@@ -229,7 +229,7 @@ def test_a_folder_without_a_sound_is_no_preset_to_choose(tmp_path: Path) -> None
         process.close()
 
 
-def test_a_preset_that_is_chosen_while_samples_are_read_plays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preset_chosen_while_samples_are_read_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     """The preset is repeated for a process that listens late, and for a restarted one."""
     monkeypatch.setattr(Child, "_start", lambda self: self._on_start())
     listened: list[bool] = []
@@ -250,7 +250,7 @@ def test_a_preset_that_is_chosen_while_samples_are_read_plays(monkeypatch: pytes
 
 
 @needs_sox
-def test_sounds_that_were_read_at_another_rate_are_refused_by_name(tmp_path: Path) -> None:
+def test_samples_of_another_rate_are_refused(tmp_path: Path) -> None:
     tone(tmp_path / "a.wav", 220.0)
     with pytest.raises(
         OptionError, match=r"^samples: expected to be read at the voice's 48000 Hz, got 44100 Hz$"
