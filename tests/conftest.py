@@ -35,8 +35,8 @@ hypothesis.settings.load_profile("patient")
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real motion and packets; tests that need it are skipped where it is missing."""
-    given = os.environ.get("PYANTICIP_DATA")
-    folder = Path(given) if given else Path(__file__).resolve().parents[2] / "shared" / "data"
+    path = os.environ.get("PYANTICIP_DATA")
+    folder = Path(path) if path else Path(__file__).resolve().parents[2] / "shared" / "data"
     if not folder.is_dir():
         pytest.skip("real motion data not found: set PYANTICIP_DATA to its folder")
     return folder

@@ -89,7 +89,7 @@ print(len(os.listdir("/proc/self/task")), os.environ["OMP_NUM_THREADS"])
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are seen through /proc")
 @pytest.mark.parametrize(("told", "found"), [({}, ["1", "1"]), ({"OMP_NUM_THREADS": "2"}, ["1", "2"])])
 def test_whoever_imports_the_live_path_has_one_thread(told: dict[str, str], found: list[str]) -> None:
-    """For every numerical library: a thread pool would spin beside the show."""
+    """For every numerical library: a thread pool would spin and take time from the show."""
     environment = {name: value for name, value in os.environ.items() if name not in POOLS} | told
     done = subprocess.run(
         [sys.executable, "-P", "-c", MULTIPLIES], env=environment, capture_output=True, text=True, check=False

@@ -1,10 +1,6 @@
-"""The last table of ``make bench``: the live path compared with its past, with a sketch, and with rivals.
+"""The last table of ``make bench``: the live path compared with alternatives, which alternate within one run.
 
-    python -P tests/benches/beside.py [SECONDS]
-
-All measurements alternate within one run. *before* and *sketch* were measured once, on another day: a build
-that polled for its datagrams and stepped with ONNX Runtime, and 300 lines of Rust on a thread. Compare with
-them only on an idle machine; the load is printed below the table.
+python -P tests/benches/beside.py [SECONDS]
 """
 
 import gc
@@ -41,13 +37,13 @@ def frame(number: int) -> ControlFrame:
 
 
 def python_osc(sender: socket.socket, port: int) -> Callable[[ControlFrame], None]:
-    """The same bundle by python-osc alone, as its manual has it."""
+    """The same bundle by python-osc, as in its manual."""
 
-    def send(told: ControlFrame) -> None:
+    def send(current: ControlFrame) -> None:
         bundle = OscBundleBuilder(IMMEDIATELY)
-        messages = [("frame", [told.seq, told.seconds]), ("scalars", list(told.scalars))]
-        messages += [(f"param/{name}", [told.params[i]]) for i, name in enumerate(PARAMETERS)]
-        messages += [("params", list(told.params))]
+        messages = [("frame", [current.seq, current.seconds]), ("scalars", list(current.scalars))]
+        messages += [(f"param/{name}", [current.params[i]]) for i, name in enumerate(PARAMETERS)]
+        messages += [("params", list(current.params))]
         for name, values in messages:
             message = OscMessageBuilder(f"/anticip/{name}")
             for value in values:
@@ -59,24 +55,24 @@ def python_osc(sender: socket.socket, port: int) -> Callable[[ControlFrame], Non
 
 
 def liblo(port: int) -> Callable[[ControlFrame], None]:
-    """The same by liblo, through pyliblo3."""
+    """The same bundle by liblo, through pyliblo3."""
     import liblo as lo
 
     target = lo.Address("127.0.0.1", port)
 
-    def send(told: ControlFrame) -> None:
-        bundle = lo.Bundle(lo.Message("/anticip/frame", told.seq, told.seconds))
-        bundle.add(lo.Message("/anticip/scalars", *told.scalars))
+    def send(current: ControlFrame) -> None:
+        bundle = lo.Bundle(lo.Message("/anticip/frame", current.seq, current.seconds))
+        bundle.add(lo.Message("/anticip/scalars", *current.scalars))
         for i, name in enumerate(PARAMETERS):
-            bundle.add(lo.Message(f"/anticip/param/{name}", told.params[i]))
-        bundle.add(lo.Message("/anticip/params", *told.params))
+            bundle.add(lo.Message(f"/anticip/param/{name}", current.params[i]))
+        bundle.add(lo.Message("/anticip/params", *current.params))
         lo.send(target, bundle)
 
     return send
 
 
 def bundles_us() -> dict[str, float]:
-    """Microseconds from a frame to its bundle's being sent, median, by who makes it."""
+    """Median time in microseconds to encode and send a frame's bundle, by encoder."""
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
@@ -91,18 +87,18 @@ def bundles_us() -> dict[str, float]:
         for turn in range(TURNS + 1):
             for name, send in ways.items():
                 for number in range(BUNDLES):
-                    told = frame(number)
-                    begun = time.perf_counter()
-                    send(told)
+                    current = frame(number)
+                    start_s = time.perf_counter()
+                    send(current)
                     if turn:
-                        took[name].append(1e6 * (time.perf_counter() - begun))
+                        took[name].append(1e6 * (time.perf_counter() - start_s))
         ours.close()
     return {name: median(values) for name, values in took.items()}
 
 
 def live(seconds: float) -> dict[str, dict[str, float]]:
-    """Datagram to OSC, milliseconds and share of a core, asleep and awake between datagrams, in turns; and
-    a bare UDP echo beside them."""
+    """Milliseconds from datagram to OSC and share of a core, sleeping and spinning between datagrams;
+    and of a bare UDP echo."""
     runs: dict[str, list[dict[str, float]]] = {"asleep": [], "awake": [], "echo": []}
     for _ in range(TURNS):
         for name in ("asleep", "awake"):
@@ -110,7 +106,7 @@ def live(seconds: float) -> dict[str, dict[str, float]]:
             runs[name].append({**found["latency_ms"], "core": found["core"]})
             runs["echo"].append(found["echo_ms"])
             gc.collect()
-    # A turn that the machine stood still through has no figure.
+    # A turn during which the machine stalled has no figure.
     return {
         name: {
             key: median([x for run in several if (x := run[key]) is not None] or [nan]) for key in several[0]
@@ -120,7 +116,7 @@ def live(seconds: float) -> dict[str, dict[str, float]]:
 
 
 def table(seconds: float) -> Table:
-    """Measure, and lay out."""
+    """Measure everything and return the table."""
     paced, sent = live(seconds), bundles_us()
     steps = {
         name: modes["warm"]["all"] for name, modes in step.run(max(seconds / 3, 4.0))["steps_us"].items()
@@ -129,30 +125,19 @@ def table(seconds: float) -> Table:
     rivals = f"python-osc {sent['python-osc']:.0f}; liblo "
     rivals += f"{sent['liblo']:.0f}" if "liblo" in sent else ABSENT
     torch = f"{steps['torch']['p50']:.0f}" if "torch" in steps else ABSENT
-    onnx = "no graph is exported any more" if find_spec("onnxruntime") else ABSENT
 
     def both(name: str) -> str:
         return f"{paced[name]['p50']:.2f}, {paced[name]['p99']:.2f}"
 
     found = Table(title="the live path, paced at 50 Hz")
-    for column in ("", "before", "now", "sketch in Rust", "beside it"):
+    for column in ("", "live path", "alternative"):
         found.add_column(column)
     rows = [
-        (
-            "datagram to OSC, ms, p50, p99",
-            "(it never slept)",
-            both("asleep"),
-            "0.21 to 0.26, 0.25 to 0.31",
-            echo,
-        ),
-        ("the same, --spin", *("0.34 to 0.42, 0.79 to 0.94", both("awake")), *("0.15, 0.20 to 0.26", echo)),
-        ("share of a core a performer", "23 %", f"{paced['asleep']['core']:.0%}", "", ""),
-        (
-            "a step of the model, us, p50",
-            *("117", f"{steps['rust']['p50']:.0f}", "33 (products alone, hot)"),
-            f"torch {torch}; ONNX Runtime {onnx}",
-        ),
-        ("a frame's bundle, made and sent, us", "31", f"{sent['ours']:.0f}", "", rivals),
+        ("datagram to OSC, ms, p50, p99", both("asleep"), echo),
+        ("the same with --spin", both("awake"), echo),
+        ("share of a core for one performer", f"{paced['asleep']['core']:.0%}", ""),
+        ("a step of the model, us, p50", f"{steps['rust']['p50']:.0f}", f"torch {torch}"),
+        ("a frame's bundle, encoded and sent, us", f"{sent['ours']:.0f}", rivals),
     ]
     for row in rows:
         found.add_row(*row)

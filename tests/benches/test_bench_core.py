@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from benches import beside
 from support.motions import datagrams
+from support.wire import console_text
 
 import pyanticip as pa
 from pyanticip import _core
@@ -16,8 +17,6 @@ from pyanticip import _core
 
 @pytest.mark.parametrize("data", ["noise", "tokens", "walk"])
 def test_bench_of_the_bridge(data):
-    from rich.console import Console
-
     from pyanticip.bench.bridge import run, table
 
     result = json.loads(json.dumps(run(1.5, (16, 64), data, compiled=False)))
@@ -27,21 +26,18 @@ def test_bench_of_the_bridge(data):
         assert 0 < row["min"] <= row["p10"] <= row["p50"] <= row["p90"]
         assert row["rounds"] >= 1
         assert row["difference"] < 1e-6
-    left_out = [row for row in result["rows"] if "left_out" in row]
-    assert {(row["length"], row["way"]) for row in left_out} >= {(16, "torch.compile"), (64, "torch.compile")}
-    console = Console(width=140)
-    with console.capture() as captured:
-        console.print(table(result))
-    assert "left out: L 64, torch.compile: not asked for" in captured.get()
+    skipped = [row for row in result["rows"] if "left_out" in row]
+    assert {(row["length"], row["way"]) for row in skipped} >= {(16, "torch.compile"), (64, "torch.compile")}
+    assert "left out: L 64, torch.compile: not asked for" in console_text(table(result))
 
 
 def test_slow_measurements_are_left_out_and_named():
     from pyanticip.bench.bridge import run
 
     rows = run(1.0, (64, 2048), compiled=True)["rows"]
-    left_out = {(row["length"], row["way"]): row["left_out"] for row in rows if "left_out" in row}
-    assert "one call would take about" in left_out[2048, "torch"]
-    assert (64, "torch.compile") in left_out
+    skipped = {(row["length"], row["way"]): row["left_out"] for row in rows if "left_out" in row}
+    assert "one call would take about" in skipped[2048, "torch"]
+    assert (64, "torch.compile") in skipped
 
 
 @pytest.mark.parametrize("source", ["mocopi", "vmc", "msgpack"])
@@ -72,8 +68,6 @@ def test_random_poses(benchmark, window):
 
 @pytest.mark.slow
 def test_bench_of_scalars(monkeypatch):
-    from rich.console import Console
-
     from pyanticip.bench import scalars
 
     monkeypatch.setattr(scalars, "TIMED", 100)
@@ -88,10 +82,7 @@ def test_bench_of_scalars(monkeypatch):
     assert flat["late_frame"] > flat["early_frame"] == 10_000
     assert flat["blocks"] >= 3
     assert {"cpu", "cores", "commit", "python", "threads"} <= set(result)
-    console = Console(width=120)
-    with console.capture() as captured:
-        console.print(scalars.table(result))
-    assert "smooth" in captured.get()
+    assert "smooth" in console_text(scalars.table(result))
 
 
 NONE = {"p50": None, "p99": None}

@@ -205,8 +205,8 @@ def test_positions(benchmark, way, length):
         ids = torch.randint(model.cfg.vocab, (1, length))
         call = lambda: model(ids)  # noqa: E731
     else:
-        kept = sinusoids(steps, 128).float()
-        call = (lambda: kept[steps]) if way == "look-up" else (lambda: sinusoids(steps, 128).float())
+        table = sinusoids(steps, 128).float()
+        call = (lambda: table[steps]) if way == "look-up" else (lambda: sinusoids(steps, 128).float())
     with torch.no_grad():
         benchmark(call)
 
@@ -222,8 +222,8 @@ def test_forecast(benchmark, paced):
     @torch.inference_mode()
     def step(pose):
         nonlocal state
-        said, state = model.step(torch.from_numpy(pose)[None], state)
-        return said
+        out, state = model.step(torch.from_numpy(pose)[None], state)
+        return out
 
     def wait():
         time.sleep(1.0 / 60.0 if paced else 0.0)
@@ -233,7 +233,7 @@ def test_forecast(benchmark, paced):
 
 
 def test_ghost(benchmark):
-    """A pose that the monitor is told, until it knows where the joints will be."""
+    """A pose of the monitor, from its arrival to the forecast of the joints."""
     ghost, poses = Ghost(), np.tile([1.0, 0.0, 0.0, 0.0], (1000, 22, 1)).astype(np.float32)
     poses[:, 7, 1] = np.sin(np.arange(1000) / 20.0)
     numbers = itertools.count(0, STRIDE)

@@ -125,7 +125,7 @@ def test_a_restarted_sender_is_accepted_again(capture, name):
 def test_a_frame_with_three_unusable_bones_is_invalid_and_the_next_valid(capture, name):
     pairs = [pair for pair in capture("mocopi", name) if b"fram" in pair[1]]
     decoder = _core.Decoder("mocopi")
-    assert [told["unusable"] for _, data in pairs for told in decoder.feed(data)] == [3, 0]
+    assert [decoded["unusable"] for _, data in pairs for decoded in decoder.feed(data)] == [3, 0]
     front, outs = play("mocopi", continued(pairs, 5))
     assert clean(front)
     assert not outs[0].valid
@@ -180,7 +180,7 @@ def test_malformed_packets_are_never_a_valid_pose(capture):
 def test_vmc_captures_give_every_frame_at_its_own_time(capture, name, frames):
     front, outs = play("vmc", capture("vmc", name))
     received = [out for out in outs if out is not None]
-    # A datagram whose only bone is unreadable counts as no frame.
+    # A datagram whose only bone is unreadable is not a frame.
     assert clean(front) or (name == "malformed-forms" and front.counters()["malformed"] == 1)
     assert front.counters()["frames"] == len(received) == frames
     assert all(out.valid for out in received)
@@ -229,14 +229,14 @@ def test_a_vmc_sender_may_repeat_go_back_and_restart(capture):
     # It restarts at 0, and is accepted once it has continued for a while.
     t_ns, last = pairs[-1]
     at = last.index(b"/VMC/Ext/T\x00\x00,f\x00\x00") + 16
-    begun = struct.unpack_from(">f", last, at)[0]
+    start_s = struct.unpack_from(">f", last, at)[0]
     for i in range(1, 31):
         data = bytearray(last)
-        struct.pack_into(">f", data, at, begun + i / 30)
+        struct.pack_into(">f", data, at, start_s + i / 30)
         outs.append(front.feed(bytes(data), t_ns + round(i * 1e9 / 30)))
     assert front.counters()["resets"] == 2
     assert sum(out is not None for out in outs[-10:]) == 10
-    assert outs[-1].t_source_ns / 1e9 == pytest.approx(begun + 1, abs=0.05)
+    assert outs[-1].t_source_ns / 1e9 == pytest.approx(start_s + 1, abs=0.05)
 
 
 def test_malformed_vmc_packets_are_survived(capture):

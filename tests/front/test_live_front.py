@@ -12,22 +12,9 @@ from pyanticip.motion.load import load_motion
 from pyanticip.motion.rotations import angle_between
 
 COUNTERS = {
-    "packets",
-    "frames",
-    "numbered",
-    "emitted",
-    "filled",
-    "lost",
-    "doubled",
-    "reordered",
-    "truncated",
-    "malformed",
-    "alien",
-    "strange",
-    "refused",
-    "ignored",
-    "resets",
-}
+    "packets", "frames", "numbered", "emitted", "filled", "lost", "doubled", "reordered", "truncated",
+    "malformed", "alien", "strange", "refused", "ignored", "resets",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("source", "numbered"), [("mocopi", 30), ("vmc", 0)])
@@ -124,7 +111,7 @@ def test_real_movement_passes_unchanged(data_dir: Path) -> None:
         outs = gated(_core.LiveFront("msgpack", steady=True), body.quats, body.root)
         activity = np.array([out.activity for out in outs])
         quats, root = (
-            np.array([given(out) for out in outs]) for given in (lambda o: o.poses[-1], lambda o: o.root)
+            np.array([get(out) for out in outs]) for get in (lambda o: o.poses[-1], lambda o: o.root)
         )
         begin = int(np.argmax(activity == 1.0))
         assert 0 < begin < 75, name

@@ -118,7 +118,7 @@ def test_the_next_frame_is_extrapolated(kind, rate):
 
 @pytest.mark.parametrize(("rate", "at_once"), [(50.0, 0.0), (60.0, 0.4), (30.0, 1.0)])
 def test_a_grid_frame_is_sent_early_if_its_next_datagram_is_far(rate, at_once):
-    """A grid frame whose datagram is much later is sent at its own time; another one waits."""
+    """A grid frame long before the next datagram is sent at its own time; others wait for the datagram."""
     front = _core.LiveFront("mocopi", window=64)
     shares, waits = [], []
     for t_ns, datagram in stream("mocopi", rate, seconds=6.0):
@@ -138,8 +138,8 @@ def test_setting_an_unnumbered_clock_causes_no_jump_and_no_reset(kind, step):
     outs = []
     for i in range(240):
         t = i / 60
-        told = 100.0 + t + (step if i >= 120 else 0.0)
-        outs.append(front.feed(FRAMES[kind](i, told, SPEED * t), round(t * 1e9)))
+        sent_s = 100.0 + t + (step if i >= 120 else 0.0)
+        outs.append(front.feed(FRAMES[kind](i, sent_s, SPEED * t), round(t * 1e9)))
     received = [out for out in outs if out is not None]
     assert [out.seq for out in received if out.reset] == [0]
     assert received[-1].seq == pytest.approx(200, abs=2)

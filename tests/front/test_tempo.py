@@ -73,10 +73,10 @@ def test_a_long_gap_keeps_the_tempo_without_trust() -> None:
 
 def test_imagining_a_frame_changes_no_state() -> None:
     sent = datagrams("mocopi", 300, motion=walk(300))
-    plain, asked = _core.LiveFront("mocopi"), _core.LiveFront("mocopi")
+    plain, imagining = _core.LiveFront("mocopi"), _core.LiveFront("mocopi")
     for i, datagram in enumerate(sent):
-        told, same = plain.feed(datagram, i * 20_000_000), asked.feed(datagram, i * 20_000_000)
-        assert told.tempo == same.tempo
-        guess = asked.imagine()
-    bpm, phase, trust = told.tempo
+        out, same = plain.feed(datagram, i * 20_000_000), imagining.feed(datagram, i * 20_000_000)
+        assert out.tempo == same.tempo
+        guess = imagining.imagine()
+    bpm, phase, trust = out.tempo
     assert guess.tempo == (bpm, pytest.approx((phase + bpm / 3000.0) % 1.0), trust)

@@ -1,6 +1,11 @@
-"""What is found as when somebody looked at it last: performances, files of other people, models."""
+"""Performances, third-party files and models give the golden values of NAME.json in this folder.
+
+``PYANTICIP_GOLDEN=write python -m pytest tests/golden`` rewrites them; a reviewer judges the difference.
+"""
 
 import hashlib
+import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 from support.ear import Ear
-from support.golden import hold
 from support.models import KINDS, PRISM, VOCAB, config, given, name_of, run, said
 
 import pyanticip as pa
@@ -23,13 +27,57 @@ from realtime.rig import load_rig
 from realtime.sources.replay import Item, open_show, play_offline
 from realtime.stage import assemble
 
+FOLDER = Path(__file__).parent
+TOLERANCE = 2e-3
+"""Absolute and relative tolerance: processors round differently."""
+
+
+def plain(found: Any) -> Any:
+    """Values for JSON, with numbers of five digits."""
+    if isinstance(found, dict):
+        return {str(name): plain(value) for name, value in found.items()}
+    if isinstance(found, list | tuple | np.ndarray):
+        return [plain(value) for value in found]
+    if isinstance(found, bool | np.bool_):
+        return bool(found)
+    if isinstance(found, int | np.integer):
+        return int(found)
+    return float(f"{found:.5g}") if isinstance(found, float | np.floating) else found
+
+
+def differences(found: Any, golden: Any, where: str = "") -> list[str]:
+    """The differences of two trees, by path."""
+    if isinstance(found, float | int) and isinstance(golden, float | int):
+        same = abs(found - golden) <= TOLERANCE * (1.0 + abs(golden)) or found == golden
+        return [] if same else [f"{where}: {golden} was, {found} is"]
+    if isinstance(found, dict) and isinstance(golden, dict):
+        names = list(dict.fromkeys((*golden, *found)))
+        pairs = [(name, found.get(name), golden.get(name)) for name in names]
+    elif isinstance(found, list) and isinstance(golden, list) and len(found) == len(golden):
+        pairs = [(str(n), *pair) for n, pair in enumerate(zip(found, golden, strict=True))]
+    else:
+        return [] if found == golden else [f"{where}: {str(golden)[:60]} was, {str(found)[:60]} is"]
+    return [line for name, one, other in pairs for line in differences(one, other, f"{where}/{name}")]
+
+
+def check_golden(name: str, found: dict[str, Any]) -> None:
+    """Compare values by case with the golden ones."""
+    file = FOLDER / f"{name}.json"
+    found = plain(found)
+    if os.environ.get("PYANTICIP_GOLDEN") == "write":
+        lines = ",\n".join(f" {json.dumps(case)}: {json.dumps(value)}" for case, value in found.items())
+        file.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    differing = differences(found, json.loads(file.read_text(encoding="utf-8")))
+    assert not differing, f"{len(differing)} differ, of them: " + "; ".join(differing[:5])
+
+
 DANCE = Path(__file__).parents[2] / "realtime" / "data" / "performance.bvh"
 QUIET = {"osc": [], "control": {"enabled": False}, "model": {"backend": "rust"}}
-SAID = ("scalars", "params", "tempo", "limbs", "trust", "place", "extras")
+FRAME_FIELDS = ("scalars", "params", "tempo", "limbs", "trust", "place", "extras")
 
 
-def told(over: dict[str, Any], kind: str, items: Iterable[Item]) -> dict[str, Any]:
-    """What a sink is sent."""
+def output_of(over: dict[str, Any], kind: str, items: Iterable[Item]) -> dict[str, Any]:
+    """The output that a sink receives."""
     clock, ear = OfflineClock(), Ear()
     pipeline = assemble(load_rig(None, {**QUIET, **over}), clock, kind=kind, sinks=[ear])
     play_offline(items, clock, pipeline.feed)
@@ -40,7 +88,7 @@ def told(over: dict[str, Any], kind: str, items: Iterable[Item]) -> dict[str, An
     return {
         "frames": len(ear.frames),
         "events": events,
-        **{name: [np.round(getattr(frame, name) or (), 4) for frame in some] for name in SAID},
+        **{name: [np.round(getattr(frame, name) or (), 4) for frame in some] for name in FRAME_FIELDS},
     }
 
 
@@ -62,16 +110,16 @@ def test_performances_match_the_golden_values(slower: Path, tmp_path: Path) -> N
     by_hand = {"model": {"enabled": False}, "memory": {"enabled": False}, "lead_ms": 0.0}
     kind, items = open_show(slower)
     every = list(items)
-    # Of each second a fifth is lost, as where Wi-Fi coughs.
+    # A fifth of each second is lost, as on poor Wi-Fi.
     begin = every[0].t_ns
     lossy = [item for item in every if (item.t_ns - begin) % 1_000_000_000 < 800_000_000]
-    hold(
+    check_golden(
         "shows",
         {
-            "alone": told(alone, kind, every),
-            "rehearsed": told(rehearsed, kind, every),
-            "scalars": told(by_hand, kind, every),
-            "lossy": told({}, kind, lossy),
+            "alone": output_of(alone, kind, every),
+            "rehearsed": output_of(rehearsed, kind, every),
+            "scalars": output_of(by_hand, kind, every),
+            "lossy": output_of({}, kind, lossy),
         },
     )
 
@@ -91,27 +139,30 @@ LEFT_OUT = ("file", "joints", "parents", "frames", "duration_s")
 
 
 def read(path: Path) -> dict[str, object]:
-    """What `info` says, and the middle and spread of groups of features."""
+    """The output of `info`, and mean and mean change of groups of features."""
     try:
-        clip, told = describe(path)
+        clip, described = describe(path)
     except MotionError as error:
         return {"error": str(error).replace(str(path), path.name)}
-    told = {name: value for name, value in told.items() if name not in LEFT_OUT}
-    told["map"] = " ".join(f"{joint}={'>'.join(names)}" for joint, names in told["map"].items())
-    if told["refused"] is None:
-        begun = clip.seconds(0.0, min(SECONDS, clip.duration))
-        rows = begun.retarget("humanoid").resample(50.0).features()[: SECONDS * 50]
+    described = {name: value for name, value in described.items() if name not in LEFT_OUT}
+    described["map"] = " ".join(f"{joint}={'>'.join(names)}" for joint, names in described["map"].items())
+    if described["refused"] is None:
+        start = clip.seconds(0.0, min(SECONDS, clip.duration))
+        rows = start.retarget("humanoid").resample(50.0).features()[: SECONDS * 50]
         groups = rows.reshape(len(rows), 31, 9)
-        told["mean"], told["spread"] = groups.mean((0, 2)), np.abs(np.diff(groups, axis=0)).mean((0, 2))
+        described["mean"], described["spread"] = (
+            groups.mean((0, 2)),
+            np.abs(np.diff(groups, axis=0)).mean((0, 2)),
+        )
     else:
-        told["refused"] = str(told["refused"]).replace(str(path), path.name)
-    return told
+        described["refused"] = str(described["refused"]).replace(str(path), path.name)
+    return described
 
 
 def test_third_party_files_match_the_golden_values(data_dir: Path) -> None:
     paths = sorted({path for pattern in FILES for path in data_dir.glob(pattern)})
     assert len(paths) > 20
-    hold("readings", {path.relative_to(data_dir).as_posix(): read(path) for path in paths})
+    check_golden("readings", {path.relative_to(data_dir).as_posix(): read(path) for path in paths})
 
 
 LENGTH = 30
@@ -144,8 +195,8 @@ def waves(shape: torch.Size | tuple[int, ...], name: str) -> torch.Tensor:
     return torch.sin(torch.arange(count, dtype=torch.float64) * (1.0 + turn) + 7.0 * turn).reshape(shape)
 
 
-def taught(kind: str, mode: str | None = None, **changes: object) -> dict[str, object]:
-    """Three steps of everything that is said, and what each parameter would change."""
+def outputs_and_gradients(kind: str, mode: str | None = None, **changes: object) -> dict[str, object]:
+    """Every output at three steps, and the sum of the norms of the gradients."""
     model = KINDS[kind](config(kind, **changes)).double().eval()
     if kind == "motion" and model.planning is not None:
         model.codebook.fit(waves((200, FEATURES), "codes").float(), rounds=2)
@@ -168,4 +219,7 @@ def taught(kind: str, mode: str | None = None, **changes: object) -> dict[str, o
 def test_models_match_the_golden_values() -> None:
     torch.manual_seed(0)
     cases = ((kind, changes) for kind, members in MEMBERS.items() for changes in members)
-    hold("models", {f"{kind}-{name_of(changes)}": taught(kind, **changes) for kind, changes in cases})
+    check_golden(
+        "models",
+        {f"{kind}-{name_of(changes)}": outputs_and_gradients(kind, **changes) for kind, changes in cases},
+    )

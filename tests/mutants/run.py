@@ -84,8 +84,8 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         line = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        said = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        names = set(filter(None, said.split("\0")))
+        output = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        names = set(filter(None, output.split("\0")))
         for path in folder.rglob("*"):
             if path.is_file() and str(path.relative_to(folder)) not in names:
                 path.unlink()
@@ -162,11 +162,11 @@ class Copy:
 
     def _built(self, name: str) -> Path:
         """Build the core from the tree as it is, in the debug profile: it takes seconds."""
-        kept = self.folder / f"{name}-{self._core.name}"
-        if name == "wrong" or not kept.exists():
+        core = self.folder / f"{name}-{self._core.name}"
+        if name == "wrong" or not core.exists():
             self._run(["cargo", "build", "--quiet", "-p", "anticip-python"])
-            shutil.copyfile(next(self._target.glob("debug/lib_core.[sd][oy]*")), kept)
-        return kept
+            shutil.copyfile(next(self._target.glob("debug/lib_core.[sd][oy]*")), core)
+        return core
 
     def _pytest(self, tests: Sequence[str], core: Path, path: Path, text: str, but: Sequence[str]) -> str:
         """Run tests with a core and a text of a file until one fails: its name, or "" if all pass."""
@@ -183,16 +183,16 @@ class Copy:
             start_new_session=True,
         ) as process:  # fmt: skip
             try:
-                said, _ = process.communicate(timeout=TIMEOUT_S)
+                output, _ = process.communicate(timeout=TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return "does not end"
-        if "could not compile" in said:
-            raise SyntaxError(said)
+        if "could not compile" in output:
+            raise SyntaxError(output)
         if process.returncode in (0, NOTHING_COLLECTED):
             return ""
-        first = FAILED.search(said)
-        return next(filter(None, first.groups())) if first else said.strip()[-60:] or "a crash"
+        first = FAILED.search(output)
+        return next(filter(None, first.groups())) if first else output.strip()[-60:] or "a crash"
 
 
 def main() -> int:
@@ -207,13 +207,13 @@ def main() -> int:
         copies.put(Copy(ROOT / "target" / "mutants" / f"tree{number}"))
 
     def tell(number: int, one: Mistake) -> str:
-        begun, copy = time.monotonic(), copies.get()
+        start_s, copy = time.monotonic(), copies.get()
         verdict, by = copy.ask(one)
         copies.put(copy)
         colour = {"noticed": "green", "survived": "bold red"}.get(verdict, "yellow")
-        where = f"{one.file}:{one.line}, {time.monotonic() - begun:.0f} s"
-        told = f"{number:3} [{colour}]{verdict}[/] {escape(one.name)} [dim]({where})[/] {escape(by)}"
-        console.print(told, soft_wrap=True)
+        where = f"{one.file}:{one.line}, {time.monotonic() - start_s:.0f} s"
+        line = f"{number:3} [{colour}]{verdict}[/] {escape(one.name)} [dim]({where})[/] {escape(by)}"
+        console.print(line, soft_wrap=True)
         return verdict
 
     with ThreadPoolExecutor(options.jobs) as pool:

@@ -171,7 +171,7 @@ def paper_model() -> type[PaperModel]:
 def play() -> Iterator[Callable[..., Playing]]:
     """``play(rig, folder)`` plays a rig until the test ends."""
     with contextlib.ExitStack() as shows:
-        yield lambda *told, **more: shows.enter_context(contextlib.closing(Playing(*told, **more)))
+        yield lambda *args, **more: shows.enter_context(contextlib.closing(Playing(*args, **more)))
 
 
 @pytest.fixture

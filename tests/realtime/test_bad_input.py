@@ -50,12 +50,12 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (checkpoint / "model.json").write_text("{")
     (folder / "words").mkdir()
     (folder / "words" / "model.json").write_text('{"format": "anticip-language"}')
-    taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    taken.bind(("127.0.0.1", 0))
-    (folder / "control.toml").write_text(f"[control]\nport = {taken.getsockname()[1]}\n")
-    (folder / "port").write_text(str(taken.getsockname()[1]))
+    in_use = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    in_use.bind(("127.0.0.1", 0))
+    (folder / "control.toml").write_text(f"[control]\nport = {in_use.getsockname()[1]}\n")
+    (folder / "port").write_text(str(in_use.getsockname()[1]))
     yield folder
-    taken.close()
+    in_use.close()
     assert (folder / "taken.anticip").read_text() == "dear"
 
 

@@ -20,23 +20,23 @@ SKELETON, FRAMES = mocopi_datagrams(60)
 
 
 class Session(LeadingSink):
-    """A sink whose session has the beat ``told``, and which receives the show's beat."""
+    """A sink with a session that has the beat ``session_beat``; it stores the show's beats."""
 
     name = "session"
     trouble = ""
-    told: tuple[float, float] | None = None
+    session_beat: tuple[float, float] | None = None
 
     def __init__(self) -> None:
-        self.heard: list[tuple[float, float, float]] = []
+        self.beats: list[tuple[float, float, float]] = []
 
     def beat(self) -> tuple[float, float] | None:
-        return self.told
+        return self.session_beat
 
     def announce(self, extras: Any) -> None: ...
 
     def send(self, frame: ControlFrame) -> None:
         if frame.seq >= 0:
-            self.heard.append(frame.tempo)
+            self.beats.append(frame.tempo)
 
     def counters(self) -> dict[str, int]:
         return {}
@@ -58,23 +58,23 @@ def test_a_commanded_beat_leads_until_it_is_released_also_in_a_replay(play: Play
         with pytest.raises(OptionError, match="tempo"):
             first.do("tempo", *wrong)
     assert first.do("tempo", 120.0, 0.25) == "120"
-    begun = first.commands.state_as_commands(0)
+    initial = first.commands.state_as_commands(0)
     moves(first)
     # At two beats a second, a frame is a twenty-fifth of a beat.
-    for n, (bpm, phase, trust) in enumerate(session.heard):
+    for n, (bpm, phase, trust) in enumerate(session.beats):
         assert (bpm, trust) == (120.0, 1.0)
         assert phase == pytest.approx((0.25 + n / 25) % 1.0)
-    assert len(session.heard) == 10
+    assert len(session.beats) == 10
     assert "tempo=120" in first.pipeline.status()
-    for told in (first.told, begun):
+    for commands in (first.recorded, initial):
         again = play(RIG, sinks=[other])
-        again.replays(told)
+        again.replays(commands)
         moves(again)
-        assert other.heard == session.heard
-        other.heard.clear()
+        assert other.beats == session.beats
+        other.beats.clear()
     assert first.do("tempo") == "the body leads"
     assert first.pipeline.tempo[2] == 0.0
-    again.replays(first.told)
+    again.replays(first.recorded)
     assert again.pipeline.tempo == first.pipeline.tempo
 
 
@@ -100,21 +100,21 @@ def test_a_buffered_frame_has_the_beat_of_the_moment_it_is_sent(play: Play) -> N
 def test_a_session_leads_and_its_beat_is_recorded_when_it_changes(play: Play) -> None:
     session, behind = Session(), Session()
     show = play(RIG, sinks=[session, behind])
-    asked: list[Session] = []
-    behind.beat = lambda: asked.append(behind)
+    queried: list[Session] = []
+    behind.beat = lambda: queried.append(behind)
     look = show.commands.follow_beat
     look()
-    assert show.told == [], "nobody is there"
+    assert show.recorded == [], "nobody is there"
     steps = ((120.0, 0.5), 1), ((120.05, 0.51), 1), ((120.0, 0.6), 2), ((125.0, 0.6), 3), ((600.0, 0.0), 3)
-    for told, recorded in steps:
-        session.told = told
+    for beat, recorded in steps:
+        session.session_beat = beat
         look()
-        assert len(show.told) == recorded, told
+        assert len(show.recorded) == recorded, beat
     assert show.pipeline.leading_beat == (125.0, 0.6)
-    session.told = None
+    session.session_beat = None
     look()
     assert show.pipeline.leading_beat == (125.0, 0.6), "it goes on by itself"
-    assert len(asked) == 7, "each is asked, whoever leads"
+    assert len(queried) == 7, "each is asked, whoever leads"
     session.beat = Mock(side_effect=ValueError("gone"))
     behind.beat = lambda: (90.0, 0.0)
     look()

@@ -13,6 +13,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from scipy.signal import resample
+from support.wire import console_text
 
 from pyanticip.bench import train as bench
 from pyanticip.bench.train import peak_bytes
@@ -28,16 +29,8 @@ from realtime.bench.offline_listener import RATE, SILENCE, integrated
 from realtime.programs.demo import DANCE, PERFORMANCE
 
 KEYS = {
-    "latency_ms",
-    "jitter_ms",
-    "frames",
-    "missed",
-    "dropped",
-    "stages_us",
-    "device",
-    "model",
-    "parameters",
-}
+    "latency_ms", "jitter_ms", "frames", "missed", "dropped", "stages_us", "device", "model", "parameters",
+}  # fmt: skip
 STAGES = {"decode", "resample", "scalars", "step", "map", "send"}
 
 
@@ -64,8 +57,8 @@ def test_an_interrupted_bench_prints_nothing(monkeypatch, capfd, bench, number):
     peers, peer, obey = [], latency.start_peer, show.obey_signals
 
     @contextlib.contextmanager
-    def interrupted(*given):
-        with obey(*given):
+    def interrupted(*args):
+        with obey(*args):
             os.kill(os.getpid(), number)
             yield
 
@@ -157,7 +150,7 @@ def test_error_is_the_difference_over_the_deviation_of_moving_parameters():
     # A frame of delay is an error by the movement in that time: nothing is shifted.
     late_by = compare([played(times, clean)], [played(times + 0.02, clean)])["error"]
     assert late_by == pytest.approx(2 * np.sin(np.pi * 0.02), rel=0.1)
-    # Only for as long as it is late: a delay of a nanosecond does not count as a frame.
+    # In proportion to the delay: a nanosecond does not count as a frame.
     assert compare([played(times, clean)], [played(times + 1e-9, clean)])["error"] < 0.001
     half = compare([played(times, clean)], [played(times + 0.01, clean)])["error"]
     assert half == pytest.approx(late_by / np.sqrt(2), rel=0.01)
@@ -175,7 +168,7 @@ def test_beats_pair_up_one_to_one_within_50_ms():
     times, still = np.arange(0, 10, 0.02), np.zeros((500, 8))
     found = compare([played(times, still, [1.0, 3.0, 4.0])], [played(times, still, [3.02, 5.0, 6.0])])
     assert (found["of"], found["beats"], found["false"], found["error"]) == (2, 0.5, 1.0, None)
-    # Around 2 s, where counting begins: none is false because its match lies before.
+    # Around 2 s, where counting starts: a beat is not false because its match is before.
     about, shifted = [1.97, 3.0, 4.0], [2.01, 3.0, 4.0]
     for one, other in ((about, about), (about, shifted), (shifted, about)):
         found = compare([played(times, still, one)], [played(times, still, other)])
@@ -190,10 +183,10 @@ def test_the_command_prints_its_tables_the_same_every_time(monkeypatch):
     measured, measure = [], network.run
     monkeypatch.setattr(network, "run", lambda *a, **k: measured.append(measure(*a, **k)) or measured[-1])
     command = ["bench", "network", str(DANCE), "--seconds", "5"]
-    told, shown = (CliRunner().invoke(cli, [*command, way]) for way in ("--json", "--markdown"))
-    assert told.exit_code == 0, told.output
+    as_json, shown = (CliRunner().invoke(cli, [*command, way]) for way in ("--json", "--markdown"))
+    assert as_json.exit_code == 0, as_json.output
     found, again = measured
-    assert json.loads(told.output) == found == again
+    assert json.loads(as_json.output) == found == again
     assert [row["name"] for row in found["rates"]] == [f"{protocol}, 60 Hz" for protocol in PROTOCOLS[:3]]
     errors = [row["error"] for row in found["off"]]
     assert errors == sorted(errors)
@@ -240,7 +233,7 @@ def test_the_command_reports_ratio_memory_and_decoding(short):
     assert min(result["memory"][0][n] for n in ("fused", "reference", "plain")) > 0
     assert set(result["decode"]["us"]["anticipatory"]) == {"4", "9"}
     assert torch.get_num_threads() == before
-    assert "fused" in _text(bench.table(result))
+    assert "fused" in console_text(bench.table(result))
 
 
 def test_measurements_without_time_are_left_out_and_named(short, monkeypatch):
@@ -257,15 +250,6 @@ def test_measurements_without_time_are_left_out_and_named(short, monkeypatch):
     assert [row["length"] for row in result["train"]] == [32]
     assert result["memory"] == [{"length": 32}]
     assert result["left_out"] == ["length 64, 1 thread", "memory at length 64"]
-
-
-def _text(shown):
-    from rich.console import Console
-
-    console = Console(width=140, record=True, file=None)
-    with console.capture() as kept:
-        console.print(shown)
-    return kept.get()
 
 
 def test_peak_memory_counts_tensors_that_live_at_once():
@@ -329,8 +313,8 @@ def test_a_constant_curve_has_no_lag():
 def test_the_envelope_of_a_sound_has_no_delay():
     t = np.arange(48_000 * 4) / 48_000
     loud = 0.5 + 0.4 * np.sin(2 * np.pi * 1.0 * t)
-    heard = (loud**2 * np.sin(2 * np.pi * 440 * t)).astype(np.float32)
-    level = sound.envelope(np.column_stack([heard, heard]))
+    sine = (loud**2 * np.sin(2 * np.pi * 440 * t)).astype(np.float32)
+    level = sound.envelope(np.column_stack([sine, sine]))
     assert len(level) == 400
     found, fit = sound.lag_ms(level, loud[np.arange(400) * 480])
     assert found == pytest.approx(0.0, abs=1.0)

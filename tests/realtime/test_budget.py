@@ -43,7 +43,7 @@ def test_hosts_have_their_own_budget_and_share_that_of_four(monkeypatch: pytest.
     assert [budgets.take("127.0.0.1") for _ in range(3)] == [True, True, False]
     clock.now += 1.0
     assert [budgets.take("a"), budgets.take("b"), budgets.take("a")] == [True, True, False]
-    # 64 hosts are remembered; the one not heard for longest is forgotten.
+    # 64 hosts are remembered; the least recent one is forgotten.
     clock.now += 1e3
     assert [budgets.take("a") for _ in range(3)] == [True, True, False]
     for number in range(63):
@@ -59,15 +59,15 @@ def test_hosts_have_their_own_budget_and_share_that_of_four(monkeypatch: pytest.
 
 def test_repeated_lines_are_dropped_and_dropped_lines_are_counted() -> None:
     clock = ManualClock()
-    said: list[str] = []
-    lines = Lines(said.append, Bucket(1.0, 2.0, clock))
+    printed: list[str] = []
+    lines = Lines(printed.append, Bucket(1.0, 2.0, clock))
     for line in ("one", "one", "two", "three", "four", "one"):
         lines(line)
-    assert said == ["one", "two"]
+    assert printed == ["one", "two"]
     clock.now += 1.0
     lines("two")
     lines("five")
-    assert said[2:] == ["five (3 more were dropped)"]
+    assert printed[2:] == ["five (3 more were dropped)"]
     clock.now += 1.0
     lines("six")
-    assert said[3:] == ["six"]
+    assert printed[3:] == ["six"]

@@ -58,10 +58,10 @@ def test_an_edited_rig_keeps_everything_else(tmp_path: Path, text: str) -> None:
     after.pop("performer")
     assert after == before
     ours = ("noise", "loudness", "brightness")
-    kept = [
+    other_lines = [
         line for line in text.splitlines() if line.strip() and not line.startswith((*ours, "performer ="))
     ]
-    assert [line for line in new.splitlines() if line in kept] == kept
+    assert [line for line in new.splitlines() if line in other_lines] == other_lines
     assert load_rig(file).performer.loudness == (0.02, 0.1, 0.6)
 
 
@@ -98,8 +98,8 @@ def test_concurrent_edits_lose_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     (file := tmp_path / "rig.toml").touch()
     both = threading.Barrier(2, timeout=0.2)
 
-    def read(*told: Any) -> bytes:
-        data = read_file(*told)
+    def read(*args: Any) -> bytes:
+        data = read_file(*args)
         with contextlib.suppress(threading.BrokenBarrierError):
             both.wait()
         return data
@@ -171,7 +171,7 @@ def test_a_calibration_needs_two_seconds_of_each_phase() -> None:
     with pytest.raises(OptionError, match=r"calibrate/move: expected at least 2 s of it, got 0\.0"):
         calibration.save()
     calibration.still()
-    # Before the dance, however little it was; who goes on standing may move then.
+    # An error before the dance; a performer who stands longer may then continue.
     for received, seconds in ((0.0, 0.7), (0.7, 0.9), (1.6, 0.5)):
         with pytest.raises(
             OptionError, match=f"calibrate/still: expected at least 2 s of it, got {received}"
@@ -238,8 +238,8 @@ def test_calibrate_reads_a_file_with_the_skeleton_of_rig_or_option(data_dir: Pat
     shutil.copy(cmu / "49_10.amc", alone)
     rig.write_text(f"[source]\nskeleton = '{cmu / '49.asf'}'\n")
     as_the_rig = CliRunner().invoke(cli, ["calibrate", str(alone), "--rig", str(rig)])
-    told = CliRunner().invoke(cli, ["calibrate", str(alone), "--skeleton", str(cmu / "49.asf")])
-    for found in (as_the_rig, told):
+    by_option = CliRunner().invoke(cli, ["calibrate", str(alone), "--skeleton", str(cmu / "49.asf")])
+    for found in (as_the_rig, by_option):
         assert found.exit_code == 0, found.output
         assert f"{alone}: AMC files have no rate" in found.stderr
 

@@ -71,9 +71,9 @@ def test_one_presses_a_button_and_zero_releases_it(remote: socket.socket) -> Non
         name: partial(lambda name, *a: done.append(name + " set" * len(a)) or name, name) for name in names
     }
 
-    def press(name: str, *told: tuple[object, ...]) -> tuple[list[str], list[list[str]]]:
+    def press(name: str, *argument_lists: tuple[object, ...]) -> tuple[list[str], list[list[str]]]:
         done.clear()
-        packets = [say(f"/anticip/control/{name}", *arguments) for arguments in told]
+        packets = [say(f"/anticip/control/{name}", *arguments) for arguments in argument_lists]
         actions["start"] = lambda: "playing"
         _, _, replies = exchange(remote, *packets, actions=actions, answers=len(packets))
         return list(done), [reply.params for reply in replies]
@@ -112,8 +112,8 @@ def test_a_command_for_one_performer_is_answered_with_its_full_name(remote: sock
     _, _, replies = exchange(
         remote, *packets, actions=actions, families=families, performers=("alice", "bob")
     )
-    *told, unknown, near, lacking = (reply.params[1] for reply in replies)
-    assert told == [
+    *hints, unknown, near, lacking = (reply.params[1] for reply in replies)
+    assert hints == [
         "is for one performer: alice/source, bob/source",
         "is for one performer: bob/plan",
         "is for one performer: alice/rig/shape/pan/steps, bob/rig/shape/pan/steps",
@@ -196,8 +196,8 @@ def test_a_flood_of_unknown_commands_is_limited_and_prints_few_lines() -> None:
 def test_the_description_warns_when_other_machines_can_send_commands(host: str, more: str) -> None:
     server = ControlServer(host, 0, {})
     server.close()
-    told, _, why = server.description.partition(":" + str(server.address[1]))
-    assert told == f"remote control: /anticip/control at {host}"
+    address, _, why = server.description.partition(":" + str(server.address[1]))
+    assert address == f"remote control: /anticip/control at {host}"
     assert why == (f"{more}: it has no password" if more else "")
 
 
@@ -351,9 +351,9 @@ def test_a_reply_to_another_machine_is_no_larger_than_the_request(monkeypatch: p
         server._receive(data, (host, 5000))
         server._read()
 
-    for asked in (say("/anticip/control/gain", *"abcdefgh" * 4), say("/anticip/control/" + "x" * 200)):
-        request_from(asked, "192.0.2.7")
-        assert len(wire.sent[-1]) <= len(asked)
+    for request in (say("/anticip/control/gain", *"abcdefgh" * 4), say("/anticip/control/" + "x" * 200)):
+        request_from(request, "192.0.2.7")
+        assert len(wire.sent[-1]) <= len(request)
     request_from(say("/anticip/control/start"), "192.0.2.7")
     assert OscMessage(wire.sent[-1]).params == ["ok", "playing"]
     assert len(wire.sent[-1]) <= 48

@@ -94,7 +94,7 @@ def test_a_loaded_memory_keeps_its_cues_and_the_learning_mode(folder: Path) -> N
     show.do("memory/learn")
     assert show.do("memory/load", "one.memory") == "memory one.memory; not in it: cue b"
     assert show.stands()[1:3] == (True, (A,))
-    again.replays(show.told)
+    again.replays(show.recorded)
     assert again.stands() == show.stands()
     show.do("rig/save")
     assert load_rig(folder / "rig.toml").cue == (A,)
@@ -137,24 +137,24 @@ def test_cues_of_a_loaded_rig_fire_in_all_takes_with_the_movement(folder: Path) 
     lines = show.do("rig/load", "next.toml")
     assert lines.endswith("cues b")
     assert show.stands()[2:] == ((B,), [('"b"', "performance")])
-    again.replays(show.told)
+    again.replays(show.recorded)
     assert again.stands() == show.stands()
     show.do("cue/remove", "b")
     show.do("rig/save")
     assert load_rig(folder / "next.toml").cue == ()
     # A recording that begins now starts with the current cues.
     later = Rig.model_validate(recording_header(show.rig, show.pipeline)["rig"])
-    begun = Commands(assemble(later, OfflineClock(0), sinks=[]), pytest.fail, later)
+    later_commands = Commands(assemble(later, OfflineClock(0), sinks=[]), pytest.fail, later)
     for command in show.commands.state_as_commands(0):
-        begun.replay_command(command)
-    assert begun.cues == ()
+        later_commands.replay_command(command)
+    assert later_commands.cues == ()
 
 
 def test_a_cue_is_set_and_moved_and_removed(folder: Path) -> None:
     show = Show(folder, f"[memory]\nfile = '{folder / 'two.memory'}'\n{table(B)}")
     # As far ahead as before, and the reply is TOML.
-    told = tomllib.loads(show.do("cue/set", "b", '"b"', 5.5))
-    assert told == {"cue": [{"name": "b", "take": '"b"', "at": 5.5, "ahead_ms": 300}]}
+    reply = tomllib.loads(show.do("cue/set", "b", '"b"', 5.5))
+    assert reply == {"cue": [{"name": "b", "take": '"b"', "at": 5.5, "ahead_ms": 300}]}
     assert show.commands.cues == (B.model_copy(update={"at": 5.5}),)
     with pytest.raises(OptionError, match="cue/remove: no cue 'c'; there are b"):
         show.do("cue/remove", "c")
@@ -172,10 +172,10 @@ def test_a_replay_sets_tapped_cues_at_the_recorded_place(folder: Path) -> None:
     show.do("cue/set", "b", '"b"', 5.5)
     (tap, b), setting = show.commands.cues, Mock(wraps=other.set)
     other.set = setting  # type: ignore[method-assign]
-    again.replays(show.told)
+    again.replays(show.recorded)
     assert again.commands.cues == (tap, b)
     assert [(*call.args, call.kwargs["here"]) for call in setting.call_args_list] == [(tap, True), (b, False)]
-    assert again.told == show.told
+    assert again.recorded == show.recorded
     lines: list[str] = []
     for wrong in ((), ("tap",) * 9, ("tap", "nobody", 1.0, 0.0, 1), ("tap", "performance", "x", 0.0, 1)):
         Commands(show.pipeline, lines.append, show.rig).replay_command(Command(0, "cue/set", wrong))

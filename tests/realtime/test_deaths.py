@@ -1,4 +1,4 @@
-"""Processes that die, get stuck or come back: the sound fades or goes on, and the status says so."""
+"""Processes that die, get stuck or restart: the sound fades or continues, and the status reports it."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.concert import asked
+from support.concert import run_jack_tool
 from support.wire import wait_for
 
 from pyanticip.controls import NEUTRAL
@@ -50,7 +50,7 @@ def test_the_guard_fades_out_sound_only(harness: LiveHarness) -> None:
         for n, params in enumerate(last):
             watch.send(ControlFrame(5 * n, 0.1 * n, (0.0,) * 7, params))
             watch.run_deferred()
-        harness.heard.clear()
+        harness.received.clear()
         guard.close()
         sink.close()
         time.sleep(0.1)
@@ -73,13 +73,15 @@ def test_one_guard_fades_out_all_performers(harness: LiveHarness) -> None:
     wait(guard, lambda: guard.pid not in (None, first))
     for watch in parts:
         watch.run_deferred()
-    harness.heard.clear()
+    harness.received.clear()
     assert guard.close() == 0
     assert guard.close() is None  # each performer's show does
-    told = harness.listen()
-    assert {address for message in told for address in message} == {"/a/params", "/c/params"}
+    received = harness.listen()
+    assert {address for message in received for address in message} == {"/a/params", "/c/params"}
     for name in "ac":
-        assert [m for m in told if f"/{name}/params" in m][-1][f"/{name}/params"] == pytest.approx(NEUTRAL)
+        assert [m for m in received if f"/{name}/params" in m][-1][f"/{name}/params"] == pytest.approx(
+            NEUTRAL
+        )
     for sink in sinks:
         sink.close()
 
@@ -92,12 +94,12 @@ def test_the_guard_uses_the_latest_addresses(harness: LiveHarness) -> None:
         watch.send(ControlFrame(5 * n, 0.1 * n, (0.0,) * 7, LOUD))
         watch.run_deferred()
         sink.configure(target.model_copy(update={"addresses": {"loudness": ("/n_set", 1000, "amp")}}))
-    harness.heard.clear()
+    harness.received.clear()
     guard.close()
     sink.close()
-    told = harness.listen()
-    assert {address for message in told for address in message} == {"/n_set"}
-    assert told[-1]["/n_set"] == [1000, "amp", pytest.approx(NEUTRAL[1])], "in spite of its low max_rate"
+    received = harness.listen()
+    assert {address for message in received for address in message} == {"/n_set"}
+    assert received[-1]["/n_set"] == [1000, "amp", pytest.approx(NEUTRAL[1])], "in spite of its low max_rate"
 
 
 def test_the_guard_waits_before_it_connects() -> None:
@@ -116,8 +118,7 @@ def test_the_guard_waits_before_it_connects() -> None:
 def test_a_stuck_voice_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("realtime.voice.process._REPORT_TIMEOUT_S", 2.5)
     lines: list[str] = []
-    voice = SynthProcess(free_port(), "none of these", lines.append)
-    try:
+    with contextlib.closing(SynthProcess(free_port(), "none of these", lines.append)) as voice:
         wait(voice, lambda: voice.state == "no (no audio device)")
         first = voice.pid
         assert first is not None
@@ -127,8 +128,6 @@ def test_a_stuck_voice_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
             "the built-in voice is not responding",
             "the built-in voice ended (code -9); restarting it in 1 s",
         ]
-    finally:
-        voice.close()
 
 
 def test_a_voice_whose_device_hangs_at_start_is_killed_and_reported(monkeypatch, tmp_path: Path) -> None:
@@ -185,7 +184,7 @@ def test_a_report_that_is_read_late_keeps_the_voice_alive(monkeypatch) -> None:
     try:
         for _ in range(3):
             assert voice._process is not None
-            # No polling meanwhile, as if the show stood still.
+            # No polling meanwhile, as if the show had stalled.
             assert select.select([voice._process.stdout], [], [], 60.0)[0]
             voice.poll()
         assert voice.state == "no (no audio device)"
@@ -207,7 +206,7 @@ def test_the_voice_plays_again_when_the_sound_server_is_back(monkeypatch, tmp_pa
             jack = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             undo.callback(jack.wait)
             undo.callback(jack.terminate)
-            wait_for(lambda: asked(dict(os.environ), "jack_lsp").returncode == 0)
+            wait_for(lambda: run_jack_tool(dict(os.environ), "jack_lsp").returncode == 0)
             return jack
 
         jack = server(48_000, 256)
@@ -227,10 +226,10 @@ def test_the_voice_plays_again_when_the_sound_server_is_back(monkeypatch, tmp_pa
         command += ["--seconds", "1", "--device", "system"]
         lines = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         assert "playing on system" in lines.stderr
-        told = dict(each.split(" ", 1) for each in lines.stdout.strip().split(", "))
+        report = dict(each.split(" ", 1) for each in lines.stdout.strip().split(", "))
         with wave.open(str(path)) as file:
             assert file.getframerate() == 44_100
-            assert file.getnframes() / 44_100 == pytest.approx(float(told["seconds"]), abs=0.2)
+            assert file.getnframes() / 44_100 == pytest.approx(float(report["seconds"]), abs=0.2)
 
 
 def wait(child: Guard | SynthProcess, condition: Callable[[], bool], seconds: float = 40.0) -> None:

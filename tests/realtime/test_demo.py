@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.wire import Hearing, tcp_port
+from support.wire import DatagramReceiver, tcp_port
 
 from pyanticip.errors import OptionError
 from realtime.programs import doctor as doctor_module
@@ -26,7 +26,7 @@ from realtime.voice.audio import probe
 
 
 class Browser(threading.Thread):
-    """Looks at a monitor's page as soon as it is there, commands, and keeps the answer and twenty frames."""
+    """Connects to a monitor, sends a command, and stores the answer and twenty frames."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -41,15 +41,15 @@ class Browser(threading.Thread):
         while not self.seen:
             with contextlib.suppress(OSError), connect(f"ws://{self.address}/live") as client:
                 client.send(json.dumps({"do": "gain", "with": [0.5]}))
-                told = (json.loads(client.recv(10)) for _ in range(200))
-                self.answer = next(each for each in told if "reply" in each)
-                self.seen += itertools.islice((each["frame"] for each in told if "frame" in each), 20)
+                received = (json.loads(client.recv(10)) for _ in range(200))
+                self.answer = next(each for each in received if "reply" in each)
+                self.seen += itertools.islice((each["frame"] for each in received if "frame" in each), 20)
             time.sleep(0.05)
 
 
 @pytest.fixture
-def ear() -> Iterator[Hearing]:
-    ear = Hearing()
+def ear() -> Iterator[DatagramReceiver]:
+    ear = DatagramReceiver()
     yield ear
     ear.close()
 
@@ -66,20 +66,20 @@ def test_the_demo_sends_bundles_and_ends(ear, elsewhere, capsys):
     result = demo(seconds=4.0, osc=("127.0.0.1", ear.port), audio=False, monitor=browser and browser.address)
     # Two passes of 1.4 s.
     assert result["frames"] == pytest.approx(141, abs=7)
-    assert len(ear.came) == pytest.approx(result["bundles"], abs=2)
-    assert all((b"/anticip/params" in b) != (b"/anticip/status" in b) for b in ear.came[5:])
+    assert len(ear.datagrams) == pytest.approx(result["bundles"], abs=2)
+    assert all((b"/anticip/params" in b) != (b"/anticip/status" in b) for b in ear.datagrams[5:])
     assert result["audio"] is None
     assert 0 < result["latency_ms"]["p50"] < 20
-    told = capsys.readouterr().err
-    assert f"OSC to 127.0.0.1:{ear.port}" in told
-    assert "OSC bundles" in told
-    assert told.index("lead 0") < told.index("second pass, lead automatic")
-    assert "Jasmine Coro" in told
-    assert "pyanticip doctor" in told
+    printed = capsys.readouterr().err
+    assert f"OSC to 127.0.0.1:{ear.port}" in printed
+    assert "OSC bundles" in printed
+    assert printed.index("lead 0") < printed.index("second pass, lead automatic")
+    assert "Jasmine Coro" in printed
+    assert "pyanticip doctor" in printed
     assert not list(elsewhere.iterdir()), "no sound was wanted"
     json.dumps(result)
     if browser is not None:
-        # The dance comes at 60 Hz, of which two frames of five have no body: the page is told of the others.
+        # The dance has 60 Hz, and two frames of five have no body; the page gets the others.
         browser.join(10)
         assert (browser.answer["reply"], browser.answer["ok"]) == ("gain", True), browser.answer
         assert sum(frame["places"] is not None for frame in browser.seen) >= 18
@@ -96,9 +96,9 @@ def test_without_a_device_it_writes_the_sound_to_a_file(ear, elsewhere, capfd):
     assert result["wav"]["out"] == "demo.wav"
     with wave.open(str(elsewhere / "demo.wav")) as file:
         assert file.getnframes() > 48_000
-    told = capfd.readouterr().err
-    assert "no sound: " in told
-    assert "wrote demo.wav" in told
+    printed = capfd.readouterr().err
+    assert "no sound: " in printed
+    assert "wrote demo.wav" in printed
 
 
 def test_the_demo_refuses_zero_seconds() -> None:
@@ -111,17 +111,8 @@ def test_the_doctor_finds_no_fault_here() -> None:
     report = doctor()
     json.dumps(report)
     found = {check["name"]: check for check in report["checks"]}
-    assert set(found) >= {
-        "versions",
-        "packages",
-        "model",
-        "audio",
-        "ports",
-        "gpu",
-        "processor",
-        "timer",
-        "voice",
-    }
+    names = {"versions", "packages", "model", "audio", "ports", "gpu", "processor", "timer", "voice"}
+    assert set(found) >= names
     for check in report["checks"]:
         assert check["status"] in ("ok", "warn", "broken")
         assert "\n" not in check["found"]
@@ -143,9 +134,9 @@ def test_a_gpu_without_torch_is_reported_with_its_extra(monkeypatch, cuda, torch
 
 
 def test_a_port_in_use_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as in_use:
+        in_use.bind(("127.0.0.1", 0))
+        port = in_use.getsockname()[1]
         monkeypatch.setattr(doctor_module, "_PORTS", ((port, "test"),))
         check = doctor_module._ports()
     assert check["status"] == "warn"

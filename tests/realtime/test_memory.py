@@ -147,7 +147,7 @@ def test_memory_commands_have_the_same_effect_in_a_replay(piece: Path, tmp_path:
     commands = [Command(shown[n].t_ns, name) for n, name in at.items()]
     replay(sorted([*shown, *commands], key=lambda item: item.t_ns), kind, rig, speed=None, say=pytest.fail)
     assert replayed(tmp_path / "a.anticip") == outputs(tmp_path / "a.anticip")
-    # The file is found beside the recording; another one, or none, is an error of one line.
+    # The file is found beside the recording; a different or missing file is one line.
     away = tmp_path / "away"
     away.mkdir()
     for name in ("a.anticip", "piece.memory"):

@@ -108,6 +108,11 @@ def make_frame(seq: int, **changes: Any) -> ControlFrame:
     return frame
 
 
+def show(feed: MonitorFeed, frame: ControlFrame) -> None:
+    feed.send(frame)
+    feed.run_deferred()
+
+
 @pytest.mark.parametrize(("error", "count"), [
     (BlockingIOError, "dropped"), (InterruptedError, "dropped"), (ConnectionRefusedError, "refused"),
     (OSError, "failed"), (None, "sent"),
@@ -122,8 +127,7 @@ def test_a_frame_that_cannot_be_sent_is_counted_once(monkeypatch, error, count):
     feed.close()
     monkeypatch.setattr(feed, "_sock", Socket())
     for n in range(2):
-        feed.send(make_frame(n))
-        feed.run_deferred()
+        show(feed, make_frame(n))
     assert feed.counters() == {"sent": 0, "dropped": 0, "refused": 0, "failed": 0, count: 2}
 
 
@@ -142,11 +146,9 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert ["shape/pan/in", "ff", [0.0, 1.0], [0.0, 1.0]] in settable["keys"]
         assert "foreseen rather than held" in settable["parts"]["trust"]
         assert "event" not in settable["parts"], "several messages, so no common description"
-        feed.send(ControlFrame(-1, 0.0, (), (), (), ("playing", "rate=50.0")))
-        feed.run_deferred()
+        show(feed, ControlFrame(-1, 0.0, (), (), (), ("playing", "rate=50.0")))
         assert next_message(client, "status") == ["playing", "rate=50.0"]
-        feed.send(make_frame(7))
-        feed.run_deferred()
+        show(feed, make_frame(7))
         frame = next_message(client, "frame")
         assert frame["seq"] == 7
         assert frame["params"] == [0.25] * 8
@@ -156,16 +158,14 @@ def test_a_page_shows_what_the_show_sends(monitor: MonitorProcess):
         assert np.shape(frame["forecast"]) == (8, 5)
         assert frame["gate"] == 0.5
         assert 0.0 <= frame["way_ms"] < 15_000
-        feed.send(make_frame(8, body=None, step=None, params=[math.nan] * 8))
-        feed.run_deferred()
+        show(feed, make_frame(8, body=None, step=None, params=[math.nan] * 8))
         frame = next_message(client, "frame")
         assert (frame["places"], frame["forecast"], frame["params"]) == (None, None, [None] * 8)
         assert frame["gate"] is None
         skeleton, moved = mocopi_datagrams(1)
         for data in (skeleton, *moved):
             feed.on_datagram("10.0.0.7:1", data)
-        feed.send(make_frame(9))
-        feed.run_deferred()
+        show(feed, make_frame(9))
         assert len(next_message(client, "suit")) == 27
         assert np.shape(next_message(client, "frame")["suit"]) == (27, 3)
     # A page that connects later gets the current state at once.
@@ -187,15 +187,15 @@ class Taught:
 
 def test_a_change_during_the_greeting_reaches_a_slow_page(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"token": "", "folder": ".", "kind": "mocopi", "everybody": {}, "obeys": None, "takes": {}}
-    server, heard = Server(options), list[dict[str, Any]]()
+    server, received = Server(options), list[dict[str, Any]]()
     server.broadcast({"rig": 1}, "rig")
 
     class Slow:
         transport = SimpleNamespace(get_write_buffer_size=lambda: 0)
 
         async def send(self, text: str) -> None:
-            heard.append(json.loads(text))
-            if "rig" in heard[-1]:
+            received.append(json.loads(text))
+            if "rig" in received[-1]:
                 server.broadcast({"rig": 2}, "rig")
 
         def __aiter__(self) -> Any:
@@ -205,12 +205,12 @@ def test_a_change_during_the_greeting_reaches_a_slow_page(monkeypatch: pytest.Mo
             raise StopAsyncIteration
 
     def broadcast(clients: list[Any], text: str) -> None:
-        heard.extend([json.loads(text)] * len(clients))
+        received.extend([json.loads(text)] * len(clients))
 
     monkeypatch.setattr("websockets.asyncio.server.broadcast", broadcast)
     asyncio.run(server.serve_page(Slow()))
-    assert [next(iter(one)) for one in heard] == ["hello", "rig", "rig", "past"]
-    assert heard[2] == {"rig": 2}
+    assert [next(iter(one)) for one in received] == ["hello", "rig", "rig", "past"]
+    assert received[2] == {"rig": 2}
 
 
 def test_the_page_shows_the_outputs_of_the_initial_mapping() -> None:
@@ -251,8 +251,8 @@ def test_actions_on_the_page_are_commands_and_are_answered(monitor, control):
     with open_page(monitor.url) as client:
         client.send(json.dumps({"do": "teach/param/cutoff", "with": [0.5]}))
         data, peer = control.recvfrom(65536)
-        asked = OscMessage(data)
-        assert (asked.address, asked.params) == ("/anticip/control/teach/param/cutoff", [0.5])
+        command = OscMessage(data)
+        assert (command.address, command.params) == ("/anticip/control/teach/param/cutoff", [0.5])
         with udp() as stranger:
             stranger.sendto(message("/anticip/reply/panic", "ok", "not the show's"), peer)
         control.sendto(message("/anticip/reply/teach/param/cutoff", "error", "no such output"), peer)
@@ -362,23 +362,19 @@ def test_a_dead_monitor_and_a_stuck_browser_cost_the_show_nothing(monitor: Monit
         next_message(client, "hello")
         with open_page(monitor.url, max_queue=1, close_timeout=0.1) as asleep:
             for seq in range(1500):
-                feed.send(make_frame(seq))
-                feed.run_deferred()
+                show(feed, make_frame(seq))
                 if seq % 50 == 0:
                     time.sleep(0.01)
             assert asleep.protocol.state.name == "OPEN"
-            feed.send(make_frame(5000))
-            feed.run_deferred()
+            show(feed, make_frame(5000))
             while next_message(client, "frame")["seq"] != 5000:
-                feed.send(make_frame(5000))
-                feed.run_deferred()
+                show(feed, make_frame(5000))
         before = monitor.pid
         assert before is not None
         os.kill(before, signal.SIGKILL)
     deadline = time.monotonic() + 20
     while monitor.restarts < 1:
-        feed.send(make_frame(0))
-        feed.run_deferred()
+        show(feed, make_frame(0))
         monitor.poll()
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.playing import captured_bundles
-from support.wire import Hearing, command, messages, paced, run_here, start, wait_for
+from support.wire import DatagramReceiver, command, messages, paced, run_here, start, wait_for
 
 from pyanticip import _core
 from pyanticip.cli import cli
@@ -92,8 +92,8 @@ def test_each_performer_s_output_equals_that_of_a_show_alone() -> None:
         pipelines[name].run_until(end)
         alone = OfflineClock()
         sender = own if name == "bob" else "10.0.0.1"
-        told = {"source": {"from": sender}, "osc": [{"prefix": f"/anticip/{name}"}]}
-        single = assemble(parse_rig(told, "test"), alone)
+        tree = {"source": {"from": sender}, "osc": [{"prefix": f"/anticip/{name}"}]}
+        single = assemble(parse_rig(tree, "test"), alone)
         expected = captured_bundles(single)
         play_offline([item for item in items if item.sender in (own, STRANGER)], alone, single.feed)
         single.run_until(end)
@@ -222,8 +222,8 @@ def test_each_performer_has_a_channel_and_a_project() -> None:
 def test_a_performer_with_a_project_can_be_taught(tmp_path: Path) -> None:
     performers = [{"name": "alice", "port": free_port()}, {"name": "bob", "port": free_port()}]
     performers[1]["teach"] = str(tmp_path / "bobs")
-    told = {"model": {"enabled": False}, "osc": [], "control": {"port": free_port()}}
-    many = parse_rig({"performer": performers, **told}, "")
+    settings = {"model": {"enabled": False}, "osc": [], "control": {"port": free_port()}}
+    many = parse_rig({"performer": performers, **settings}, "")
 
     async def commands() -> dict[str, set[str]]:
         multi_show = open_multi_show(many, MonotonicClock(), lambda line: None)
@@ -256,8 +256,8 @@ def test_each_performer_saves_a_memory_and_a_rig_of_their_own(tmp_path: Path) ->
         multi_show = open_multi_show(many, MonotonicClock(), lambda line: None)
         words = []
         for name, show in multi_show.shows.items():
-            for what, given in (("memory/save", ()), ("rig/save", (f"for-{name}",))):
-                words.append(await show.actions()[what](*given))
+            for what, arguments in (("memory/save", ()), ("rig/save", (f"for-{name}",))):
+                words.append(await show.actions()[what](*arguments))
         await multi_show.run(0.1)
         return words
 
@@ -282,10 +282,12 @@ def test_each_performer_saves_a_memory_and_a_rig_of_their_own(tmp_path: Path) ->
 def test_a_recording_started_by_one_performer_has_their_name(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     performers = [{"name": "alice", "port": free_port()}, {"name": "bob", "port": free_port()}]
-    told = {"model": {"enabled": False}, "osc": [], "control": {"port": free_port()}}
+    settings = {"model": {"enabled": False}, "osc": [], "control": {"port": free_port()}}
 
     async def recorded() -> list[str]:
-        multi_show = open_multi_show(parse_rig({"performer": performers, **told}, ""), MonotonicClock(), str)
+        multi_show = open_multi_show(
+            parse_rig({"performer": performers, **settings}, ""), MonotonicClock(), str
+        )
         made = [await show.actions()["record/start"]("take") for show in multi_show.shows.values()]
         await multi_show.run(0.1)
         return made
@@ -357,19 +359,19 @@ def test_commands_are_for_one_or_for_all() -> None:
 
 
 def test_messages_of_a_socket_name_its_performers(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines, told = list[str](), list[Any]()
-    monkeypatch.setattr(show_module, "UdpSource", lambda *_, say, **__: told.append(say) or Mock())
+    lines, says = list[str](), list[Any]()
+    monkeypatch.setattr(show_module, "UdpSource", lambda *_, say, **__: says.append(say) or Mock())
     three = parse_rig({"performer": [*TWO, {"name": "carol", "port": free_port()}]}, "")
     rigs = {one.name: rig_for_performer(three, one.name) for one in three.performers}
     show_module._performer_sources(rigs, contextlib.ExitStack(), lines.append)
-    for say in told:
+    for say in says:
         say("cannot")
     assert lines == ["alice, bob: cannot", "carol: cannot"]
 
 
 def test_a_show_that_fails_to_start_leaves_nothing_open() -> None:
     control = free_port()
-    taken = bind_udp("127.0.0.1", control, "test")
+    in_use = bind_udp("127.0.0.1", control, "test")
     port = free_port()
     tree = {
         "performer": TWO, "source": {"port": port}, "model": {"enabled": False}, "osc": [],
@@ -380,7 +382,7 @@ def test_a_show_that_fails_to_start_leaves_nothing_open() -> None:
     lacking = {**tree, "model": {"checkpoint": "/nowhere"}}
     with pytest.raises(DeviceError, match="in use"):  # and nothing was loaded
         live(parse_rig(lacking, ""), say=lambda line: None)
-    taken.close()
+    in_use.close()
     bind_udp("127.0.0.1", port, "test").close()
 
 
@@ -396,15 +398,15 @@ def test_a_performer_without_a_suit_does_not_delay_the_end() -> None:
     bob, order = multi_show.shows["bob"].pipeline, list[tuple[str, str, bool]]()
 
     def make_child(whose: str) -> Any:
-        def told(what: str) -> None:
+        def record(what: str) -> None:
             order.append((what, whose, multi_show.shows["bob"]._is_over))
 
         return SimpleNamespace(
             name=whose,
             state="yes",
             poll=list,
-            begin_close=partial(told, "begin_close"),
-            close=partial(told, "close"),
+            begin_close=partial(record, "begin_close"),
+            close=partial(record, "close"),
         )
 
     for name, show in multi_show.shows.items():
@@ -417,14 +419,16 @@ def test_a_performer_without_a_suit_does_not_delay_the_end() -> None:
     assert order == [(what, name, True) for what in ("begin_close", "close") for name in ("alice", "bob")]
 
 
-def bundles(ear: Hearing) -> dict[str, list[dict[str, list[Any]]]]:
+def bundles(ear: DatagramReceiver) -> dict[str, list[dict[str, list[Any]]]]:
     """Received bundles by performer, as the addresses behind the name."""
     found: dict[str, list[dict[str, list[Any]]]] = {}
     for data in ear.close():
-        told = {address.removeprefix("/anticip/"): values for address, values in messages(data).items()}
-        who = next(iter(told)).partition("/")[0]
-        found.setdefault(who, []).append(
-            {address.removeprefix(f"{who}/"): values for address, values in told.items()}
+        values_by_address = {
+            address.removeprefix("/anticip/"): values for address, values in messages(data).items()
+        }
+        name = next(iter(values_by_address)).partition("/")[0]
+        found.setdefault(name, []).append(
+            {address.removeprefix(f"{name}/"): values for address, values in values_by_address.items()}
         )
     return found
 
@@ -433,7 +437,7 @@ def bundles(ear: Hearing) -> dict[str, list[dict[str, list[Any]]]]:
 def test_two_live_suits_and_their_replays(tmp_path: Path) -> None:
     """Bob follows Alice by 200 ms, falls silent and returns; an unknown sender uses the same port."""
     port, control = free_port(), free_port()
-    ear = Hearing()
+    ear = DatagramReceiver()
     suits = {name: bind_udp("127.0.0.1", 0, name) for name in ("alice", "bob", "stranger")}
     where = {name: f"127.0.0.1:{sock.getsockname()[1]}" for name, sock in suits.items()}
     performers = "".join(
@@ -444,12 +448,12 @@ def test_two_live_suits_and_their_replays(tmp_path: Path) -> None:
     )
     show = start("live", "--rig", "rig.toml", "--json", "--record", "take.anticip", cwd=tmp_path)
     skeleton, frames = mocopi_datagrams(420)
-    wait_for(lambda: show.poll() is not None or ear.came, 60.0)
+    wait_for(lambda: show.poll() is not None or ear.datagrams, 60.0)
     assert show.poll() is None, show.communicate()[1]
     commands = {100: ("alice/gain", 0.5), 200: ("freeze", 1), 220: ("freeze", 0), 230: ("bob/smoothing", 2.0)}
     by_then, to = [], ("127.0.0.1", port)
     for n in paced(400):
-        by_then.append(len(ear.came))
+        by_then.append(len(ear.datagrams))
         for name, own in (("alice", n), ("bob", n - 10), ("stranger", n)):
             if n % 100 == 10:
                 suits[name].sendto(skeleton, to)
@@ -459,17 +463,17 @@ def test_two_live_suits_and_their_replays(tmp_path: Path) -> None:
             suits["alice"].sendto(command(*commands[n]), ("127.0.0.1", control))
     time.sleep(0.3)
     show.send_signal(2)
-    lines, told = show.communicate(timeout=30)
-    assert show.returncode == 0, told
+    lines, errors = show.communicate(timeout=30)
+    assert show.returncode == 0, errors
     played = bundles(ear)
     for sock in suits.values():
         sock.close()
     summary = json.loads(lines)["performers"]
-    assert "remote control: /anticip/control at 127.0.0.1" in told
+    assert "remote control: /anticip/control at 127.0.0.1" in errors
     for name in ("alice", "bob"):
-        assert f"{name}: ignoring mocopi from {where['stranger']}" in told
-        assert f"/anticip/control/{name}/source {where['stranger']} hands over" in told
-        again = Hearing()
+        assert f"{name}: ignoring mocopi from {where['stranger']}" in errors
+        assert f"/anticip/control/{name}/source {where['stranger']} hands over" in errors
+        again = DatagramReceiver()
         osc = f"127.0.0.1:{again.port}"
         run_here("replay", f"take-{name}.anticip", "--speed", "max", "--osc", osc, "--json", cwd=tmp_path)
         alone = {m["frame"][0]: m for m in bundles(again)["frame"] if "frame" in m}
@@ -481,9 +485,11 @@ def test_two_live_suits_and_their_replays(tmp_path: Path) -> None:
                 k: v for k, v in alone[m["frame"][0]].items() if "event" not in k
             }
     assert len(played["ensemble"]) > 350
-    # Bundles that a busy machine leaves out do not matter: compare what was received.
-    heard = [messages(data).get("/anticip/ensemble") for data in ear.came[by_then[210] : by_then[249]]]
-    together = np.array([told for told in heard if told])
+    # Only the received bundles are compared: a busy machine may skip some.
+    received = [
+        messages(data).get("/anticip/ensemble") for data in ear.datagrams[by_then[210] : by_then[249]]
+    ]
+    together = np.array([values for values in received if values])
     assert len(together) > 20
     _, leader, lag_ms, trust, distance, _ = together.T
     assert (leader == 0).all()

@@ -56,12 +56,14 @@ def test_files_are_found_from_the_show_s_folder_and_under_another_name(tmp_path,
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "ran")
     memory = {"file": "sub/eve.memory", "sha256": TRUE}
-    told = load_rig(
+    recorded_rig = load_rig(
         None, {"memory": memory, "model": {"checkpoint": "model"}, "synth": {"samples": "sounds"}}
     )
-    header = recording_header(told, assemble(Rig(osc=(), model=ModelRig(enabled=False)), OfflineClock()))
+    header = recording_header(
+        recorded_rig, assemble(Rig(osc=(), model=ModelRig(enabled=False)), OfflineClock())
+    )
     assert header["folder"] == str(tmp_path / "ran")
-    header["rig"] = told.model_dump(mode="json", by_alias=True)
+    header["rig"] = recorded_rig.model_dump(mode="json", by_alias=True)
     header["model"] = {"sha256": {"model.safetensors": TRUE}}
     with RecordingWriter(tmp_path / "kept" / "show.anticip", header) as tape:
         tape.control(5, "memory", ("sub/eve.memory", TRUE))
@@ -81,8 +83,8 @@ def test_files_are_found_from_the_show_s_folder_and_under_another_name(tmp_path,
         FormatError, match=r"the checkpoint that .* \(model, .*; expected --checkpoint FOLDER$"
     ):
         load_rig(None, None, tmp_path / "kept" / "show.anticip")
-    for told in ({"checkpoint": "other"}, {"enabled": False}):
-        load_rig(None, {"model": told}, tmp_path / "kept" / "show.anticip")
+    for recorded_rig in ({"checkpoint": "other"}, {"enabled": False}):
+        load_rig(None, {"model": recorded_rig}, tmp_path / "kept" / "show.anticip")
     lacks = {"rig": {"mapping": "mine/mapping.safetensors"}, "mapping": {"sha256": TRUE}}
     RecordingWriter(tmp_path / "kept" / "taught.anticip", lacks).close()
     with pytest.raises(FormatError, match=r"the mapping that .* \(mine/mapping.*; expected --mapping FILE$"):

@@ -99,10 +99,10 @@ def test_the_bundle_follows_the_specification(receiver: socket.socket) -> None:
 
 def test_limbs_are_sent_when_present(receiver: socket.socket) -> None:
     sink = open_sink(receiver)
-    told = frame()
-    told.limbs = [n / 16 for n in range(12)]
-    sink.send(told)
-    assert dict(received(receiver))["/anticip/limbs"] == told.limbs
+    current = frame()
+    current.limbs = [n / 16 for n in range(12)]
+    sink.send(current)
+    assert dict(received(receiver))["/anticip/limbs"] == current.limbs
     sink.send(frame())
     assert "/anticip/limbs" not in dict(received(receiver))
 
@@ -262,8 +262,8 @@ def send_scheduled(events: list[Any], wall_ns: int, **options: Any) -> list[tupl
         sink.close()
         found = []
         for data in arrived(sock):
-            told = [(m.address, list(m.params)) for m in OscBundle(data) if isinstance(m, OscMessage)]
-            found.append((int.from_bytes(data[8:16], "big"), told))
+            pairs = [(m.address, list(m.params)) for m in OscBundle(data) if isinstance(m, OscMessage)]
+            found.append((int.from_bytes(data[8:16], "big"), pairs))
         return found
 
 
@@ -285,8 +285,8 @@ def test_a_scheduled_event_is_a_bundle_with_its_time_tag() -> None:
     # python-osc's reading of the time tag, independent of ours.
     # 50 ms (the latency) before it is due, but never before now.
     for tag, due in ((onset[0], 0.125 - 0.05), (phrase[0], 0.0)):
-        said = ntp.ntp_to_system_time(tag.to_bytes(8, "big"))
-        assert said == pytest.approx(1_700_000_000.25 + due - 1.0, abs=1e-6)
+        unix_s = ntp.ntp_to_system_time(tag.to_bytes(8, "big"))
+        assert unix_s == pytest.approx(1_700_000_000.25 + due - 1.0, abs=1e-6)
 
 
 @given(st.integers(0, 2**62))
@@ -365,8 +365,8 @@ def test_cancellations_of_scheduled_events_are_not_paced() -> None:
         20: ("playing", [("onset", 0.9, 0.4)]),
         60: ("frozen", [("onset/cancel", 0.0, 0.36), ("phrase/cancel", 0.0, 0.0)]),
     }
-    told = [("event/onset", pytest.approx(0.4)), ("event/onset/cancel", pytest.approx(0.36))]
-    assert send_paced(frames, schedule=True) == (told, 1)
+    expected = [("event/onset", pytest.approx(0.4)), ("event/onset/cancel", pytest.approx(0.36))]
+    assert send_paced(frames, schedule=True) == (expected, 1)
 
 
 @pytest.mark.skipif(shutil.which("oscdump") is None, reason="liblo's oscdump is not here")

@@ -73,14 +73,14 @@ def test_the_rest_rotation_is_renewed_after_three_seconds_of_silence() -> None:
     hands: list[float] = []
 
     def receive(native: bytes, arrival: int, sender: str) -> None:
-        for told in decoder.feed(native):
-            if told["kind"] == "frame":
-                (w,) = told["quats"][told["ids"] == RIGHT_HAND][:, 0]
+        for decoded in decoder.feed(native):
+            if decoded["kind"] == "frame":
+                (w,) = decoded["quats"][decoded["ids"] == RIGHT_HAND][:, 0]
                 hands.append(round(2 * math.degrees(math.acos(min(1.0, abs(w))))))
 
-    heard = source._decoding(receive)
+    decode = source._decoding(receive)
     for second, degrees in ((0, 10.0), (2, 50.0), (6, 50.0), (7, 80.0)):
-        heard(osc("/a/quaternion", *about_z(degrees)), second * 1_000_000_000, "10.0.0.2:4000")
+        decode(osc("/a/quaternion", *about_z(degrees)), second * 1_000_000_000, "10.0.0.2:4000")
     source.close()
     assert hands == [0, 40, 0, 30]
 
@@ -91,8 +91,8 @@ def test_json_of_zig_sim_equals_its_osc() -> None:
         return json.dumps({"device": {"name": "p"}, "sensordata": {"quaternion": quaternion}}).encode()
 
     as_osc = [osc("/a/quaternion", *about_z(30.0 + n)) for n in range(20)]
-    spoken, _ = play(OscSource(PHONE), [message(n) for n in range(20)])
-    assert spoken == pytest.approx(play(OscSource(PHONE), as_osc)[0], abs=1e-6)
+    decoded, _ = play(OscSource(PHONE), [message(n) for n in range(20)])
+    assert decoded == pytest.approx(play(OscSource(PHONE), as_osc)[0], abs=1e-6)
 
 
 @pytest.mark.parametrize("address", ["/gyrosc/quat", "/quaternion"])
@@ -115,12 +115,16 @@ def test_other_sensors_of_zig_sim_give_no_frame_and_no_error() -> None:
 def test_orders_of_numbers() -> None:
     order: Order
     x, y, z, w = about_z(50.0)
-    told = {"xyzw": osc("/q", x, y, z, w), "wxyz": osc("/q", w, x, y, z), "euler": osc("/q", 0.0, 0.0, 50.0)}
+    turned = {
+        "xyzw": osc("/q", x, y, z, w),
+        "wxyz": osc("/q", w, x, y, z),
+        "euler": osc("/q", 0.0, 0.0, 50.0),
+    }
     still = {"xyzw": osc("/q", 0, 0, 0, 1), "wxyz": osc("/q", 1, 0, 0, 0), "euler": osc("/q", 0, 0, 0)}
     for order in ("xyzw", "wxyz", "euler"):
         where = Address("/q", order)
         assert where.rotation("/q", []) is None
-        pose, _ = play(OscSource({"head": where}, up="y"), [still[order], told[order]])
+        pose, _ = play(OscSource({"head": where}, up="y"), [still[order], turned[order]])
         assert pose[CANONICAL_JOINTS.index("head")] == pytest.approx([w, x, y, z], abs=1e-5)
 
 
@@ -164,8 +168,8 @@ def test_a_simulated_source_sends_sixty_frames_a_second(kind: str) -> None:
 
 
 def test_a_rig_maps_addresses_to_joints() -> None:
-    told = {"kind": "osc", "addresses": {"left_hand": "/phone/quat"}}
-    source = load_rig(None, {"source": told}).source
+    settings = {"kind": "osc", "addresses": {"left_hand": "/phone/quat"}}
+    source = load_rig(None, {"source": settings}).source
     assert source.udp_options()["addresses"] == {"left_hand": Address("/phone/quat")}
 
 
@@ -178,7 +182,7 @@ def test_the_first_recognised_sender_decides_the_source(monkeypatch: pytest.Monk
     held[0].close(), held[1].close()
     monkeypatch.setattr(arrivals, "usual_ports", lambda: {port: kind for kind, port in ports.items()})
     monkeypatch.setattr(arrivals, "_MAX_SENDERS", 2)
-    said: list[str] = []
+    lines: list[str] = []
 
     def send() -> None:
         time.sleep(0.1)
@@ -192,24 +196,24 @@ def test_the_first_recognised_sender_decides_the_source(monkeypatch: pytest.Monk
 
     thread = threading.Thread(target=send)
     thread.start()
-    assert arrivals.first_sender("127.0.0.1", said.append, 20.0) == ("phone", ports["mocopi"])
+    assert arrivals.first_sender("127.0.0.1", lines.append, 20.0) == ("phone", ports["mocopi"])
     thread.join()
     held[2].close()
-    assert f"port {ports['vmc']}" in said[0]
-    assert "in use" in said[0]
-    assert any("datagrams that begin with hello" in line for line in said)
-    assert any("OSC of another program" in line for line in said)
+    assert f"port {ports['vmc']}" in lines[0]
+    assert "in use" in lines[0]
+    assert any("datagrams that begin with hello" in line for line in lines)
+    assert any("OSC of another program" in line for line in lines)
     with pytest.raises(DeviceError, match="no known suit sent"):
-        arrivals.first_sender("127.0.0.1", said.append, 0.05)
-    other, said[:] = free_port(), []
+        arrivals.first_sender("127.0.0.1", lines.append, 0.05)
+    other, lines[:] = free_port(), []
     with pytest.raises(DeviceError, match=f"no known suit sent to 127.0.0.1, port {other} in"):
-        arrivals.first_sender("127.0.0.1", said.append, 0.05, other)
-    assert said == [f"waiting for whoever sends to 127.0.0.1, port {other}"]
+        arrivals.first_sender("127.0.0.1", lines.append, 0.05, other)
+    assert lines == [f"waiting for whoever sends to 127.0.0.1, port {other}"]
 
 
 def test_auto_accepts_osc_that_the_rig_maps() -> None:
-    told = {"kind": "auto", "addresses": {"head": {"address": "/gyrosc/quat", "order": "wxyz"}}}
-    mapped, port = load_rig(None, {"source": told}).source.mapped, free_port()
+    settings = {"kind": "auto", "addresses": {"head": {"address": "/gyrosc/quat", "order": "wxyz"}}}
+    mapped, port = load_rig(None, {"source": settings}).source.mapped, free_port()
 
     def send(line: str) -> None:
         if line.startswith("waiting"):

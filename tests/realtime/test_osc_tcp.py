@@ -57,10 +57,10 @@ def send_until(sink: OscSink, condition: Callable[[], object], seconds: float = 
 
 
 def test_retries_to_an_absent_receiver_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, asked = 0, []
+    now, attempts = 0, []
 
     def refused(wire: TcpWire) -> socket.socket:
-        asked.append(now / 1e9)
+        attempts.append(now / 1e9)
         raise ConnectionRefusedError(111, "Connection refused")
 
     monkeypatch.setattr(TcpWire, "_open", refused)
@@ -69,7 +69,7 @@ def test_retries_to_an_absent_receiver_become_rarer(monkeypatch: pytest.MonkeyPa
     while now < 50e9:
         now += 10_000_000
         wire.send(b"frame")
-    pauses = [after - before for before, after in itertools.pairwise(asked)]
+    pauses = [after - before for before, after in itertools.pairwise(attempts)]
     assert pauses == pytest.approx([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0, 8.0], abs=0.011)
     assert wire.counts["refused"] == 5000
     assert "refused" in wire.trouble
@@ -181,17 +181,17 @@ def test_liblo_reads_every_frame(framing: str) -> None:
 
 @pytest.mark.parametrize(("framing", "mode"), [("slip", "1.1"), ("length", "1.0")])
 def test_python_osc_reads_it(framing: str, mode: str) -> None:
-    heard: list[tuple[Any, ...]] = []
+    received: list[tuple[Any, ...]] = []
     dispatcher = Dispatcher()
-    dispatcher.map("/anticip/params", lambda address, *values: heard.append(values))
+    dispatcher.map("/anticip/params", lambda address, *values: received.append(values))
     with ThreadingOSCTCPServer(("127.0.0.1", 0), dispatcher, mode=mode) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         sink = open_sink(server.server_address[1], framing=framing)
-        send_until(sink, lambda: len(heard) >= 5)
+        send_until(sink, lambda: len(received) >= 5)
         sink.close()
         server.shutdown()
-    assert set(heard) == {tuple(LEVELS)}
+    assert set(received) == {tuple(LEVELS)}
 
 
 @pytest.mark.slow
@@ -209,17 +209,17 @@ def test_scsynth_receives_the_values() -> None:
         synth = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             send_until(sink, lambda: sink.counters()["sent"] >= 5, seconds=30)
-            asked = message("/c_getn", 0, 8)
+            request = message("/c_getn", 0, 8)
             with socket.create_connection(("127.0.0.1", port), timeout=5) as ask:
-                ask.sendall(struct.pack(">I", len(asked)) + asked)
+                ask.sendall(struct.pack(">I", len(request)) + request)
                 size = struct.unpack(">I", ask.recv(4, socket.MSG_WAITALL))[0]
                 answer = OscMessage(ask.recv(size, socket.MSG_WAITALL))
             assert (answer.address, answer.params[2:]) == ("/c_setn", LEVELS)
         finally:
             sink.close()
             synth.terminate()
-            said = synth.communicate(timeout=10)[0]
-    assert "FAILURE" not in said
+            output = synth.communicate(timeout=10)[0]
+    assert "FAILURE" not in output
 
 
 def test_a_receiver_that_does_not_read_loses_whole_frames(reader: Reader) -> None:
@@ -269,16 +269,16 @@ def test_data_from_the_receiver_is_discarded(reader: Reader) -> None:
     send_until(sink, lambda: sink.counters()["sent"] >= 1)
     reader.read()
     reader.peer.setblocking(False)
-    said = 0
+    sent_bytes = 0
     deadline = time.monotonic() + 20
-    while said < 20_000_000:
+    while sent_bytes < 20_000_000:
         sink.send(frame(0))
         try:
-            said += reader.peer.send(b"x" * (1 << 16))
+            sent_bytes += reader.peer.send(b"x" * (1 << 16))
             reader.peer.recv(1 << 16)
         except BlockingIOError:
             pass
-        assert time.monotonic() < deadline, said
+        assert time.monotonic() < deadline, sent_bytes
     assert not sink.trouble
     sink.close()
 
@@ -288,6 +288,6 @@ def test_unknown_hosts_and_transports_are_one_line() -> None:
         TcpWire("nowhere.invalid", 9000, "slip")
     with pytest.raises(ValidationError, match="transport"):
         OscConfig.model_validate("osc.tcp://127.0.0.1:9000")
-    told = OscConfig.model_validate("tcp://127.0.0.1:9000")
-    assert (told.transport, told.host, told.port, told.framing) == ("tcp", "127.0.0.1", 9000, "slip")
-    assert (told.url, OscConfig().url) == ("tcp://127.0.0.1:9000", "127.0.0.1:9000")
+    config = OscConfig.model_validate("tcp://127.0.0.1:9000")
+    assert (config.transport, config.host, config.port, config.framing) == ("tcp", "127.0.0.1", 9000, "slip")
+    assert (config.url, OscConfig().url) == ("tcp://127.0.0.1:9000", "127.0.0.1:9000")

@@ -57,9 +57,9 @@ OFFERED = {**outputs("/anticip", PARTS, EXTRAS, ["chorus"]), **controls(CONTROLS
 
 
 def space() -> Space:
-    made = Space({"NAME": "pyanticip"})
-    made.describe(OFFERED)
-    return made
+    tree = Space({"NAME": "pyanticip"})
+    tree.describe(OFFERED)
+    return tree
 
 
 def types_of(data: bytes) -> dict[str, str]:
@@ -97,18 +97,18 @@ def test_the_description_matches_the_messages() -> None:
     assert {message.part for message in MESSAGES.values()} | {"class", "gesture"} == set(PARTS)
     described = outputs("/anticip", PARTS, EXTRAS, ["chorus"])
     assert types.keys() == described.keys()
-    heard = space()
-    assert sum(len(heard.store(bundle)) for bundle in bundles) == len(described)
+    tree = space()
+    assert sum(len(tree.store(bundle)) for bundle in bundles) == len(described)
     for address, tags in types.items():
-        status, body = heard.answer(address)
+        status, body = tree.answer(address)
         node = json.loads(body)
         assert (status, node["TYPE"], node["ACCESS"]) == (HTTPStatus.OK, tags, 1)
         assert len(node["VALUE"]) == len(tags)
         # One per value, or none.
         assert {len(node[name]) for name in ("RANGE", "UNIT") if name in node} <= {len(tags)}
-    node = json.loads(heard.answer("/anticip/param/cutoff")[1])
+    node = json.loads(tree.answer("/anticip/param/cutoff")[1])
     assert (node["RANGE"], node["VALUE"]) == ([{"MIN": 200.0, "MAX": 8000.0}], [4100.0])
-    node = json.loads(heard.answer("/anticip/class/pose")[1])
+    node = json.loads(tree.answer("/anticip/class/pose")[1])
     assert (node["RANGE"][0], node["VALUE"]) == ({"VALS": ["tall", "low"]}, ["low", 0.75])
 
 
@@ -135,17 +135,17 @@ def answers(port: int) -> bool:
 
 def make_offer() -> Any:
     """An offer whose nodes can be set."""
-    told = {a: node for a, node in OFFERED.items() if a != "/fx/mix"}
-    return SimpleNamespace(told=told, version=lambda: str(told), nodes=lambda: told)
+    nodes = {a: node for a, node in OFFERED.items() if a != "/fx/mix"}
+    return SimpleNamespace(described=nodes, version=lambda: str(nodes), nodes=lambda: nodes)
 
 
 class ServerProcess:
     """The server process, as a client sees it."""
 
     def __init__(self) -> None:
-        self.offer, self.said = make_offer(), list[str]()
+        self.offer, self.lines = make_offer(), list[str]()
         self.rig = OscQueryRig(enabled=True, port=tcp_port(), name=f"test {os.getpid()}")
-        self.process = OscQueryProcess(self.rig, ("127.0.0.1", 9010), self.offer, self.said.append)
+        self.process = OscQueryProcess(self.rig, ("127.0.0.1", 9010), self.offer, self.lines.append)
 
     def get(self, target: str) -> Any:
         return ask(self.rig.port, target)
@@ -185,38 +185,38 @@ def test_a_client_listens_and_learns_of_changes(server: ServerProcess) -> None:
             # The last does not exist yet.
             for address in ("/nowhere", "/nonsense*", "/anticip/param/density", "/fx/mix"):
                 await stream.send(json.dumps({"COMMAND": "LISTEN", "DATA": address}))
-            heard: dict[str, OscMessage] = {}
+            received: dict[str, OscMessage] = {}
             deadline = time.monotonic() + 20
-            while len(heard) < 2 and time.monotonic() < deadline:
+            while len(received) < 2 and time.monotonic() < deadline:
                 server.send(everything_sent()[0])
                 with contextlib.suppress(TimeoutError):
                     one = await asyncio.wait_for(stream.recv(), 0.1)
                     if isinstance(one, bytes):
-                        heard[OscMessage(one).address] = OscMessage(one)
-            server.offer.told["/fx/mix"] = OFFERED["/fx/mix"]
+                        received[OscMessage(one).address] = OscMessage(one)
+            server.offer.described["/fx/mix"] = OFFERED["/fx/mix"]
             server.process.poll()
             news: str | bytes = b""
             while isinstance(news, bytes) or "/fx/mix" not in news:
                 news = await asyncio.wait_for(stream.recv(), 10)
-            # Changes of a setting, whoever made them.
+            # Changes of a setting from any side.
             gain = "/anticip/control/gain"
             await stream.send(json.dumps({"COMMAND": "LISTEN", "DATA": gain}))
             changed: str | bytes = b""
             while gain.encode() not in changed:
-                value = 2.0 - server.offer.told[gain]["VALUE"][0]
-                server.offer.told[gain] = {**OFFERED[gain], "VALUE": [value]}
+                value = 2.0 - server.offer.described[gain]["VALUE"][0]
+                server.offer.described[gain] = {**OFFERED[gain], "VALUE": [value]}
                 server.process.poll()
                 with contextlib.suppress(TimeoutError):
                     changed = await asyncio.wait_for(stream.recv(), 0.2)
                 changed = changed if isinstance(changed, bytes) else b""
             assert OscMessage(changed).params in ([0.5], [1.5])
-            server.offer.told[gain] = OFFERED[gain]
+            server.offer.described[gain] = OFFERED[gain]
             server.process.poll()
-            return heard, json.loads(news)
+            return received, json.loads(news)
 
-    heard, news = asyncio.run(client())
-    assert heard.keys() == {"/anticip/param/density", "/fx/mix"}
-    assert heard["/anticip/param/density"].params == [0.25]
+    received, news = asyncio.run(client())
+    assert received.keys() == {"/anticip/param/density", "/fx/mix"}
+    assert received["/anticip/param/density"].params == [0.25]
     assert news == {"COMMAND": "PATH_ADDED", "DATA": "/fx/mix"}
     assert server.get("/fx/mix")["TYPE"] == "f"
 
@@ -248,9 +248,9 @@ STRANGE = [
 @pytest.mark.parametrize("upgrade", [{}, {"Connection": "Upgrade", "Upgrade": "websocket"}])
 def test_other_host_names_are_refused(server: ServerProcess, upgrade: dict[str, str]) -> None:
     url = f"http://127.0.0.1:{server.rig.port}/"
-    told = {"Host": f"evil.example:{server.rig.port}", **upgrade}
+    settings = {"Host": f"evil.example:{server.rig.port}", **upgrade}
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(urllib.request.Request(url, headers=told), timeout=5)
+        urllib.request.urlopen(urllib.request.Request(url, headers=settings), timeout=5)
     assert (caught.value.code, b"machine it runs on" in caught.value.read()) == (403, True)
     for host in ("localhost", "127.0.0.1:1", "[::1]:1"):
         with urllib.request.urlopen(urllib.request.Request(url, headers={"Host": host}), timeout=5) as answer:
@@ -311,8 +311,8 @@ def test_a_name_that_is_taken_is_replaced(monkeypatch: pytest.MonkeyPatch) -> No
             found.append(info.name)
 
     monkeypatch.setattr("zeroconf.asyncio.AsyncZeroconf", Taken)
-    told = {"host": "127.0.0.1", "port": 9020, "osc_port": 9010, "name": "stage"}
-    assert asyncio.run(announce(told))[1] == "stage-2"
+    settings = {"host": "127.0.0.1", "port": 9020, "osc_port": 9010, "name": "stage"}
+    assert asyncio.run(announce(settings))[1] == "stage-2"
     assert found == ["stage-2._oscjson._tcp.local.", "stage-2._osc._udp.local."]
 
 
@@ -321,12 +321,12 @@ def test_a_name_that_is_taken_is_replaced(monkeypatch: pytest.MonkeyPatch) -> No
 ])  # fmt: skip
 def test_commands_are_offered_only_if_the_remote_control_is_reachable(monkeypatch, host, control, offers):
     query, hand = {"enabled": True, "host": host}, {"host": control, "port": free_port()}
-    told = {"model": {"enabled": False}, "oscquery": query, "control": hand, "osc": []}
-    rig, clock = parse_rig(told, "test"), ScaledClock(1.0)
-    asked: list[Any] = []
+    settings = {"model": {"enabled": False}, "oscquery": query, "control": hand, "osc": []}
+    rig, clock = parse_rig(settings, "test"), ScaledClock(1.0)
+    arguments: list[Any] = []
 
     def process(rig: Any, obeys: Any, offer: Any, say: Any) -> Any:
-        asked.extend((obeys, offer.nodes()))
+        arguments.extend((obeys, offer.nodes()))
         return SimpleNamespace(port=free_port(), close=lambda: None, begin_close=lambda: None)
 
     monkeypatch.setattr("realtime.stage.OscQueryProcess", process)
@@ -335,10 +335,12 @@ def test_commands_are_offered_only_if_the_remote_control_is_reachable(monkeypatc
     show.control.close()
     close_shows([show])
     assert "oscquery" in [sink.name for sink in pipeline.sinks]
-    obeys, nodes = asked
+    obeys, nodes = arguments
     assert (obeys is not None, "/anticip/control/gain" in nodes) == (offers, offers)
-    said = [line for line in rig_warnings(rig) if line.startswith("oscquery: offers no commands at 0.0.0.0")]
-    assert len(said) == (not offers)
+    warnings = [
+        line for line in rig_warnings(rig) if line.startswith("oscquery: offers no commands at 0.0.0.0")
+    ]
+    assert len(warnings) == (not offers)
 
 
 @served
@@ -355,13 +357,13 @@ def test_a_dead_server_is_restarted_with_all_nodes(server: ServerProcess) -> Non
 
     wait_for(lives)
     assert server.process.pid != pid
-    assert any("restarting it in 1 s" in line for line in server.said)
+    assert any("restarting it in 1 s" in line for line in server.lines)
 
 
 @served
 def test_a_port_in_use_and_a_missing_extra_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        rig = OscQueryRig(enabled=True, port=taken.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as in_use:
+        rig = OscQueryRig(enabled=True, port=in_use.getsockname()[1])
         listens = r"^OSCQuery: cannot listen at 127\.0\.0\.1:\d+ \(.*in use.*\)$"
         with pytest.raises(DeviceError, match=listens):
             OscQueryProcess(rig, None, make_offer(), print)
@@ -378,8 +380,8 @@ def described_command(address: str, node: dict[str, Any]) -> bytes:
     plain: dict[str, Any] = {"N": None, "T": True, "i": 1, "f": 0.5, "s": "x"}
     builder = OscMessageBuilder(address)
     for kind, ends in zip_longest(node["TYPE"], node.get("RANGE", [])):
-        given = plain[kind] if ends is None else ends["VALS"][0] if "VALS" in ends else ends["MAX"]
-        builder.add_arg(given, kind)
+        value = plain[kind] if ends is None else ends["VALS"][0] if "VALS" in ends else ends["MAX"]
+        builder.add_arg(value, kind)
     return bytes(builder.build().dgram)
 
 
@@ -397,7 +399,7 @@ def test_a_show_sends_and_accepts_what_it_describes(tmp_path: Path) -> None:
     words = ("live", "--rig", "rig.toml", "--source", f"mocopi://127.0.0.1:{suit}", "--oscquery")
     show = start(*words, cwd=tmp_path, stderr=subprocess.STDOUT)
 
-    heard: dict[str, str] = {}
+    received: dict[str, str] = {}
     try:
         wait_for(lambda: answers(query), 40)
         for n, frame in enumerate(frames):
@@ -406,13 +408,13 @@ def test_a_show_sends_and_accepts_what_it_describes(tmp_path: Path) -> None:
             hand.sendto(frame, ("127.0.0.1", suit))
             time.sleep(0.02)
             for bundle in arrived(ear):
-                heard |= types_of(bundle)
+                received |= types_of(bundle)
         nodes = methods(ask(query))
-        told = {a: node["TYPE"] for a, node in nodes.items() if not a.startswith("/anticip/control/")}
-        assert heard.keys() <= told.keys()
-        assert {a for a in told if "/event/" not in a} <= heard.keys()
+        described = {a: node["TYPE"] for a, node in nodes.items() if not a.startswith("/anticip/control/")}
+        assert received.keys() <= described.keys()
+        assert {a for a in described if "/event/" not in a} <= received.keys()
         # Except the status, whose number of values varies.
-        assert all(heard[a] == told[a] for a in heard.keys() - {"/anticip/status"})
+        assert all(received[a] == described[a] for a in received.keys() - {"/anticip/status"})
         # The commands, which are sent below.
         commands = {a: node for a, node in nodes.items() if a.startswith("/anticip/control/")}
         of_the_rig = ("rig/shape/", "rig/smoothing/", "rig/osc/0/", "learn/")
@@ -438,8 +440,8 @@ def test_a_show_sends_and_accepts_what_it_describes(tmp_path: Path) -> None:
                 assert verdict == "ok" or address.endswith(apart), (address, text)
     finally:
         show.send_signal(signal.SIGINT)
-        said = show.communicate(timeout=20)[0]
+        output = show.communicate(timeout=20)[0]
         ear.close()
         hand.close()
-    assert show.returncode == 0, said
-    assert f"describing everything to OSCQuery clients at http://127.0.0.1:{query}" in said
+    assert show.returncode == 0, output
+    assert f"describing everything to OSCQuery clients at http://127.0.0.1:{query}" in output

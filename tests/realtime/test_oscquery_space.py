@@ -39,10 +39,10 @@ def test_omitted_parts_are_not_described() -> None:
 
 
 def test_optional_messages_are_described_once_sent() -> None:
-    made = space()
-    assert made.answer("/anticip/trust")[0] == HTTPStatus.NOT_FOUND
-    made.store(everything_sent()[0])
-    assert made.answer("/anticip/trust")[0] == HTTPStatus.OK
+    tree = space()
+    assert tree.answer("/anticip/trust")[0] == HTTPStatus.NOT_FOUND
+    tree.store(everything_sent()[0])
+    assert tree.answer("/anticip/trust")[0] == HTTPStatus.OK
 
 
 @pytest.mark.parametrize(
@@ -70,31 +70,31 @@ def test_answers_follow_the_proposal(target: str, status: int, body: Any) -> Non
 
 
 def test_the_tree_holds_every_node_once() -> None:
-    made = space()
-    made.store(everything_sent()[0])
-    assert methods(json.loads(made.answer("/")[1])).keys() == OFFERED.keys()
-    assert json.loads(made.answer("?HOST_INFO")[1]) == json.loads(made.answer("/HOST_INFO")[1])
-    assert json.loads(made.answer("?HOST_INFO")[1])["EXTENSIONS"]["LISTEN"] is True
+    tree = space()
+    tree.store(everything_sent()[0])
+    assert methods(json.loads(tree.answer("/")[1])).keys() == OFFERED.keys()
+    assert json.loads(tree.answer("?HOST_INFO")[1]) == json.loads(tree.answer("/HOST_INFO")[1])
+    assert json.loads(tree.answer("?HOST_INFO")[1])["EXTENSIONS"]["LISTEN"] is True
 
 
 def test_optional_arguments_are_described() -> None:
-    made = space()
-    made.describe(controls(CONTROLS))
-    found = {name: made.answer(f"/anticip/control/{name}?OVERLOADS") for name in CONTROLS}
-    said = {name: json.loads(body) for name, (status, body) in found.items() if status == HTTPStatus.OK}
-    assert set(said) == {"rig/save", "memory/save", "record/start", "teach/start"}
-    assert all(told == {"OVERLOADS": [{"TYPE": "N"}]} for told in said.values())
+    tree = space()
+    tree.describe(controls(CONTROLS))
+    found = {name: tree.answer(f"/anticip/control/{name}?OVERLOADS") for name in CONTROLS}
+    overloads = {name: json.loads(body) for name, (status, body) in found.items() if status == HTTPStatus.OK}
+    assert set(overloads) == {"rig/save", "memory/save", "record/start", "teach/start"}
+    assert all(overload == {"OVERLOADS": [{"TYPE": "N"}]} for overload in overloads.values())
 
 
 def test_a_changed_value_is_sent_with_its_type() -> None:
-    made = space()
+    tree = space()
     values = {"gain": 1.25, "bypass": False}
-    changed = made.describe({**OFFERED, **controls(CONTROLS, values=values)})
+    changed = tree.describe({**OFFERED, **controls(CONTROLS, values=values)})
     # A node that had no value before is streamed as well.
-    said = {at.removeprefix("/anticip/control/"): OscMessage(m).params[0] for at, m in changed}
-    assert said == values
-    assert made.describe({**OFFERED, **controls(CONTROLS, values=values)}) == []
-    again = made.describe({**OFFERED, **controls(CONTROLS, values={**values, "bypass": True})})
+    sent = {at.removeprefix("/anticip/control/"): OscMessage(m).params[0] for at, m in changed}
+    assert sent == values
+    assert tree.describe({**OFFERED, **controls(CONTROLS, values=values)}) == []
+    again = tree.describe({**OFFERED, **controls(CONTROLS, values={**values, "bypass": True})})
     assert [OscMessage(m).params for _, m in again] == [[True]]
 
 
@@ -113,12 +113,12 @@ def test_any_request_is_answered(target: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_invalid_bundles_change_nothing(data: bytes) -> None:
-    made = space()
-    before = made.answer("/")
-    made.store(data)
-    made.store(b"#bundle\0" + data)
-    made.store(b"/anticip/param/pitch\0" + data)
-    assert made.answer("/") == before or b'"VALUE"' in made.answer("/")[1]
+    tree = space()
+    before = tree.answer("/")
+    tree.store(data)
+    tree.store(b"#bundle\0" + data)
+    tree.store(b"/anticip/param/pitch\0" + data)
+    assert tree.answer("/") == before or b'"VALUE"' in tree.answer("/")[1]
 
 
 @served
@@ -127,8 +127,8 @@ def test_every_performer_and_common_commands_are_described() -> None:
     skeleton, frames = mocopi_datagrams(60)
     control, query, suits = free_port(), tcp_port(), [free_port(), free_port()]
     performers = [{"name": name, "port": port} for name, port in zip(("ann", "bob"), suits, strict=True)]
-    told = {"control": {"port": control}, "oscquery": {"port": query, "enabled": True}, "osc": []}
-    rig = parse_rig({"performer": performers, "model": {"enabled": False}, **told}, "test")
+    settings = {"control": {"port": control}, "oscquery": {"port": query, "enabled": True}, "osc": []}
+    rig = parse_rig({"performer": performers, "model": {"enabled": False}, **settings}, "test")
     lines: list[str] = []
 
     async def show() -> dict[str, dict[str, Any]]:

@@ -69,7 +69,7 @@ def test_overload_is_shared_fairly_and_frames_stay_fresh() -> None:
     here = shared_source(turns)
     late: list[int] = []
     played: Counter[int] = Counter()
-    left_out: Counter[int] = Counter()
+    skipped: Counter[int] = Counter()
 
     def place(n: int) -> None:
         waits = [0]
@@ -77,7 +77,7 @@ def test_overload_is_shared_fairly_and_frames_stay_fresh() -> None:
         def receive(datagram: bytes, t: int, sender: str) -> None:
             if waits[0]:
                 waits[0] -= 1
-                left_out[n] += 1
+                skipped[n] += 1
                 clock.advance_to(clock.now_ns() + 100_000)
             else:
                 clock.advance_to(clock.now_ns() + 2_000_000)
@@ -101,7 +101,7 @@ def test_overload_is_shared_fairly_and_frames_stay_fresh() -> None:
     assert max(late) < NS + 5_000_000, "no datagram is older than the suit's last turn"
     assert max(played.values()) - min(played.values()) <= 3
     assert 100 < min(played.values()) < 160
-    assert all(played[n] + left_out[n] == 500 for n in range(count))
+    assert all(played[n] + skipped[n] == 500 for n in range(count))
 
 
 def play(pipeline: Pipeline, held: set[int], n: int = 0) -> dict[int, Any]:
@@ -126,15 +126,15 @@ HELD = {n for n in range(10, 290) if n % 7 in (1, 2, 4)} | set(range(100, 140))
 
 def test_skipped_frames_are_decoded_and_the_model_sees_them() -> None:
     some, every = (assemble(RIG, OfflineClock()) for _ in range(2))
-    left, wanted = play(some, HELD), play(every, set())
+    left, expected = play(some, HELD), play(every, set())
     assert sorted(left) == sorted(set(range(300)) - HELD)
     for n, frame in left.items():
         for name in ("params", "hazards", "scalars", "hidden"):
-            np.testing.assert_array_equal(getattr(frame.step, name), getattr(wanted[n].step, name))
-        assert frame.scalars == wanted[n].scalars
-        assert frame.tempo == wanted[n].tempo
+            np.testing.assert_array_equal(getattr(frame.step, name), getattr(expected[n].step, name))
+        assert frame.scalars == expected[n].scalars
+        assert frame.tempo == expected[n].tempo
     for limb in range(4):
-        strokes = [sum(f.limbs[3 * limb + 2] > 0 for f in frames.values()) for frames in (left, wanted)]
+        strokes = [sum(f.limbs[3 * limb + 2] > 0 for f in frames.values()) for frames in (left, expected)]
         assert 0 < strokes[0] <= strokes[1], "a stroke of a skipped frame is sent with the next one"
     counts = some.counters()
     assert (counts["skipped"], counts["frames"], counts["bridged"]) == (len(HELD), 300, 0)
@@ -145,7 +145,7 @@ def test_skipped_frames_are_decoded_and_the_model_sees_them() -> None:
 
 
 def test_a_taught_take_includes_skipped_frames(tmp_path: Path) -> None:
-    taken = []
+    takes = []
     for held in (HELD, set()):
         pipeline = assemble(RIG, OfflineClock())
         pipeline.take_recorder = recorder = TakeRecorder(Project.create(tmp_path / str(len(held))))
@@ -156,9 +156,9 @@ def test_a_taught_take_includes_skipped_frames(tmp_path: Path) -> None:
             assert pipeline.feed(FRAMES[n], n * NS, SUIT)
         recorder.start("one", 5.0)
         play(pipeline, held, 8)
-        taken.append(recorder.stop())
+        takes.append(recorder.stop())
         pipeline.close()
-    some, every = taken
+    some, every = takes
     assert (some.begin, len(some.clip)) == (every.begin, len(every.clip)) == (8, 258)
     np.testing.assert_array_equal(some.clip.quats, every.clip.quats)
     np.testing.assert_allclose(some.clip.root, every.clip.root, atol=0.05)
@@ -216,12 +216,6 @@ def test_skipped_frames_are_recorded_and_skipped_in_a_replay(tmp_path: Path) -> 
     assert (info["heard"]["mocopi"]["counters"]["frames"], info["missing_frames"]) == (300, len(HELD))
     for pipeline in (live, again):
         pipeline.close()
-    again.tape = None
-    for wrong in ((), ("x",), (1, 2), (-1,), (512,), (2**62,)):
-        lines: list[str] = []
-        Commands(again, lines.append, rig).replay_command(Command(again.clock.now_ns(), "hold", wrong))
-        assert "hold: cannot be done again as it was recorded" in lines[0]
-        assert again._datagrams_to_hold == 0
 
 
 def test_a_replay_eases_out_of_a_standstill_with_queued_frames(tmp_path):

@@ -23,8 +23,8 @@ from realtime.status import is_writing
 QUATS = np.tile(np.float32([1, 0, 0, 0]), (22, 1))
 
 
-def open_recorder(path: Path, said: list[str] | None = None, **options) -> Recorder:
-    tape = Recorder([].append if said is None else said.append, **options)
+def open_recorder(path: Path, lines: list[str] | None = None, **options) -> Recorder:
+    tape = Recorder([].append if lines is None else lines.append, **options)
     tape.open(path, lambda: (0, {"rig": {"a": 1}, "model": "sha"}, [(1, "gain", (0.5,))]))
     try:
         tape.wait()
@@ -146,7 +146,7 @@ def test_records_in_the_pipe_of_a_killed_recorder_are_counted(tmp_path: Path) ->
     assert not tape._queue, "all of it was handed over"
     os.kill(tape.pid, signal.SIGKILL)
     wait_for(lambda: (tape.poll(), tape.pid is None)[1])
-    # The next one as well, before it has begun its file.
+    # Kill the next one too, before it has opened its file.
     wait_for(lambda: (tape.poll(), tape.pid is not None)[1])
     os.kill(tape.pid, signal.SIGKILL)
     feed(tape, 5, start=40)
@@ -155,8 +155,8 @@ def test_records_in_the_pipe_of_a_killed_recorder_are_counted(tmp_path: Path) ->
     other = tape.path
     assert tape.close() == 0
     # Each part begins with the current state.
-    kept = sum(len([*read_recording(part)]) - 1 for part in (path, other))
-    assert kept + tape.dropped == 50 * 3
+    written = sum(len([*read_recording(part)]) - 1 for part in (path, other))
+    assert written + tape.dropped == 50 * 3
     assert tape.dropped >= 60
     assert lines[-1] == f"recorded {other}, which goes on from {path}, {tape.dropped} records dropped"
 
@@ -187,9 +187,9 @@ def test_lost_records_are_counted_if_a_killed_recorder_is_not_restarted(tmp_path
     wait_for(lambda: (tape.poll(), tape.pid is None)[1])
     feed(tape, 10, start=10)
     tape.close()
-    kept = len([*read_recording(path)]) - 1
-    assert tape.dropped == 60 - kept
-    assert lines[-1] == f"{path} ends early: the recorder's process has died, {60 - kept} records dropped"
+    written = len([*read_recording(path)]) - 1
+    assert tape.dropped == 60 - written
+    assert lines[-1] == f"{path} ends early: the recorder's process has died, {60 - written} records dropped"
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from pyanticip import _core
 from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.datagrams import datagrams
-from pyanticip.motion.recording import RecordingWriter, read_recording
+from pyanticip.motion.recording import RecordingWriter
 from pyanticip.vocabulary import PARAMETERS
 from realtime.bench.performer import mocopi_datagrams
 from realtime.programs.demo import PERFORMANCE
@@ -27,23 +27,16 @@ QUATS = np.tile(np.float32([0.8, 0.6, 0, 0]), (22, 1))
 @pytest.fixture
 def show(tmp_path: Path) -> Path:
     path = tmp_path / "show.anticip"
-    with RecordingWriter(path, {"rig": {"lead_ms": 100, "odd": float("nan")}}) as tape:
-        start = tape_start(path)
+    with RecordingWriter(path, {"rig": {"lead_ms": 100, "odd": float("nan")}}, t_ns=0) as tape:
         for i in [0, 1, 2, 5, 6]:
-            t_ns = start + i * 20_000_000
+            t_ns = i * 20_000_000
             tape.raw(t_ns, "mocopi", bytes(100))
             tape.frame(t_ns, i, i * 20_000_000, QUATS, [0, 1, i])
             tape.output(
                 t_ns, i, np.linspace(0, 1, 8), np.full(7, 0.25), [("phrase", 0.5, 0.04)] if i == 5 else []
             )
-        tape.note(start + 1_000_000_000, "look")
+        tape.note(1_000_000_000, "look")
     return path
-
-
-def tape_start(path: Path) -> int:
-    start = read_recording(path).start_ns
-    assert start is not None
-    return start
 
 
 def test_info_counts_the_records(show: Path) -> None:
@@ -67,20 +60,19 @@ def test_info_counts_the_records(show: Path) -> None:
 def test_lost_frames_are_reported_if_frames_are_numbered(kind: str, tmp_path: Path) -> None:
     path, clip = tmp_path / "suit.anticip", pa.load_motion(PERFORMANCE)
     sent = itertools.islice(datagrams(clip, kind), 50)
-    with RecordingWriter(path, {}) as tape:
-        start = tape_start(path)
+    with RecordingWriter(path, {}, t_ns=0) as tape:
         for n, (t_ns, data) in enumerate(sent):
             if n % 10 != 9:
-                tape.raw(start + t_ns, kind, data)
+                tape.raw(t_ns, kind, data)
     info = recording_info(path)
     assert info["lost"] == (4 if kind == "mocopi" else None)
-    told = f", {info['heard'][kind]['counters']['frames']} received from the sender, 4 lost"
+    summary = f", {info['heard'][kind]['counters']['frames']} received from the sender, 4 lost"
     show, replay = (
         CliRunner().invoke(cli, words).stdout
         for words in (["info", str(path)], ["replay", str(path), "--speed", "max", "--no-model"])
     )
     for lines in (show, replay):
-        assert (told in lines) == (kind == "mocopi"), lines
+        assert (summary in lines) == (kind == "mocopi"), lines
         assert (" lost" in lines) == (kind == "mocopi"), lines
 
 
@@ -113,11 +105,10 @@ def test_export_writes_plain_files(show: Path, tmp_path: Path) -> None:
 
 def test_export_has_taught_outputs_field_and_plan(tmp_path: Path) -> None:
     path = tmp_path / "show.anticip"
-    with RecordingWriter(path, {"mapping": {"outputs": ["cutoff"]}}) as tape:
-        start = tape_start(path)
+    with RecordingWriter(path, {"mapping": {"outputs": ["cutoff"]}}, t_ns=0) as tape:
         for i in range(2):
-            told: dict[str, Any] = {"field": (0.9, 0.1), "plan": [(237, 0.75), (7, 0.25)]} if i else {}
-            tape.output(start + i, i, np.linspace(0, 1, 9), np.full(7, 0.25), [], **told)
+            extra: dict[str, Any] = {"field": (0.9, 0.1), "plan": [(237, 0.75), (7, 0.25)]} if i else {}
+            tape.output(i, i, np.linspace(0, 1, 9), np.full(7, 0.25), [], **extra)
     export_recording(path, tmp_path / "out")
     with (tmp_path / "out" / "outputs.csv").open(newline="") as file:
         first, second = csv.DictReader(file)
@@ -153,13 +144,12 @@ def test_an_empty_show_exports_too(tmp_path: Path) -> None:
 
 def test_info_uses_the_sender_recorded_at_the_start(tmp_path: Path) -> None:
     path, (skeleton, frames) = tmp_path / "mid.anticip", mocopi_datagrams(20)
-    with RecordingWriter(path, {}) as tape:
-        start = tape_start(path)
-        tape.control(start, "player", ["10.0.0.2:5000"])
+    with RecordingWriter(path, {}, t_ns=0) as tape:
+        tape.control(0, "player", ["10.0.0.2:5000"])
         for n, frame in enumerate(frames):
             for sender in ("10.0.0.1:7000", "10.0.0.2:5000"):
                 for data in (skeleton, frame) if n == 0 else (frame,):
-                    tape.raw(start + n * 20_000_000, f"mocopi@{sender}", data)
+                    tape.raw(n * 20_000_000, f"mocopi@{sender}", data)
     assert recording_info(path)["heard"]["mocopi"]["from"] == ["10.0.0.2:5000"]
 
 
@@ -192,6 +182,6 @@ def test_a_cut_recording_is_reported_once(tmp_path: Path, words: str) -> None:
     path.write_bytes(path.read_bytes()[:-3])
     done = CliRunner().invoke(cli, words.format(path, path).split())
     assert done.exit_code == 0
-    told = [line for line in done.stderr.splitlines() if "cut.anticip" in line]
-    assert [line.count("cut.anticip: byte ") for line in told] == [1], told
-    assert told[0].count("cut.anticip") == 1
+    lines = [line for line in done.stderr.splitlines() if "cut.anticip" in line]
+    assert [line.count("cut.anticip: byte ") for line in lines] == [1], lines
+    assert lines[0].count("cut.anticip") == 1

@@ -4,7 +4,9 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -12,24 +14,27 @@ from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.memory import Memory, load_memory
 from pyanticip.memory import rehearse as remember
+from pyanticip.memory.files import load_rehearsal
 from pyanticip.motion.load import load_motion
 from pyanticip.motion.npz import save_npz
 from pyanticip.motion.recording import RecordingWriter
 from realtime.bench.performer import mocopi_datagrams
 from realtime.programs.artifact_info import describe_artifact
+from realtime.programs.calibrate import calibrate_from
 from realtime.programs.check import check_show
 from realtime.programs.demo import PERFORMANCE as DANCE
 from realtime.programs.rehearse import Poses, rehearse
 from realtime.rig import load_rig
 
-SKELETON, FRAMES = mocopi_datagrams(500)
+SKELETON, FRAMES = mocopi_datagrams(900)
+A, B = "10.0.0.1:7000", "10.0.0.2:5000"
 
 
-def recorded(path: Path, *came: range) -> Path:
+def recorded(path: Path, *frame_ranges: range) -> Path:
     """A recording of a suit of which these frames came."""
     with RecordingWriter(path, {}) as tape:
         tape.raw(0, "mocopi", SKELETON)
-        for n in (n for frames in came for n in frames):
+        for n in (n for frames in frame_ranges for n in frames):
             tape.raw((n + 1) * 20_000_000, "mocopi", FRAMES[n])
     return path
 
@@ -48,11 +53,11 @@ def test_a_short_take_is_left_out_and_equal_names_get_their_folder(tmp_path):
     for name, frames in takes.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         save_npz(load_motion(DANCE)[:frames], tmp_path / f"{name}.npz")
-    said: list[str] = []
+    lines: list[str] = []
     files = [tmp_path / f"{name}.npz" for name in takes]
-    found = rehearse(files, tmp_path / "x.memory", say=said.append)
+    found = rehearse(files, tmp_path / "x.memory", say=lines.append)
     assert list(found["takes"]) == ["monday/take1", "friday/take1"]
-    assert any(line.startswith(f"{files[2]}: a piece of ") and "left out" in line for line in said)
+    assert any(line.startswith(f"{files[2]}: a piece of ") and "left out" in line for line in lines)
     cue = [{"name": "turn", "take": "monday/take1", "at": 2.0}]
     check_show(load_rig(None, {"memory": {"file": str(tmp_path / "x.memory")}, "cue": cue}))
 
@@ -77,10 +82,10 @@ def test_equal_take_names_are_made_distinct(tmp_path: Path) -> None:
 def test_an_empty_recording_is_left_out(tmp_path: Path) -> None:
     empty = tmp_path / "empty.anticip"
     RecordingWriter(empty, {}).close()
-    said: list[str] = []
-    found = rehearse([empty, DANCE], tmp_path / "x.memory", say=said.append)
+    lines: list[str] = []
+    found = rehearse([empty, DANCE], tmp_path / "x.memory", say=lines.append)
     assert list(found["takes"]) == ["performance"]
-    assert f"{empty}: holds no datagrams to replay; it is left out" in said
+    assert f"{empty}: holds no datagrams to replay; it is left out" in lines
     with pytest.raises(FormatError, match=r"empty\.anticip: expected at least 3 s"):
         rehearse([empty], tmp_path / "y.memory")
     (tmp_path / "cut.anticip").write_bytes(empty.read_bytes()[:12])
@@ -91,14 +96,14 @@ def test_an_empty_recording_is_left_out(tmp_path: Path) -> None:
 def test_short_pieces_are_reported_and_the_folder_is_checked_first(tmp_path: Path) -> None:
     gaps = recorded(tmp_path / "gaps.anticip", range(200), range(300, 430))
     holes = recorded(tmp_path / "holes.anticip", range(200), range(300, 330), range(430, 460))
-    said: list[str] = []
-    rehearse([holes], tmp_path / "y.memory", say=said.append)
-    assert said[0].endswith("holes.anticip: 2 pieces, 1.20 s in all, are left out; a take has at least 3 s")
-    said.clear()
-    found = rehearse([gaps], tmp_path / "x.memory", say=said.append)
+    lines: list[str] = []
+    rehearse([holes], tmp_path / "y.memory", say=lines.append)
+    assert lines[0].endswith("holes.anticip: 2 pieces, 1.20 s in all, are left out; a take has at least 3 s")
+    lines.clear()
+    found = rehearse([gaps], tmp_path / "x.memory", say=lines.append)
     assert found["takes"] == {"gaps": 4.0}
     assert found["left_out"] == [2.6]
-    assert said[0].endswith("gaps.anticip: a piece of 2.60 s is left out; a take has at least 3 s")
+    assert lines[0].endswith("gaps.anticip: a piece of 2.60 s is left out; a take has at least 3 s")
     with pytest.raises(DeviceError, match=r"x\.memory: the folder \S+/none does not exist$"):
         rehearse([tmp_path / "nothing.anticip"], tmp_path / "none" / "x.memory")
 
@@ -136,8 +141,8 @@ def test_nothing_but_a_memory_is_ever_overwritten(tmp_path: Path) -> None:
 
 
 def test_info_describes_a_memory(piece: Path, tmp_path: Path) -> None:
-    told = describe_artifact(piece)
-    found, lines = told
+    described = describe_artifact(piece)
+    found, lines = described
     assert [take["take"] for take in found["takes"]] == ["performance"]
     assert found["seconds"] == pytest.approx(28, abs=0.5)
     assert found["moments"] == found["takes"][0]["moments"] == len(load_memory(piece))
@@ -150,3 +155,54 @@ def test_info_describes_a_memory(piece: Path, tmp_path: Path) -> None:
         describe_artifact(tmp_path / "cut.memory")
     helped = CliRunner().invoke(cli, ["info", str(piece), "--rate", "60"])
     assert str(helped.exception) == f"--rate is for motion files; {piece} is none"
+
+
+@pytest.mark.parametrize(
+    ("sender", "command", "expected"),
+    [
+        (None, None, {"both": ("a", 0)}),
+        (B, None, {"both": ("b", 0)}),
+        ("10.0.0.2", None, {"both": ("b", 0)}),
+        (None, (0, "player", B), {"both": ("b", 0)}),
+        (None, (5, "source", B), {"both 1": ("a", 0), "both 2": ("b", 250)}),
+        (B, (5, "source", ""), {"both": ("b", 0)}),
+        (B, (5, "source", A), {"both 1": ("b", 0), "both 2": ("a", 250)}),
+    ],
+)
+def test_the_selected_suit_of_a_recording_is_rehearsed_and_calibrated(
+    tmp_path: Path, sender: str | None, command: tuple[int, str, str] | None, expected: dict[str, Any]
+) -> None:
+    suits = {"a": (A, FRAMES[:450]), "b": (B, FRAMES[450:900])}
+
+    def record(name: str, *playing: str, first: int = 0) -> Path:
+        file = tmp_path / f"{name}.anticip"
+        header = {"rig": {"source": {"from": sender}}} if name == "both" else {}
+        with RecordingWriter(file, header) as tape:
+            for each in playing:
+                tape.raw(0, f"mocopi@{suits[each][0]}", SKELETON)
+            for n in range(450):
+                t_ns = (n + 1) * 20_000_000
+                if name == "both" and command is not None and n == 50 * command[0]:
+                    tape.control(t_ns, command[1], command[2:])
+                for each in playing:
+                    if n >= first:
+                        tape.raw(t_ns + 1, f"mocopi@{suits[each][0]}", suits[each][1][n])
+        return file
+
+    both = record("both", "a", "b")
+    rehearse([both], tmp_path / "both.memory")
+    found = load_rehearsal(tmp_path / "both.memory").takes
+    assert list(found) == list(expected)
+    for name, (suit, first) in expected.items():
+        alone = record("alone", suit, first=first)
+        rehearse([alone], tmp_path / "alone.memory", force=True)
+        (poses,) = load_rehearsal(tmp_path / "alone.memory").takes.values()
+        count = len(found[name])
+        assert count >= 150
+        # The noise gate knew the second suit before it took over.
+        np.testing.assert_allclose(found[name], poses[:count], atol=0.02)
+        alone.unlink()
+    if len(expected) == 1:
+        ((suit, _),) = expected.values()
+        rig = load_rig(None, {"source": {"from": "10.9.9.9"}, "model": {"backend": "rust"}})
+        assert calibrate_from(both, rig) == calibrate_from(record("alone", suit), rig)

@@ -79,7 +79,7 @@ def test_limbs_are_written_in_every_row_but_those_of_silence(tmp_path: Path) -> 
     path = tmp_path / "take.anticip"
     with RecordingWriter(path) as tape:
         for t_ns, datagram in datagrams(clip, "msgpack"):
-            # Nothing is heard for a second.
+            # No datagrams for a second.
             if not 1_000_000_000 < t_ns < 2_000_000_000:
                 tape.raw(t_ns, "msgpack", datagram)
     render(path, tmp_path / "a.npz", rig=SCALARS_ONLY)
@@ -177,7 +177,7 @@ def test_events_are_rendered_at_their_time(tmp_path: Path) -> None:
 def test_rendering_waits_for_a_slow_voice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("realtime.programs.render._QUEUE_FRAMES", 20)
     goes_on, write, played = threading.Event(), WavWriter.write, []
-    monkeypatch.setattr(WavWriter, "write", lambda *told: (goes_on.wait(), write(*told)))
+    monkeypatch.setattr(WavWriter, "write", lambda *args: (goes_on.wait(), write(*args)))
 
     def play() -> None:
         for n in range(200):
@@ -208,7 +208,7 @@ def test_a_write_error_is_raised_at_the_end(tmp_path: Path, monkeypatch: pytest.
 
 
 def takes(folder: Path) -> Path:
-    """Two takes in folders of their own, two of one name, one that is none, and what is no motion."""
+    """Two takes in separate folders, two with one name, a broken one and a file that is not motion."""
     first, second = folder / "one" / "a.bvh", folder / "two" / "deeper" / "b.BVH"
     for path in (first, second, first.with_suffix(".npz")):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -223,20 +223,20 @@ def takes(folder: Path) -> Path:
 
 def test_a_folder_renders_like_its_files_with_any_number_of_workers(tmp_path: Path) -> None:
     folder = takes(tmp_path / "takes")
-    said: list[str] = []
-    made: list[dict[str, bytes]] = []
+    lines: list[str] = []
+    outputs: list[dict[str, bytes]] = []
     for workers in (1, 2):
         out = tmp_path / f"out{workers}"
-        options: dict[str, Any] = {"seconds": 1.5, "workers": workers, "say": said.append}
+        options: dict[str, Any] = {"seconds": 1.5, "workers": workers, "say": lines.append}
         done = render_folder(folder, out, suffix=".npz", rig=lambda path: SCALARS_ONLY, **options)
         assert (done["files"], list(done["failed"])) == (3, [str(folder / "broken.bvh")])
         files = [path for path in out.rglob("*") if path.is_file()]
-        made.append({path.relative_to(out).as_posix(): path.read_bytes() for path in files})
-    assert set(made[0]) == {"one/a.bvh.npz", "one/a.npz.npz", "two/deeper/b.npz"}
-    assert made[0] == made[1]
-    assert sum("broken.bvh" in line for line in said) == 2
+        outputs.append({path.relative_to(out).as_posix(): path.read_bytes() for path in files})
+    assert set(outputs[0]) == {"one/a.bvh.npz", "one/a.npz.npz", "two/deeper/b.npz"}
+    assert outputs[0] == outputs[1]
+    assert sum("broken.bvh" in line for line in lines) == 2
     render(folder / "two" / "deeper" / "b.BVH", tmp_path / "b.npz", rig=SCALARS_ONLY, seconds=1.5)
-    assert (tmp_path / "b.npz").read_bytes() == made[0]["two/deeper/b.npz"]
+    assert (tmp_path / "b.npz").read_bytes() == outputs[0]["two/deeper/b.npz"]
 
 
 def test_a_folder_at_the_command_line(tmp_path: Path) -> None:

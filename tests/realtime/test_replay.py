@@ -31,11 +31,11 @@ def test_a_replay_keeps_its_pace_and_reports_recorded_arrivals() -> None:
         clock = ScaledClock(4.0)
         ended = asyncio.Event()
         source = ReplaySource(make_items(41), clock, ended.set)
-        begun = loop.time()
+        start_s = loop.time()
         source.start(loop, lambda data, t, sender: got.append((int(data), t)))
         await asyncio.wait_for(ended.wait(), 5)
         source.close()
-        return loop.time() - begun
+        return loop.time() - start_s
 
     took = asyncio.run(show())
     assert 0.19 < took < 0.5, "0.8 s at four times the pace"
@@ -167,10 +167,10 @@ def test_a_replay_reports_damage_and_data_after_the_end(speed: float | None, tmp
     for n, rest in enumerate(more):
         damaged += (b"sony motion format", b"Sony motion format")[n in (20, 30, 40)] + rest
     (tmp_path / "j.anticip").write_bytes(damaged + recording)
-    said: list[str] = []
-    kind, items = open_show(tmp_path / "j.anticip", say=said.append)
+    lines: list[str] = []
+    kind, items = open_show(tmp_path / "j.anticip", say=lines.append)
     assert len(play(items, kind, tmp_path / "b.anticip", speed)) == pytest.approx(len(whole), abs=4)
-    behind, damage = said
+    behind, damage = lines
     assert behind == f"{tmp_path / 'j.anticip'}: what follows the end (51 datagrams) is not played"
     assert "the checksum does not hold" in damage
     # The magic of the second file is the fourth.
@@ -181,7 +181,7 @@ def test_a_replay_reports_damage_and_data_after_the_end(speed: float | None, tmp
 
 
 def test_a_replay_ends_at_a_read_error() -> None:
-    said: list[str] = []
+    lines: list[str] = []
 
     def items() -> Iterator[Item]:
         yield from (Datagram(*pair) for pair in mocopi(20))
@@ -189,9 +189,9 @@ def test_a_replay_ends_at_a_read_error() -> None:
         raise FormatError("a.anticip: cannot be read: input/output error")
 
     tree = {"model": {"enabled": False}, "osc": [], "control": {"enabled": False}}
-    summary = replay(items(), "mocopi", Rig.model_validate(tree), speed=10.0, say=said.append)
+    summary = replay(items(), "mocopi", Rig.model_validate(tree), speed=10.0, say=lines.append)
     assert summary["counters"]["frames"] == 20
-    assert said == ["a.anticip: cannot be read: input/output error; the replay ends here"]
+    assert lines == ["a.anticip: cannot be read: input/output error; the replay ends here"]
 
 
 def test_a_joined_recording_after_a_long_pause_is_not_played(tmp_path: Path) -> None:
@@ -203,7 +203,9 @@ def test_a_joined_recording_after_a_long_pause_is_not_played(tmp_path: Path) -> 
             tape.raw(0, "mocopi", b"frame")
             tape.raw(t_ns + day, "mocopi", b"frame")
     (tmp_path / "j").write_bytes((tmp_path / "a").read_bytes() + (tmp_path / "b").read_bytes())
-    said: list[str] = []
-    assert [item.t_ns for item in open_show(tmp_path / "j", say=said.append)[1]] == [3 * day, 0, 4 * day]
-    assert said[0] == f"{tmp_path / 'j'}: what follows a pause of more than a day (3 datagrams) is not played"
+    lines: list[str] = []
+    assert [item.t_ns for item in open_show(tmp_path / "j", say=lines.append)[1]] == [3 * day, 0, 4 * day]
+    assert (
+        lines[0] == f"{tmp_path / 'j'}: what follows a pause of more than a day (3 datagrams) is not played"
+    )
     assert len(list(open_show(tmp_path / "j", joined=True)[1])) == 6

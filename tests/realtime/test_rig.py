@@ -113,12 +113,16 @@ def test_useless_settings_give_warnings(tmp_path: Path) -> None:
 
 
 def test_options_of_a_disabled_model_or_voice_give_warnings() -> None:
-    told = {"model": {"checkpoint": "x", "backend": "rust"}, "synth": {"preset": "default"}, "osc": ["9000"]}
-    assert Rig.model_validate({"synth": {"enabled": True}}).ignored_options(told) == []
+    options = {
+        "model": {"checkpoint": "x", "backend": "rust"},
+        "synth": {"preset": "default"},
+        "osc": ["9000"],
+    }
+    assert Rig.model_validate({"synth": {"enabled": True}}).ignored_options(options) == []
     off = Rig.model_validate({"model": {"enabled": False}})
     says = [f"--{name}: without the model it does nothing" for name in ("checkpoint", "backend")]
-    assert off.ignored_options(told, voice=True) == says
-    assert off.ignored_options(told) == [*says, "--preset: without the voice it does nothing"]
+    assert off.ignored_options(options, voice=True) == says
+    assert off.ignored_options(options) == [*says, "--preset: without the voice it does nothing"]
 
 
 def test_midi_of_missing_cues_and_outputs_gives_warnings() -> None:
@@ -227,8 +231,8 @@ def test_a_receiver_that_is_the_show_itself_gives_a_warning(target: str, ear: st
 
 
 def test_the_sender_s_host_name_is_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sender(told: str | None) -> str | None:
-        return Rig.model_validate({"source": {"from": told}}).resolved().source.sender
+    def sender(address: str | None) -> str | None:
+        return Rig.model_validate({"source": {"from": address}}).resolved().source.sender
 
     assert sender(None) is None
     assert sender("localhost") == "127.0.0.1"
@@ -238,13 +242,13 @@ def test_the_sender_s_host_name_is_resolved(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(DeviceError, match=r"^source\.from: cannot resolve host 'nowhere\.invalid'"):
         sender("nowhere.invalid:5000")
     way = socket.AF_INET6, socket.SOCK_DGRAM, 17, "", ("fd00::5", 0, 0, 0)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **more: [way])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **more: [way])
     assert (sender("motive"), sender("motive:5000")) == ("fd00::5", "[fd00::5]:5000")
 
 
-@pytest.mark.parametrize("told", ["fd00:1::5", "[fd00:1::5]", "[fd00:1::5]:1511"])
-def test_an_ipv6_server_is_passed_without_brackets(told: str) -> None:
-    rig = Rig.model_validate({"source": {"kind": "natnet", "host": "::", "from": told}})
+@pytest.mark.parametrize("address", ["fd00:1::5", "[fd00:1::5]", "[fd00:1::5]:1511"])
+def test_an_ipv6_server_is_passed_without_brackets(address: str) -> None:
+    rig = Rig.model_validate({"source": {"kind": "natnet", "host": "::", "from": address}})
     assert rig.resolved().source.udp_options() == {"server": "fd00:1::5"}
 
 
@@ -411,12 +415,15 @@ def test_paths_are_relative_to_the_rig(tmp_path: Path, monkeypatch: pytest.Monke
         "[[performer]]\nname = 'a'\nmapping = '/there/m'\nport = 1\n"
         "[[performer]]\nname = 'b'\nteach = 'b'\nport = 2\n"
     )
-    for where, given, found in ((".", "shows/stage.toml", "shows"), ("shows", "stage.toml", "")):
+    for where, path, found in ((".", "shows/stage.toml", "shows"), ("shows", "stage.toml", "")):
         monkeypatch.chdir(tmp_path / where)
-        told = load_rig(given, {"memory": {"file": "x.memory"}})
+        loaded = load_rig(path, {"memory": {"file": "x.memory"}})
         files = "takes/one.anticip", "new.safetensors", "models/m", "sounds"
         at = [str(Path(found, name)) for name in files]
-        assert [told.record, told.mapping, told.model.checkpoint, told.synth.samples] == at
-        assert [told.performers[0].mapping, told.performers[1].teach] == ["/there/m", str(Path(found, "b"))]
-        assert told.memory.file == "x.memory", "on the command line it is from where that runs"
-        assert told.teach == "old", "it is there alone, or nowhere"
+        assert [loaded.record, loaded.mapping, loaded.model.checkpoint, loaded.synth.samples] == at
+        assert [loaded.performers[0].mapping, loaded.performers[1].teach] == [
+            "/there/m",
+            str(Path(found, "b")),
+        ]
+        assert loaded.memory.file == "x.memory", "on the command line it is from where that runs"
+        assert loaded.teach == "old", "it is there alone, or nowhere"

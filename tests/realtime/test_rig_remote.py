@@ -186,18 +186,20 @@ def test_a_saved_rig_plays_from_its_own_folder(tmp_path, play, monkeypatch):
     Path("shows/stage.toml").write_text(quiet)
     for folder in ("shows", "shows/acts"):
         Path(folder, "other.toml").write_text(quiet + "[model]\ncheckpoint = 'models/m'\n")
-    for given in ("shows/stage.toml", tmp_path / "shows" / "stage.toml"):
+    for path in ("shows/stage.toml", tmp_path / "shows" / "stage.toml"):
         Path("shows/stage.toml").write_text(quiet)
-        show = play(load_rig(given))
+        show = play(load_rig(path))
         assert show.do("rig/load", "other.toml").startswith("gain, lead_ms; model")
         show.do("model/load", "models/m")
-        assert Path(show.do("rig/save", f"as{len(str(given))}")).parent == Path(given).parent
+        assert Path(show.do("rig/save", f"as{len(str(path))}")).parent == Path(path).parent
         assert load_rig("shows/stage.toml").model.checkpoint is None
     # As named in a subfolder.
     assert "model" in show.do("rig/load", "acts/other.toml")
     show.do("rig/save", "third")
-    told = {rig.name[:2]: tomllib.loads(rig.read_text())["model"] for rig in Path("shows").glob("[at]*.toml")}
-    assert told == {"as": {"checkpoint": "models/m"}, "th": {"checkpoint": "acts/models/m"}}
+    models = {
+        rig.name[:2]: tomllib.loads(rig.read_text())["model"] for rig in Path("shows").glob("[at]*.toml")
+    }
+    assert models == {"as": {"checkpoint": "models/m"}, "th": {"checkpoint": "acts/models/m"}}
     monkeypatch.chdir("shows")
     assert load_rig("third.toml").model.checkpoint == "acts/models/m"
 

@@ -5,6 +5,7 @@ import re
 import socket
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +76,7 @@ def test_a_source_of_a_package_is_received_and_decoded() -> None:
 def test_a_decoder_that_accepts_anything_claims_only_motion() -> None:
     body = next(iter(open_show(PERFORMANCE)[1])).data  # type: ignore[union-attr]
     assert recognise(b"!" + body[::-1]) == "backwards"
-    assert recognise(b"?" + body[::-1]) == "halting"
+    assert recognise(b"?" + body[::-1]) == "failing"
     assert recognise(b"hello") is None
 
 
@@ -83,50 +84,44 @@ def test_a_failing_or_slow_decoder_is_reported_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(SlowCalls, "_SLOW_NS", -1)
     lines: list[str] = []
     received: list[bytes] = []
-    source = UdpSource("halting", "127.0.0.1", 0, say=lines.append)
-    try:
+    with closing(UdpSource("failing", "127.0.0.1", 0, say=lines.append)) as source:
         receive = source._decoding(lambda data, arrival, sender: received.append(data))
         for datagram in (b"!one", b"?two", b"!one", b"!one"):
             receive(datagram, 0, "suit")
-    finally:
-        source.close()
     assert received == [b"eno", b"", b"owt", b"owt", b"", b"eno", b"", b"eno", b""], "what was given is kept"
     assert [re.sub(r"\d+", "N", line) for line in lines] == [
-        "halting cannot decode: RuntimeError: no more",
-        "decoding halting takes N ms: all else waits for it",
+        "failing cannot decode: RuntimeError: no more",
+        "decoding failing takes N ms: all else waits for it",
     ]
 
 
 @pytest.mark.parametrize(
-    ("took_ms", "told"), [([6, 6, 6], 1), ([6, 1, 1] * 9, 1), ([6, 1, 1, 1, 1] * 9, 0), ([1, 300, 300], 1)]
+    ("took_ms", "reports"), [([6, 6, 6], 1), ([6, 1, 1] * 9, 1), ([6, 1, 1, 1, 1] * 9, 0), ([1, 300, 300], 1)]
 )
-def test_slow_calls_are_reported_once(took_ms, told, monkeypatch):
+def test_slow_calls_are_reported_once(took_ms, reports, monkeypatch):
     calls, lines = SlowCalls(), list[str]()
     monkeypatch.setattr(time, "perf_counter_ns", lambda: 0)
     for ms in took_ms:
         calls.record("sink", -1_000_000 * ms, "sink", lines.append)
-    assert len(lines) == told
+    assert len(lines) == reports
 
 
 def test_a_decoder_that_fails_to_open_is_reported_once_and_retried() -> None:
     lines: list[str] = []
     received: list[bytes] = []
-    source = UdpSource("moody", "127.0.0.1", 0, say=lines.append)
-    try:
+    with closing(UdpSource("flaky", "127.0.0.1", 0, say=lines.append)) as source:
         receive = source._decoding(lambda data, arrival, sender: received.append(data))
         for arrival in (0, 0, 10**10, 10**10):
             receive(b"!one", arrival, "suit")
-    finally:
-        source.close()
     assert received == [b"", b"eno"] * 2
-    reason = "source 'moody': stranger:Moody cannot be opened (RuntimeError: no mood)"
-    assert (lines, source.trouble) == ([f"moody cannot decode: OptionError: {reason}"], "")
+    reason = "source 'flaky': stranger:Flaky cannot be opened (RuntimeError: no mood)"
+    assert (lines, source.trouble) == ([f"flaky cannot decode: OptionError: {reason}"], "")
 
 
 def test_a_source_that_cannot_send_is_one_line() -> None:
     for kind, says in (
-        ("deaf", "AttributeError: 'Deaf' object has no attribute 'encode'"),
-        ("halting", "RuntimeError: no body"),
+        ("noencode", "AttributeError: 'NoEncode' object has no attribute 'encode'"),
+        ("failing", "RuntimeError: no body"),
     ):
         with pytest.raises(OptionError, match=rf"source '{kind}' cannot send \({says}\)"):
             send(PERFORMANCE, kind, "127.0.0.1", free_port(), seconds=0.1)
@@ -149,7 +144,7 @@ def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> Non
         ({"kind": "lines"}, "command line: sink.0.path: field required"),
         ({"kind": "lines", "path": "x", "every": "often"}, "sink.0.every: input should be a valid integer"),
         ({"kind": "lines", "path": "x", "evry": 2}, "sink.0.evry: unknown key; did you mean every?"),
-        ({"kind": "plain", "path": "x"}, "sink.0.path: unknown key; expected none$"),
+        ({"kind": "nooptions", "path": "x"}, "sink.0.path: unknown key; expected none$"),
         ({"kind": "fax"}, "sink.0.kind: expected one of osc, midi, midi-clock, link, bare, .*, got 'fax'"),
     ):
         with pytest.raises(RigError, match=says):
@@ -158,7 +153,7 @@ def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> Non
 
 def test_a_failing_or_slow_sink_is_reported_once_and_others_continue(tmp_path, monkeypatch):
     monkeypatch.setattr(SlowCalls, "_SLOW_NS", -1)
-    tables = [{"kind": kind, "path": str(tmp_path / kind)} for kind in ("cross", "lines")]
+    tables = [{"kind": kind, "path": str(tmp_path / kind)} for kind in ("failingsink", "lines")]
     tree = {"osc": [], "sink": tables, "model": {"enabled": False}, "memory": {"enabled": False}}
     kind, items = open_show(PERFORMANCE)
     lines: list[str] = []
@@ -166,10 +161,10 @@ def test_a_failing_or_slow_sink_is_reported_once_and_others_continue(tmp_path, m
     written = (tmp_path / "lines").read_text().splitlines()
     assert report["sinks"][f"lines {tmp_path / 'lines'}"]["sent"] == len(written) > 90
     assert report["counters"]["errors"] > 90
-    assert report["sinks"]["cross"] == {"uncounted": 1}
-    assert "cross: 1 uncounted" in _show_answer(report)[1]
+    assert report["sinks"]["failingsink"] == {"uncounted": 1}
+    assert "failingsink: 1 uncounted" in _show_answer(report)[1]
     assert [re.sub(r"\d+ ms", "N ms", line) for line in lines if "failed" in line or "takes" in line] == [
-        "cross failed, continuing: RuntimeError: not now",
+        "failingsink failed, continuing: RuntimeError: not now",
         f"lines {tmp_path / 'lines'} takes N ms: all else waits for it",
     ]
 
@@ -180,7 +175,7 @@ def test_a_backend_steps_by_its_name() -> None:
     backend.prewarm()
     with pytest.raises(OptionError, match="no plans"):
         backend.steer(np.zeros(3, np.float32))
-    with pytest.raises(OptionError, match="cuda-graph, bare, five, flat, torn, got 'sharp'"):
+    with pytest.raises(OptionError, match="cuda-graph, badcore, bare, failingmodel, flat, got 'sharp'"):
         open_backend("sharp")
     with pytest.raises(RigError, match=r"command line: model\.backend: .*got 'sharp'"):
         load_rig(None, {"model": {"backend": "sharp"}})
@@ -188,21 +183,21 @@ def test_a_backend_steps_by_its_name() -> None:
 
 def test_a_model_failure_offline_is_reported_once_and_counted(tmp_path: Path) -> None:
     rig = tmp_path / "rig.toml"
-    rig.write_text('osc = []\nmodel.backend = "torn"\nmemory.enabled = false\n')
+    rig.write_text('osc = []\nmodel.backend = "failingmodel"\nmemory.enabled = false\n')
     (tmp_path / "takes").mkdir()
     for name in "ab":
         save_npz(load_motion(PERFORMANCE)[:60], tmp_path / "takes" / f"{name}.npz")
     take, done = str(tmp_path / "takes" / "a.npz"), ", 60 frames without the model"
-    for asked, says in (
+    for command, says in (
         (["render", take, "--out", str(tmp_path / "a.csv")], done),
         (["render", str(tmp_path / "takes"), "--out", str(tmp_path / "made"), "--workers", "1"], ", 120 fr"),
         (["replay", take, "--speed", "max"], done),
     ):
-        answer = CliRunner().invoke(cli, [*asked, "--rig", str(rig)])
+        answer = CliRunner().invoke(cli, [*command, "--rig", str(rig)])
         assert answer.exit_code == 0, answer.stderr
         assert says in answer.stdout
-        told = [line for line in answer.stderr.splitlines() if "failed" in line]
-        assert told == ["the model failed, the scalars play: RuntimeError: no grip"], asked
+        lines = [line for line in answer.stderr.splitlines() if "failed" in line]
+        assert lines == ["the model failed, the scalars play: RuntimeError: no grip"], command
 
 
 def test_a_voice_of_a_package_renders(tmp_path: Path) -> None:
@@ -214,35 +209,19 @@ def test_a_voice_of_a_package_renders(tmp_path: Path) -> None:
         load_rig(None, {"synth": {"preset": "tone", "options": {"level": "loud"}}})
     with pytest.raises(RigError, match=r"synth\.options\.lvel: unknown key; did you mean level\?"):
         load_rig(None, {"synth": {"preset": "tone", "options": {"lvel": 0.5}}})
-    taken = {"preset": "void", "options": {"lvel": 0.5}}
-    assert load_rig(None, {"synth": taken}).synth.config().model_extra == {"lvel": 0.5}
-    with pytest.raises(RigError, match=r"synth\.preset: expected one of default, .*, tone, void, got 'harp'"):
+    void = {"preset": "nanvoice", "options": {"lvel": 0.5}}
+    assert load_rig(None, {"synth": void}).synth.config().model_extra == {"lvel": 0.5}
+    with pytest.raises(
+        RigError, match=r"synth\.preset: expected one of default, .*, tone, zerorate, got 'harp'"
+    ):
         load_rig(None, {"synth": {"preset": "harp"}})
 
 
 def test_built_in_names_are_kept_and_broken_plug_ins_are_reported() -> None:
     assert SOURCES.names() == (
-        "mocopi",
-        "vmc",
-        "xsens",
-        "rokoko",
-        "axis",
-        "natnet",
-        "msgpack",
-        "vrchat",
-        "phone",
-        "wek",
-        "osc",
-        "backwards",
-        "bare",
-        "broken",
-        "deaf",
-        "halting",
-        "moody",
-        "portless",
-        "strange",
-        "turning",
-    )
+        "mocopi", "vmc", "xsens", "rokoko", "axis", "natnet", "msgpack", "vrchat", "phone", "wek", "osc",
+        "backwards", "badport", "badwire", "bare", "broken", "failing", "flaky", "noencode", "turning",
+    )  # fmt: skip
     assert SOURCES.load("mocopi")().native
     with pytest.raises(OptionError, match=r"source 'broken': stranger:NotThere cannot be imported \(Attr"):
         SOURCES.load("broken")
@@ -253,9 +232,9 @@ def test_built_in_names_are_kept_and_broken_plug_ins_are_reported() -> None:
     for lacks in (
         "source 'bare': stranger:Bare cannot be used (it has no decode)",
         "source 'mocopi': stranger:Backwards is not used (what is built in has that name)",
-        "source 'deaf' has no encode: pyanticip send cannot play it",
-        "source 'portless': stranger:Portless cannot be used (its port is '40123', expected 1 to 65535)",
-        "source 'strange': stranger:Strange cannot be used (its wire is 'json', expected one of mocopi, vmc",
+        "source 'noencode' has no encode: pyanticip send cannot play it",
+        "source 'badport': stranger:BadPort cannot be used (its port is '40123', expected 1 to 65535)",
+        "source 'badwire': stranger:BadWire cannot be used (its wire is 'json', expected one of mocopi, vmc",
         "sink 'bare': stranger:Bare cannot be used (it has no announce, send, counters, close)",
         "backend 'bare': stranger:Bare cannot be used (it has no step, imagine, reset, prew",
         "voice 'bare': stranger:Bare cannot be used (it has no set, params, event, fade, render)",
@@ -347,21 +326,24 @@ def test_a_plug_in_that_breaks_its_contract_is_one_line(tmp_path: Path) -> None:
             "sink 'bare': stranger:Bare cannot be used (it has no annou",
         ),
         (
-            lambda: opened(sink=[{"kind": "late", "path": "x"}]),
-            "sink 'late': stranger:Late cannot be opened (RuntimeError: no paper)",
+            lambda: opened(sink=[{"kind": "failingstart", "path": "x"}]),
+            "sink 'failingstart': stranger:FailingStart cannot be opened (RuntimeError: no paper)",
         ),
         (lambda: open_backend("bare"), "backend 'bare': stranger:Bare cannot be used (it has no step"),
         (
-            lambda: open_backend("five"),
-            "backend 'five': stranger:Five cannot be used (its core is 5, expected a MotionStream or N",
+            lambda: open_backend("badcore"),
+            "backend 'badcore': stranger:BadCore cannot be used (its core is 5, expected a MotionStream or N",
         ),
         *(
             (lambda preset=preset: rendered(preset), f"voice '{preset}': stranger:{says}")
             for preset, says in (
-                ("rateless", "Rateless cannot be used (its sample_rate is 0, expected 8000 to 192000)"),
-                ("lettered", "Lettered cannot be used (its sample_rate is 'x', expected 8000 to 192000)"),
-                ("ages", "Ages cannot be used (its latency is 10000000, expected 0 to 48000 samples, a se"),
-                ("locked", "Locked cannot be used (RuntimeError: no key)"),
+                ("zerorate", "ZeroRate cannot be used (its sample_rate is 0, expected 8000 to 192000)"),
+                ("textrate", "TextRate cannot be used (its sample_rate is 'x', expected 8000 to 192000)"),
+                (
+                    "longlatency",
+                    "LongLatency cannot be used (its latency is 10000000, expected 0 to 48000 samples, a se",
+                ),
+                ("failinglatency", "FailingLatency cannot be used (RuntimeError: no key)"),
             )
         ),
         (
@@ -369,17 +351,23 @@ def test_a_plug_in_that_breaks_its_contract_is_one_line(tmp_path: Path) -> None:
             "stranger:Bare cannot be used",
         ),
         (lambda: rendered("bare"), "voice 'bare': stranger:Bare cannot be used (it has no set"),
-        (lambda: rendered("void"), "voice stranger:Void: expected samples within -1..1, got NaN or infinity"),
-        (lambda: rendered("mono"), "voice stranger:Mono: expected samples of shape (960, 2), got (960,)"),
-        (lambda: rendered("stiff"), "voice stranger:Stiff failed (RuntimeError: no hands)"),
         (
-            lambda: rendered("standing"),
-            "voice stranger:Standing: expected position 960 after 960 samples more, got 0",
+            lambda: rendered("nanvoice"),
+            "voice stranger:NanVoice: expected samples within -1..1, got NaN or infinity",
         ),
-        (lambda: rendered("hoarse"), "voice stranger:Hoarse: cannot be rendered (RuntimeError: no breath)"),
+        (lambda: rendered("mono"), "voice stranger:Mono: expected samples of shape (960, 2), got (960,)"),
+        (lambda: rendered("failingparams"), "voice stranger:FailingParams failed (RuntimeError: no hands)"),
         (
-            lambda: VoicePlayer(open_voice("fading", {}, 48_000)),
-            "voice stranger:Fading failed (RuntimeError: no breath)",
+            lambda: rendered("noposition"),
+            "voice stranger:NoPosition: expected position 960 after 960 samples more, got 0",
+        ),
+        (
+            lambda: rendered("failingrender"),
+            "voice stranger:FailingRender: cannot be rendered (RuntimeError: no breath)",
+        ),
+        (
+            lambda: VoicePlayer(open_voice("failingfade", {}, 48_000)),
+            "voice stranger:FailingFade failed (RuntimeError: no breath)",
         ),
         (lambda: VoicePlayer(open_voice("mono", {}, 48_000)), "of shape (960, 2), got (960,)"),
     ):

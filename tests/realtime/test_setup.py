@@ -30,7 +30,7 @@ from realtime.sources.arrivals import Arrivals, DetectedSender, usual_ports
 
 @pytest.fixture
 def ports(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """The usual ports, where nobody else's tests are."""
+    """Free ports in place of the usual ones."""
     found = {kind: free_port() for kind in ("mocopi", "vmc", "msgpack")}
     while len(set(found.values())) < 3:
         found = {kind: free_port() for kind in found}
@@ -46,10 +46,10 @@ def send() -> Iterator[Any]:
 
 
 def guided(
-    folder: Path, answers: Sequence[str] = (), **told: Any
+    folder: Path, answers: Sequence[str] = (), **options: Any
 ) -> tuple[dict[str, Any], list[str], list[str]]:
-    """The result, what was asked, what was said."""
-    said: list[str] = []
+    """The result, the questions and the printed lines."""
+    lines: list[str] = []
     asked: list[str] = []
     left = list(answers)
 
@@ -60,15 +60,15 @@ def guided(
         return answer
 
     usual = {"seconds": 0.0, "wait": 20.0, "calibrate": False, "out": folder / "stage.toml"}
-    return setup(SetupOptions(**{**usual, **told}), ask, said.append), asked, said
+    return setup(SetupOptions(**{**usual, **options}), ask, lines.append), asked, lines
 
 
 @pytest.mark.parametrize("kind", ["mocopi", "vmc", "msgpack"])
 def test_a_detected_suit_is_named_and_written_to_the_rig(kind, ports, send, tmp_path):
     send(ports[kind], kind=kind)
-    found, asked, said = guided(tmp_path, suit="unknown", osc="127.0.0.1:9555")
+    found, asked, lines = guided(tmp_path, suit="unknown", osc="127.0.0.1:9555")
     assert asked == []
-    assert any(f"sends {kind} to port {ports[kind]}" in line for line in said)
+    assert any(f"sends {kind} to port {ports[kind]}" in line for line in lines)
     rig = load_rig(tmp_path / "stage.toml")
     assert rig.source.kind == kind
     assert rig.source.listen == ("127.0.0.1", ports[kind]), "it came from this machine"
@@ -84,18 +84,18 @@ def test_captures_are_recognised(data_dir: Path) -> None:
     ]
     assert len(captures) > 8
     for capture in captures:
-        heard = DetectedSender(1, "10.0.0.1:1")
+        sender = DetectedSender(1, "10.0.0.1:1")
         for t_ns, datagram in itertools.islice(packets(capture), 200):
-            heard.decode(datagram, t_ns)
-        assert heard.kind == capture.suffix[1:].removesuffix("packets"), capture.name
-        assert bool(heard.refusal) == (capture.stem == "extended-form"), capture.name
+            sender.decode(datagram, t_ns)
+        assert sender.kind == capture.suffix[1:].removesuffix("packets"), capture.name
+        assert bool(sender.refusal) == (capture.stem == "extended-form"), capture.name
 
 
 def test_another_protocol_at_the_port_is_named_with_the_right_command(ports, send, tmp_path):
     send(ports["mocopi"], kind="vmc")
-    found, _, said = guided(tmp_path, suit=f"mocopi://0.0.0.0:{ports['mocopi']}", osc="127.0.0.1:9555")
+    found, _, lines = guided(tmp_path, suit=f"mocopi://0.0.0.0:{ports['mocopi']}", osc="127.0.0.1:9555")
     right = f"sends vmc, not mocopi, to port {ports['mocopi']}: it is heard with --source vmc://0.0.0.0:{ports['mocopi']}"
-    assert any(right in line for line in said)
+    assert any(right in line for line in lines)
     assert found["source"] == {"kind": "vmc", "host": "127.0.0.1", "port": ports["mocopi"]}
 
 
@@ -112,34 +112,34 @@ def test_another_protocol_at_the_port_is_named_with_the_right_command(ports, sen
     ],
 )
 def test_unknown_datagrams_are_described(datagram: bytes, words: str) -> None:
-    heard = DetectedSender(1, "10.0.0.1:1")
+    sender = DetectedSender(1, "10.0.0.1:1")
     for n in range(5):
-        heard.decode(datagram, n * 20_000_000)
-    assert not heard.is_playable
-    if not heard.kind:  # a kind that an installed package adds may speak it
-        assert words in heard.describe()
-        assert heard.describe().isprintable()
+        sender.decode(datagram, n * 20_000_000)
+    assert not sender.is_playable
+    if not sender.kind:  # a kind that an installed package adds may speak it
+        assert words in sender.describe()
+        assert sender.describe().isprintable()
 
 
 @pytest.mark.parametrize(
     ("kind", "datagram"), [("xsens", b"MXTP01" + bytes(18)), ("rokoko", b'{"scene":{},"version":2}')]
 )
 def test_a_sender_in_the_wrong_mode_is_recognised_with_a_hint(kind: str, datagram: bytes) -> None:
-    heard = DetectedSender(1, "10.0.0.1:1")
+    sender = DetectedSender(1, "10.0.0.1:1")
     for n in range(40):
-        heard.decode(datagram, n * 20_000_000)
-    assert heard.kind == kind
-    assert not heard.is_playable
-    assert heard.describe().startswith(f"this is {kind}, but: ")
+        sender.decode(datagram, n * 20_000_000)
+    assert sender.kind == kind
+    assert not sender.is_playable
+    assert sender.describe().startswith(f"this is {kind}, but: ")
 
 
 def test_a_frame_in_two_datagrams_is_decoded() -> None:
-    heard = DetectedSender(1, "10.0.0.1:1")
+    sender = DetectedSender(1, "10.0.0.1:1")
     for n in range(40):
         whole = axis_frame(n, n / 50, 0.01 * n)
         for part in (whole[:1024], whole[1024:]):
-            heard.decode(part, n * 20_000_000)
-    assert (heard.kind, heard.frames, heard.is_playable) == ("axis", 40, True)
+            sender.decode(part, n * 20_000_000)
+    assert (sender.kind, sender.frames, sender.is_playable) == ("axis", 40, True)
 
 
 def test_no_playable_suit_is_one_line_and_no_file(ports, send, tmp_path):
@@ -155,10 +155,10 @@ def test_ports_in_use_are_reported(ports: dict[str, int], send: Any, tmp_path: P
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("0.0.0.0", ports["vmc"]))
         send(ports["mocopi"])
-        _, _, said = guided(tmp_path, suit="unknown", synth=True)
+        _, _, lines = guided(tmp_path, suit="unknown", synth=True)
         assert (
             f"port {ports['vmc']} (vmc) belongs to another program: what is sent there is not received"
-            in said
+            in lines
         )
         with pytest.raises(DeviceError, match=f"port {ports['vmc']} is in use by another program: end it"):
             guided(tmp_path, suit=f"vmc://0.0.0.0:{ports['vmc']}", synth=True, force=True)
@@ -179,11 +179,11 @@ def test_questions_and_their_answers(ports, send, tmp_path, monkeypatch):
     send(ports["mocopi"])
     (tmp_path / "stage.toml").write_text("gain = 1.0\n")
     answers = ["yes", "unknown", "osc", "127.0.0.1:9555", "no"]
-    found, asked, said = guided(tmp_path, answers, calibrate=None)
+    found, asked, lines = guided(tmp_path, answers, calibrate=None)
     assert [re.sub(r".*/stage", "stage", question)[:12] for question in asked] == [
         "stage.toml e", "Suit", "Plays", "Its address,", "Get to know ",
     ]  # fmt: skip
-    assert "nobody listens at 127.0.0.1:9555 yet: start the synth" in said
+    assert "nobody listens at 127.0.0.1:9555 yet: start the synth" in lines
     assert found["osc"] == [{"host": "127.0.0.1", "port": 9555}]
     guided(tmp_path, ["midi", "Volca"], suit="unknown", force=True)
     assert load_rig(tmp_path / "stage.toml").midi.port == "Volca"
@@ -196,10 +196,10 @@ def test_an_invalid_answer_is_asked_again(ports, send, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "check_port", midi_ports())
     send(ports["mocopi"])
     answers = ["osc", "localhost", "osc", "127.0.0.1:900000", "midi", "nosuch", "osc", "127.0.0.1:9555"]
-    found, _, said = guided(tmp_path, answers, suit="unknown")
+    found, _, lines = guided(tmp_path, answers, suit="unknown")
     assert found["osc"] == [{"host": "127.0.0.1", "port": 9555}]
-    told = [line for line in said if line.startswith(("expected HOST:PORT", "no MIDI"))]
-    assert [line.rpartition(" ")[2] for line in told] == ["'localhost'", "'127.0.0.1:900000'", "'nosuch'"]
+    refusals = [line for line in lines if line.startswith(("expected HOST:PORT", "no MIDI"))]
+    assert [line.rpartition(" ")[2] for line in refusals] == ["'localhost'", "'127.0.0.1:900000'", "'nosuch'"]
 
 
 def test_a_failed_calibration_is_reported_with_the_command(ports, send, tmp_path, monkeypatch):
@@ -208,31 +208,31 @@ def test_a_failed_calibration_is_reported_with_the_command(ports, send, tmp_path
 
     monkeypatch.setattr(module, "calibrate_live", fails)
     send(ports["mocopi"])
-    found, _, said = guided(tmp_path, suit="unknown", synth=True, calibrate=True)
-    assert "not calibrated: you moved" in said
-    assert said[-1] == f"calibrate later: pyanticip calibrate --rig {tmp_path / 'stage.toml'}"
+    found, _, lines = guided(tmp_path, suit="unknown", synth=True, calibrate=True)
+    assert "not calibrated: you moved" in lines
+    assert lines[-1] == f"calibrate later: pyanticip calibrate --rig {tmp_path / 'stage.toml'}"
     assert "performer" not in found
 
 
-@pytest.mark.parametrize("told", [{"seconds": 3.0}, {"calibrate": True}])
-def test_no_rig_is_written_for_a_refused_body(told, ports, send, tmp_path, monkeypatch):
+@pytest.mark.parametrize("options", [{"seconds": 3.0}, {"calibrate": True}])
+def test_no_rig_is_written_for_a_refused_body(options, ports, send, tmp_path, monkeypatch):
     monkeypatch.setattr("realtime.programs.calibrate._TIMEOUT_S", 1.0)
     send(ports["msgpack"], kind="msgpack", skeleton=refused_skeleton())
     with pytest.raises(DeviceError, match="not written, for the body of this msgpack cannot be played"):
-        guided(tmp_path, suit="unknown", osc="127.0.0.1:9555", **told)
+        guided(tmp_path, suit="unknown", osc="127.0.0.1:9555", **options)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_address_is_printed_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     monkeypatch.setattr(module, "address_of_this_machine", lambda: "10.0.0.21")
-    module._show_address("mocopi", 12351, {}, said.append)
-    rows = said[2:7]
+    module._show_address("mocopi", 12351, {}, lines.append)
+    rows = lines[2:7]
     assert len({len(row) for row in rows}) == 1
     assert rows[0] == "   █  ███     ███     ███     ███  █ "
-    assert said[8] == "address 10.0.0.21, port 12351"
-    assert all(line.isprintable() for line in said)
-    assert any("▄▄" in line for line in said), "a QR code"
+    assert lines[8] == "address 10.0.0.21, port 12351"
+    assert all(line.isprintable() for line in lines)
+    assert any("▄▄" in line for line in lines), "a QR code"
     assert module._banner("fe80::1") == ["fe80::1"]
 
 

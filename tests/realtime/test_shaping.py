@@ -134,14 +134,11 @@ def test_a_later_recording_has_the_state_of_toggles() -> None:
     here, there = (assemble(rig, OfflineClock(0), sinks=[]) for _ in range(2))
     for level in (0.0, 0.9, 0.9):
         here.mixer.shapers["loudness"](level)
-    said = Commands(here).state_as_commands(7)
-    assert Command(7, "shape", ("loudness", 1, 1)) in said
-    lines: list[str] = []
-    again = Commands(there, lines.append)
-    for command in said:
+    commands = Commands(here).state_as_commands(7)
+    assert Command(7, "shape", ("loudness", 1, 1)) in commands
+    again = Commands(there, pytest.fail)
+    for command in commands:
         again.replay_command(command)
-    again.replay_command(Command(8, "shape", ("cutoff", 1, 1)))
-    assert lines == ["shape: cannot be done again as it was recorded: this rig does not shape 'cutoff'"]
     course = [0.9, 0.2, 0.9, 0.1]
     assert [here.mixer.shapers["loudness"](v) for v in course] == [
         there.mixer.shapers["loudness"](v) for v in course

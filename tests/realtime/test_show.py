@@ -291,7 +291,7 @@ def test_recordings_can_be_stopped_and_started_while_one_is_pending(
     hall.play(performance())
     names = ("short", "long", "before", "after")
     takes = [list(read_recording(f"{name}.anticip", strict=True)) for name in names]
-    assert [sum(isinstance(record, Raw) for record in taken) for taken in takes] == [0, 5, 3, 4]
+    assert [sum(isinstance(record, Raw) for record in records) for records in takes] == [0, 5, 3, 4]
 
 
 def test_many_record_commands_cost_no_frame_and_few_files(stage, tmp_path, monkeypatch):

@@ -28,8 +28,8 @@ def test_the_reason_for_missing_frames_is_explained() -> None:
     assert why_silent("mocopi", HERE, 3.0, alien).startswith(
         "120 datagrams came to 127.0.0.1:12351, none of them"
     )
-    told = why_silent("mocopi", HERE, 3.0, alien, b"MXTP02" + bytes(754))
-    assert told.endswith("none of them a usable mocopi: this is xsens: use --source xsens://0.0.0.0:12351")
+    message = why_silent("mocopi", HERE, 3.0, alien, b"MXTP02" + bytes(754))
+    assert message.endswith("none of them a usable mocopi: this is xsens: use --source xsens://0.0.0.0:12351")
     assert "skeleton" in why_silent("mocopi", HERE, 3.0, {"packets": 120})
     lacking = {"vmc": "no bones (/VMC/Ext/Bone/Pos)", "vrchat": "no rotation", "rokoko": "no whole body"}
     lacking["natnet"] = "no skeleton is tracked in them and no rigid body named after"
@@ -37,9 +37,9 @@ def test_the_reason_for_missing_frames_is_explained() -> None:
         assert f"no frame: {lacks}" in why_silent(kind, HERE, 3.0, {"packets": 120})
     assert "0.0.0.0" not in why_silent("vmc", ("192.168.0.7", 39539), 3.0, {})
     # Motive needs no address if it multicasts or is asked.
-    for told in (why_silent("natnet", ("0.0.0.0", 1511), 3.0, {}), listening("natnet", ("0.0.0.0", 1511))):
-        assert "Multicast, or Unicast with `from` under [source]" in told
-        assert "type into" not in told
+    for message in (why_silent("natnet", ("0.0.0.0", 1511), 3.0, {}), listening("natnet", ("0.0.0.0", 1511))):
+        assert "Multicast, or Unicast with `from` under [source]" in message
+        assert "type into" not in message
     assert "type into its app" in listening("vmc", ("0.0.0.0", 39539))
     assert listening("vmc", HERE) == "listening for vmc at 127.0.0.1:12351"
 
@@ -47,12 +47,14 @@ def test_the_reason_for_missing_frames_is_explained() -> None:
 def test_a_suit_with_too_few_segments_is_reported_with_their_number() -> None:
     whole = FRAMES["xsens"](0, 0.0, 0.3)
     few = whole[:11] + bytes([15]) + whole[12 : 24 + 15 * 32]
-    told = why_silent("xsens", HERE, 3.0, {"packets": 90, "malformed": 90}, few)
-    assert told.endswith("this is xsens, but: 15 of 23 joints came: all are needed before the body can play")
+    message = why_silent("xsens", HERE, 3.0, {"packets": 90, "malformed": 90}, few)
+    assert message.endswith(
+        "this is xsens, but: 15 of 23 joints came: all are needed before the body can play"
+    )
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"quats": [1.0, 0.0, 0.0, 0.0]}, "quats is not binary"),
         ({"quats": msgpack.ExtType(1, bytes(16))}, "quats is not binary"),
@@ -62,35 +64,37 @@ def test_a_suit_with_too_few_segments_is_reported_with_their_number() -> None:
         ({"v": 1.0}, "v is not an unsigned integer"),
     ],
 )
-def test_msgpack_with_a_wrong_type_is_reported_with_the_key(wrong: dict[str, object], told: str) -> None:
+def test_msgpack_with_a_wrong_type_is_reported_with_the_key(wrong: dict[str, object], message: str) -> None:
     frame = {"v": 1, "type": "frame", "seq": 1, "t": 0.0, "quats": bytes(16)} | wrong
     line = why_silent("msgpack", HERE, 3.0, {"packets": 60, "malformed": 60}, msgpack.packb(frame))
     assert "none of them a usable msgpack: this is msgpack, but: malformed datagram" in line
-    assert line.endswith(told)
+    assert line.endswith(message)
 
 
 def test_frames_that_do_not_fit_the_skeleton_are_reported() -> None:
     frame = _core.encode_native_frame(1, 0.0, np.tile(np.float32([1, 0, 0, 0]), (44, 1)))
     for counters in ({"packets": 60, "malformed": 60}, {"packets": 60, "malformed": 59}):
-        told = why_silent("msgpack", HERE, 3.0, counters, frame)
-        assert "no frame: their joints are not those of the skeleton (is quats binary32" in told
+        message = why_silent("msgpack", HERE, 3.0, counters, frame)
+        assert "no frame: their joints are not those of the skeleton (is quats binary32" in message
     mocopi = FRAMES["mocopi"](0, 0.0, 0.3)
     assert "their joints are not" in why_silent("mocopi", HERE, 3.0, {"packets": 60, "malformed": 60}, mocopi)
 
 
 def test_osc_of_another_kind_or_address_is_reported() -> None:
     trackers, vmc = osc("/tracking/trackers/1/position", 0.0, 1.0, 0.0), FRAMES["vmc"](0, 0.0, 0.3)
-    told = why_silent("vmc", HERE, 3.0, {"packets": 120}, trackers)
-    assert told.endswith("none of them a usable vmc: this is vrchat: use --source vrchat://0.0.0.0:12351")
+    message = why_silent("vmc", HERE, 3.0, {"packets": 120}, trackers)
+    assert message.endswith("none of them a usable vmc: this is vrchat: use --source vrchat://0.0.0.0:12351")
     for kind in ("vrchat", "phone", "osc", "wek"):
         assert "this is vmc: use --source vmc" in why_silent(kind, HERE, 3.0, {}, vmc)
-    told = why_silent("osc", HERE, 3.0, {}, osc("/gyrosc/quat", 1.0, 0.0, 0.0, 0.0))
-    assert told.endswith(
+    message = why_silent("osc", HERE, 3.0, {}, osc("/gyrosc/quat", 1.0, 0.0, 0.0, 0.0))
+    assert message.endswith(
         "no rotation (four numbers of length 0.5 to 2, or three angles) at an address of"
         " [source.addresses] is in them (the last: /gyrosc/quat)"
     )
-    told = why_silent("wek", HERE, 3.0, {}, osc("/wek/inputs", 1.0, 0.0, 0.0))
-    assert "no quaternion (the first four numbers of /wek/inputs, of length 0.5 to 2) is in them; map" in told
+    message = why_silent("wek", HERE, 3.0, {}, osc("/wek/inputs", 1.0, 0.0, 0.0))
+    assert (
+        "no quaternion (the first four numbers of /wek/inputs, of length 0.5 to 2) is in them; map" in message
+    )
 
 
 def test_a_phone_without_a_quaternion_is_reported_with_a_hint() -> None:
@@ -99,19 +103,19 @@ def test_a_phone_without_a_quaternion_is_reported_with_a_hint() -> None:
         osc("/gyrosc/quat", 1.0, 0.0, 0.0, 0.0),
         json.dumps({"device": {"name": "p"}, "sensordata": {"accel": {"x": 0.0}}}).encode(),
     ):
-        told = why_silent("phone", HERE, 3.0, {}, newest)
-        assert "no frame: no quaternion" in told
-        assert "switch on QUATERNION" in told
+        message = why_silent("phone", HERE, 3.0, {}, newest)
+        assert "no frame: no quaternion" in message
+        assert "switch on QUATERNION" in message
     for wrong in ([0, 0, 0, 1], {"x": 0.0}, "turned"):
         newest = json.dumps({"sensordata": {"quaternion": wrong}}).encode()
-        told = why_silent("phone", HERE, 3.0, {"packets": 60, "alien": 60}, newest)
-        assert told.endswith(
+        message = why_silent("phone", HERE, 3.0, {"packets": 60, "alien": 60}, newest)
+        assert message.endswith(
             "this is phone, but: no sensordata with a quaternion of {x, y, z, w} in its JSON"
         )
-    told = why_silent(
+    message = why_silent(
         "mocopi", HERE, 3.0, {"packets": 60, "alien": 60}, osc("/rotationvector", 0.1, 0.2, 0.3)
     )
-    assert "source.addresses and --source osc" in told
+    assert "source.addresses and --source osc" in message
 
 
 def test_a_sender_that_repeats_its_last_frame_is_reported() -> None:
@@ -124,8 +128,8 @@ def test_frames_with_unusable_times_are_reported_as_such() -> None:
     attendance = SourceWatch("vmc", HERE, 0.0, newest=lambda: FRAMES["vmc"](0, 0.0, 0.3))
     counts = {"packets": 9, "frames": 1, "strange": 8}
     attendance.look(1.0, counts)
-    told = attendance.look(4.0, counts | {"packets": 99, "strange": 98})
-    assert (told or "").startswith("90 datagrams of vmc are no frame: their numbers or times")
+    message = attendance.look(4.0, counts | {"packets": 99, "strange": 98})
+    assert (message or "").startswith("90 datagrams of vmc are no frame: their numbers or times")
 
 
 EULER = b"MXTP01" + bytes(754)
@@ -135,14 +139,14 @@ def xsens_messages(seen: list[tuple[float, int, int, bytes]]) -> list[tuple[floa
     """Messages for a list of (time, frames and unusable packets so far, last datagram)."""
     last = b""
     attendance = SourceWatch("xsens", HERE, 0.0, newest=lambda: last)
-    told = []
+    messages = []
     for now, frames, bad, newest in seen:
         # A new object for each datagram, as from a socket.
         last = bytes(bytearray(newest))
         counters = {"frames": frames, "packets": frames + bad, "malformed": bad}
         if line := attendance.look(now, counters):
-            told.append((now, line))
-    return told
+            messages.append((now, line))
+    return messages
 
 
 def test_unplayable_data_is_explained_and_again_when_it_changes() -> None:
@@ -184,20 +188,20 @@ class Front:
         self.timing: tuple[float | None, float, float] = (None, 0.0, 0.0)
         self.refusal: str | None = None
         self.unplayed_reason: str | None = None
-        self.heard: list[tuple[str, bool, int, int]] = []
+        self.known_senders: list[tuple[str, bool, int, int]] = []
         self.pose: np.ndarray | None = None
 
     def counters(self) -> dict[str, int]:
         return {"frames": self.frames, "packets": self.frames}
 
     def senders(self) -> list[tuple[str, bool, int, int]]:
-        return self.heard
+        return self.known_senders
 
     def imagine(self) -> _core.FrontOutput | None:
         if self.pose is None:
             return None
-        told = {"seq": 0, "t_source_ns": 0, "t_local_ns": 0, "expected_ns": 0, "late_ns": 0}
-        return _core.FrontOutput(np.zeros((1, 279)), self.pose[None], [0.0] * 7, **told)
+        times = {"seq": 0, "t_source_ns": 0, "t_local_ns": 0, "expected_ns": 0, "late_ns": 0}
+        return _core.FrontOutput(np.zeros((1, 279)), self.pose[None], [0.0] * 7, **times)
 
 
 @pytest.mark.parametrize(
@@ -224,25 +228,27 @@ def test_a_lying_body_is_reported_once(turned: tuple[str, ...], degrees: int, lo
     for second in range(1, 6):
         front.frames, front.timing = 50 * second, (50.0, 0.0, 0.0)
         lines += [line for line in watch.watch(float(second), front) if "lies" in line]
-    told = "this natnet lies, sits on the floor or stands on its head; if the performer does not: in Motive"
-    assert lines == [f"{told} set Up Axis to Y"] * low
+    message = (
+        "this natnet lies, sits on the floor or stands on its head; if the performer does not: in Motive"
+    )
+    assert lines == [f"{message} set Up Axis to Y"] * low
 
 
 def test_active_and_ignored_senders_and_the_rate_are_reported() -> None:
     attendance, front = SourceWatch("mocopi", ("0.0.0.0", 12351), 0.0), Front()
     assert attendance.watch(1.0, front) == []
-    front.frames, front.heard = 30, [("a:1", True, 30, 0)]
+    front.frames, front.known_senders = 30, [("a:1", True, 30, 0)]
     assert attendance.watch(2.0, front) == ["receiving mocopi", "a:1 plays"]
     front.frames, front.timing = 90, (59.94, 1.24, 0.0)
     assert attendance.watch(3.0, front) == ["59.9 frames a second, jitter 1.2 ms"]
-    front.heard = [("a:1", True, 60, 0), ("b:2", False, 3, 0), ("c:3", False, 0, 0)]
+    front.known_senders = [("a:1", True, 60, 0), ("b:2", False, 3, 0), ("c:3", False, 0, 0)]
     front.frames = 150
     (line,) = attendance.watch(4.0, front)
     assert "ignoring mocopi from b:2 while a:1 plays" in line
     assert "/anticip/control/source b:2" in line
     front.frames = 200
     assert attendance.watch(5.0, front) == []
-    front.frames, front.heard = 260, [("b:2", True, 60, 0), ("a:1", False, 60, 0)]
+    front.frames, front.known_senders = 260, [("b:2", True, 60, 0), ("a:1", False, 60, 0)]
     # A sender that is gone is no longer reported as ignored.
     assert attendance.watch(6.0, front) == ["b:2 plays, not a:1 any more"]
     front.frames, front.refusal = 300, "no hips"
@@ -331,14 +337,14 @@ def test_datagrams_of_senders_that_are_not_allowed_are_reported() -> None:
         "120 datagrams of mocopi come from 10.0.0.9:1, and only 10.0.0.1 is heard (source.from);"
         " /anticip/control/source 10.0.0.9:1 hands over"
     )
-    told = attendance.look(40.0, {"packets": 240, "ignored": 120}, ["10.0.0.9:1", "10.0.0.1:7"])
-    assert "has not sent its skeleton yet" in (told or "")
+    message = attendance.look(40.0, {"packets": 240, "ignored": 120}, ["10.0.0.9:1", "10.0.0.1:7"])
+    assert "has not sent its skeleton yet" in (message or "")
 
 
 def test_at_most_sixteen_other_senders_are_reported() -> None:
     attendance, front = SourceWatch("mocopi", ("0.0.0.0", 12351), 0.0), Front()
     front.frames = 30
-    front.heard = [("a:1", True, 30, 0), *((f"b{n}:1", False, 1, 0) for n in range(20))]
+    front.known_senders = [("a:1", True, 30, 0), *((f"b{n}:1", False, 1, 0) for n in range(20))]
     assert sum("ignoring" in line for line in attendance.watch(1.0, front)) == 16
     assert attendance.watch(1.5, front) == []
 
@@ -348,7 +354,10 @@ def test_a_host_with_changing_ports_is_reported_once() -> None:
     front.frames = 30
     for second in range(5):
         ports = range(5000 + 15 * second, 5015 + 15 * second)
-        front.heard = [("[::1]:4999", True, 30, 0), *((f"[::1]:{port}", False, 1, 0) for port in ports)]
+        front.known_senders = [
+            ("[::1]:4999", True, 30, 0),
+            *((f"[::1]:{port}", False, 1, 0) for port in ports),
+        ]
         lines = [line for line in attendance.watch(float(second), front) if "ignoring" in line]
         assert lines == (
             []

@@ -74,11 +74,11 @@ def test_the_status_has_the_mapping_and_its_novelty() -> None:
 
 
 def test_the_status_says_whether_a_recording_is_written() -> None:
-    told: Any = SimpleNamespace(status_words=["recording=no", "full"])
+    tape: Any = SimpleNamespace(status_words=["recording=no", "full"])
     assert (tape_words(None), is_writing(None)) == (["recording=no"], False)
-    assert (tape_words(told), is_writing(told)) == (["recording=no", "full"], False)
-    told.status_words = ["recording=yes"]
-    assert (tape_words(told), is_writing(told)) == (["recording=yes"], True)
+    assert (tape_words(tape), is_writing(tape)) == (["recording=no", "full"], False)
+    tape.status_words = ["recording=yes"]
+    assert (tape_words(tape), is_writing(tape)) == (["recording=yes"], True)
 
 
 def test_a_lost_and_a_restored_sink_are_reported_once_each() -> None:

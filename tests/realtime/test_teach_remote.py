@@ -34,7 +34,7 @@ from realtime.teaching.take_recorder import TakeRecorder
 
 
 class Remote:
-    """The performer's own OSC program: sends commands, hears replies."""
+    """An OSC program of the performer: sends commands and receives replies."""
 
     def __init__(self, to: tuple[str, int]) -> None:
         self._sock, self._to = udp(), to
@@ -101,13 +101,13 @@ def test_teaching_fitting_and_playing_over_osc(tmp_path: Path, synth: socket.soc
             "model": {"enabled": False},
         }
     )
-    said: list[str] = []
+    lines: list[str] = []
 
     async def play() -> None:
         clock = MonotonicClock()
         source = UdpSource("msgpack", "127.0.0.1", 0)
         rig_ = rig.model_copy(update={"control": rig.control.model_copy(update={"port": free_port()})})
-        show = stage(rig_, assemble(rig_, clock, kind="msgpack"), source, prewarm=False, say=said.append)
+        show = stage(rig_, assemble(rig_, clock, kind="msgpack"), source, prewarm=False, say=lines.append)
         teacher = Remote(show.control.address)
         running = asyncio.ensure_future(show.run())
         suit = Suit(source.address)
@@ -134,7 +134,7 @@ def test_teaching_fitting_and_playing_over_osc(tmp_path: Path, synth: socket.soc
                 verdict, line = await teacher.ask("teach/stop")
                 assert verdict == "ok", line
                 assert line.startswith(f"take {name}: ")
-            # A fader that moves while the take is played becomes a curve; the length is given beforehand.
+            # A fader that moves during a take becomes a curve; this take has a fixed length.
             assert (await teacher.ask("teach/class", "arm"))[1].startswith("teach/class: expected pairs")
             assert (await teacher.ask("teach/class", "arm", "a b"))[1].startswith("label: expected a letter")
             assert (await teacher.ask("teach/class", "arm", "right"))[0] == "ok"
@@ -143,7 +143,7 @@ def test_teaching_fitting_and_playing_over_osc(tmp_path: Path, synth: socket.soc
             suit.move(swing(3.0))
             await asyncio.sleep(0.5)
             assert (await teacher.ask("teach/param/mix", 0.8))[0] == "ok"
-            await wait_for(lambda: any("take bent" in line for line in said))
+            await wait_for(lambda: any("take bent" in line for line in lines))
             assert "east" in (await teacher.ask("teach/list"))[1]
             assert (await teacher.ask("teach/remove", "none"))[0] == "error"
             assert (await teacher.ask("load", "mapping"))[0] == "error"
@@ -179,9 +179,9 @@ def test_teaching_fitting_and_playing_over_osc(tmp_path: Path, synth: socket.soc
     assert (set(bent.columns), set(bent.values)) == ({"mix"}, {"cutoff"})
     # Two seconds; a busy machine sends fewer frames.
     assert 50 < bent.frames <= 100
-    wanted = project.targets(bent)["mix"]
-    assert wanted[0] == pytest.approx(0.2)
-    assert wanted[-1] == pytest.approx(0.8)
+    target = project.targets(bent)["mix"]
+    assert target[0] == pytest.approx(0.2)
+    assert target[-1] == pytest.approx(0.8)
     assert (folder / MAPPING).exists()
 
 
@@ -192,18 +192,18 @@ def test_a_fit_during_a_show_keeps_the_previous_options(tmp_path, monkeypatch):
         project.add_take(f"west {i}", swing(2, seed=i, joint=LEFT_ARM, level=1.2), labels={"arm": "left"})
     last = FitOptions(beyond="hold", novelty=3.0, lead_ms=100)
     fit_project(project.folder, last, model=False)
-    asked: list[dict[str, Any]] = []
+    fits: list[dict[str, Any]] = []
 
     async def fit(folder: Path, options: dict[str, Any], **others: Any) -> dict[str, Any]:
-        asked.append(options)
+        fits.append(options)
         return {"parts": [], "gestures": [], "seconds": 1.0, "warnings": ["too few"]}
 
     monkeypatch.setattr(remote, "fit_beside", fit)
     actions = taught(project).actions
-    said = [asyncio.run(actions["teach/fit"](*words)) for words in ((), ("knn", 0))]  # type: ignore[arg-type]
-    kept = {"beyond": "hold", "novelty": 3.0}
-    assert asked == [{**kept, "kind": "auto", "lead_ms": 100}, {**kept, "kind": "knn", "lead_ms": 0}]
-    assert said[0] == "fit took 1.0 s; warning: too few"
+    lines = [asyncio.run(actions["teach/fit"](*words)) for words in ((), ("knn", 0))]  # type: ignore[arg-type]
+    unchanged = {"beyond": "hold", "novelty": 3.0}
+    assert fits == [{**unchanged, "kind": "auto", "lead_ms": 100}, {**unchanged, "kind": "knn", "lead_ms": 0}]
+    assert lines[0] == "fit took 1.0 s; warning: too few"
     assert "east 1 2.0s arm=right" in str(actions["teach/list"]())
     assert asyncio.run(actions["teach/set"]("east 1", "arm=none")) == "east 1: arm=none"  # type: ignore[arg-type]
     assert project.state.take("east 1").labels == {"arm": "none"}
@@ -211,8 +211,8 @@ def test_a_fit_during_a_show_keeps_the_previous_options(tmp_path, monkeypatch):
 
 def test_a_take_that_cannot_be_stored_is_kept(tmp_path: Path) -> None:
     project = Project.create(tmp_path / "mine")
-    said: list[str] = []
-    teacher = taught(project, said.append)
+    lines: list[str] = []
+    teacher = taught(project, lines.append)
     act = teacher.actions
     clip = swing(1.0)
 
@@ -227,9 +227,9 @@ def test_a_take_that_cannot_be_stored_is_kept(tmp_path: Path) -> None:
     takes.rename(tmp_path / "away")
     takes.write_text("no folder")
     play("solo")
-    kept = r"^take solo is not stored \(.*\): teach/stop tries again, teach/cancel throws it away$"
+    refusal = r"^take solo is not stored \(.*\): teach/stop tries again, teach/cancel throws it away$"
     for _ in range(2):
-        with pytest.raises(DeviceError, match=kept):
+        with pytest.raises(DeviceError, match=refusal):
             asyncio.run(act["teach/stop"]())  # type: ignore[arg-type]
         assert teacher.take_recorder.state == "not stored: solo"
     with pytest.raises(OptionError, match="solo is not stored yet"):
@@ -246,23 +246,23 @@ def test_a_take_that_cannot_be_stored_is_kept(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="no take is being played"):
         asyncio.run(act["teach/stop"]())  # type: ignore[arg-type]
     # What is played when the show ends is stored as well.
-    said.clear()
+    lines.clear()
     play("last")
     teacher.close()
-    assert (said[0].partition(",")[0], teacher.take_recorder.state) == ("take last: 1.0 s", "idle")
+    assert (lines[0].partition(",")[0], teacher.take_recorder.state) == ("take last: 1.0 s", "idle")
     assert [take.name for take in Project.open(project.folder).state.takes] == ["next", "last"]
     act["teach/start"]("short")
     teacher.close()
-    assert said[1:] == ["take short: 0.00 s are too short; expected at least 0.5 s"]
+    assert lines[1:] == ["take short: 0.00 s are too short; expected at least 0.5 s"]
 
 
 @pytest.mark.parametrize("tells", [True, False])
 def test_a_take_before_the_skeleton_arrived_gives_a_warning(tmp_path: Path, tells: bool) -> None:
     skeleton, frames = mocopi_datagrams(150)
     pipeline = assemble(Rig(), OfflineClock(), sinks=[])
-    said: list[str] = []
+    lines: list[str] = []
     project, files = Project.create(tmp_path / "mine"), Files()
-    teacher = remote.TeachRemote(project, pipeline, files, lambda: None, said.append)
+    teacher = remote.TeachRemote(project, pipeline, files, lambda: None, lines.append)
     teacher.take_recorder.set_targets({"mix": 0.5})
     for n, datagram in enumerate(frames):
         pipeline.clock.advance_to(n * 20_000_000)
@@ -276,8 +276,8 @@ def test_a_take_before_the_skeleton_arrived_gives_a_warning(tmp_path: Path, tell
     warning = (
         "; the suit had not told its skeleton: the take is of a standard body, play it again once it has"
     )
-    # What it tells in the end is what was assumed: nothing begins again.
-    (line,) = said
+    # The late skeleton equals the assumed one, so nothing restarts.
+    (line,) = lines
     assert line.partition(" (mocopi")[0] == f"take first: 1.0 s, mix=0.5{'' if tells else warning}"
 
 

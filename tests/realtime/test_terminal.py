@@ -10,14 +10,14 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 from support.pty_process import InTerminal
 from support.stranger import Suit
-from support.wire import port_of, run_here, udp
+from support.wire import console_text, port_of, run_here, udp
 
 from pyanticip.motion.recording import Control, Output, Raw, read_recording
 from realtime.monitor import keys
@@ -26,6 +26,7 @@ from realtime.monitor.screen import Meters, bar, bar_from_middle
 from realtime.monitor.terminal import can_draw
 from realtime.sockets import free_port
 
+shown = partial(console_text, width=100, force_terminal=True)
 FRAME: dict[str, Any] = {
     "seq": 7,
     "seconds": 1.25,
@@ -56,13 +57,6 @@ HEALTH: dict[str, Any] = {
         "oscquery": {"sent": 9},
     },
 }
-
-
-def shown(meters: Meters, width: int = 100) -> str:
-    console = Console(width=width, force_terminal=True)
-    with console.capture() as captured:
-        console.print(meters)
-    return captured.get()
 
 
 def test_meters_show_the_newest_frame_sender_and_receivers() -> None:
@@ -104,7 +98,7 @@ def test_meters_show_a_receiver_only_while_it_refuses() -> None:
     # With many receivers, those in trouble are not cut off at the terminal's edge.
     many = {f"osc 127.0.0.1:{9000 + n}": {"sent": 9} for n in range(9)}
     meters.set_health({**HEALTH, "away": ["osc 127.0.0.1:9008"], "sinks": many})
-    assert "9008: cannot be reached" in shown(meters, 80)
+    assert "9008: cannot be reached" in shown(meters, width=80)
 
 
 @pytest.mark.parametrize("width", [20, 60, 80, 300])
@@ -116,7 +110,7 @@ def test_control_characters_in_names_are_removed(width: int) -> None:
     meters.set_health(
         {**HEALTH, "source": evil, "senders": [(evil, True, 3, 0)], "backend": evil, "sinks": sinks}
     )
-    text = shown(meters, width)
+    text = shown(meters, width=width)
     assert "\x1b[2J" not in text
     assert not {"\x07", "\x9b", "\r"} & set(text)
     assert "\x1b]" not in text
@@ -164,15 +158,15 @@ def test_zero_transition_pressure_has_no_bar() -> None:
 
 def test_each_key_is_a_command(stage: Any) -> None:
     pipeline = stage().pipeline
-    said: list[tuple[object, ...]] = []
+    calls: list[tuple[object, ...]] = []
     actions: dict[str, Callable[..., object]] = {
-        name: lambda *words, name=name: said.append((name, *words))
+        name: lambda *words, name=name: calls.append((name, *words))
         for name in ("panic", "start", "stop", "freeze", "bypass", "record/start", "record/stop")
     }
-    pressed = Keys(pipeline, actions, lambda: said.append(("quit",)), said.append, lambda: None)  # type: ignore[arg-type]
+    pressed = Keys(pipeline, actions, lambda: calls.append(("quit",)), calls.append, lambda: None)  # type: ignore[arg-type]
     for key in "pPsxfbrq?\x1b":
         pressed._press(key.lower())
-    assert [words[0] for words in said] == [
+    assert [words[0] for words in calls] == [
         "panic", "panic", "start", "stop", "freeze", "bypass", "record/start", "quit", "panic",
     ]  # fmt: skip
     pipeline.mixer.set_mode("frozen")
@@ -180,7 +174,7 @@ def test_each_key_is_a_command(stage: Any) -> None:
     pipeline.tape = object()
     for key in "fbr":
         pressed._press(key)
-    assert said[-3:] == [("freeze", 0), ("bypass", 0), ("record/stop",)]
+    assert calls[-3:] == [("freeze", 0), ("bypass", 0), ("record/stop",)]
 
 
 @pytest.mark.parametrize(
@@ -195,15 +189,15 @@ def test_each_key_is_a_command(stage: Any) -> None:
 )  # fmt: skip
 def test_esc_alone_is_a_panic(stage, monkeypatch, pressed, does):
     read, write = os.pipe()
-    said: list[str] = []
-    actions = {name: lambda name=name: said.append(name) for name in ("panic", "start")}
+    calls: list[str] = []
+    actions = {name: lambda name=name: calls.append(name) for name in ("panic", "start")}
     monkeypatch.setattr(keys, "is_foreground", lambda stream: True)
     with os.fdopen(read, "rb", buffering=0) as there:
         monkeypatch.setattr(keys.sys, "stdin", there)
         os.write(write, pressed)
         os.close(write)
-        Keys(stage().pipeline, actions, pytest.fail, said.append, lambda: None)._on_readable()  # type: ignore[arg-type]
-    assert said == ([does] if does else [])
+        Keys(stage().pipeline, actions, pytest.fail, calls.append, lambda: None)._on_readable()  # type: ignore[arg-type]
+    assert calls == ([does] if does else [])
 
 
 def test_keys_in_the_background_are_not_polled_busily(stage, monkeypatch):
@@ -217,29 +211,29 @@ def test_keys_in_the_background_are_not_polled_busily(stage, monkeypatch):
 
     async def away() -> None:
         nonlocal ours
-        made.start(asyncio.get_running_loop())
+        pressed_keys.start(asyncio.get_running_loop())
         ours = False
         os.write(write, b"p")
         await asyncio.sleep(0.2)
         few = len(looks)
         ours = True
         async with asyncio.timeout(5):
-            while not said:
+            while not calls:
                 await asyncio.sleep(0.01)
         ours = False
-        made.close()
+        pressed_keys.close()
         assert few < 5
 
     read, write = os.pipe()
-    said: list[str] = []
+    calls: list[str] = []
     with os.fdopen(read) as pipe, os.fdopen(write, "w"):
         monkeypatch.setattr(sys, "stdin", pipe)
         monkeypatch.setattr(keys, "is_foreground", front)
         monkeypatch.setattr(keys, "raw_keys", lambda descriptor: [])
-        actions = {"panic": lambda: said.append("panic")}
-        made = Keys(stage().pipeline, actions, pytest.fail, pytest.fail, lambda: None)  # type: ignore[arg-type]
+        actions = {"panic": lambda: calls.append("panic")}
+        pressed_keys = Keys(stage().pipeline, actions, pytest.fail, pytest.fail, lambda: None)  # type: ignore[arg-type]
         asyncio.run(away())
-    assert said == ["panic"]
+    assert calls == ["panic"]
 
 
 def test_without_a_terminal_nothing_is_read_or_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,9 +34,9 @@ def tracker_numbers(places: dict[str, tuple[float, ...]], turns: dict[str, Rotat
         yield f"/tracking/trackers/{number}/rotation", (euler[1], euler[0], euler[2])
 
 
-def bundle(*given, **words) -> bytes:
+def bundle(*places, **words) -> bytes:
     return wire.bundle(
-        *(wire.message(address, *values) for address, values in tracker_numbers(*given, **words))
+        *(wire.message(address, *values) for address, values in tracker_numbers(*places, **words))
     )
 
 
@@ -69,8 +69,8 @@ def test_a_bow_is_forward_for_any_heading(yaw: float) -> None:
         < 1e-3
     )
     assert root == pytest.approx([0.0, 0.95, 0.0], abs=1e-6)
-    wanted = {"hips", "head"} | {f"{s}_foot" for s in ("left", "right")}
-    assert {CANONICAL_JOINTS[j] for j in np.flatnonzero(measured)} == wanted
+    expected = {"hips", "head"} | {f"{s}_foot" for s in ("left", "right")}
+    assert {CANONICAL_JOINTS[j] for j in np.flatnonzero(measured)} == expected
 
 
 def test_steps_forward_and_sideways_have_the_right_axes() -> None:
@@ -133,7 +133,7 @@ def motive(kind: int, body: bytes) -> bytes:
 
 
 def test_optitrack_rigid_bodies_make_a_body() -> None:
-    # A person who faces +x with hanging hands; the wand is no part of a body.
+    # A person who faces +x with hanging hands; the wand is not part of the body.
     places = {
         "Waist": (0.0, 0.95, 0.0),
         "Head": (0.0, 1.56, 0.0),
@@ -162,9 +162,11 @@ def test_optitrack_rigid_bodies_make_a_body() -> None:
     for n, packet in enumerate((motive(5, markers), *(frame(i, min(i / 50.0, 1.0)) for i in range(100)))):
         out = front.feed(packet, n * 20_000_000) or out
     assert front.counters()["malformed"] == 0
-    wanted = {"hips", "head"} | {f"{side}_{part}" for side in ("left", "right") for part in ("foot", "hand")}
+    expected = {"hips", "head"} | {
+        f"{side}_{part}" for side in ("left", "right") for part in ("foot", "hand")
+    }
     measured = np.flatnonzero(front.confidence == 1.0)
-    assert {CANONICAL_JOINTS[j] for j in measured} == wanted
+    assert {CANONICAL_JOINTS[j] for j in measured} == expected
     assert front.confidence.min() > 0.4
     pose = np.array(out.poses[-1], np.float64)
     bends = [angle_between(pose[joint(f"{side}_lower_arm")], [1.0, 0, 0, 0]) for side in ("left", "right")]

@@ -101,13 +101,13 @@ def test_an_empty_and_a_huge_datagram_are_received() -> None:
 
 def test_waiting_ends_with_a_datagram() -> None:
     receiver = Receiver()
-    source, begun = receiver.source, time.monotonic()
+    source, start_s = receiver.source, time.monotonic()
     assert not source.wait(0.02)
-    assert time.monotonic() - begun >= 0.02
+    assert time.monotonic() - start_s >= 0.02
     assert not source.wait(-1.0)
     receiver.send(b"x")
     assert source.wait(5.0)
-    assert time.monotonic() - begun < 4.0
+    assert time.monotonic() - start_s < 4.0
     receiver.close()
     assert not source.wait(0.0), "during the fade-out it is closed already"
 
@@ -132,17 +132,17 @@ def test_a_natnet_server_is_asked_to_send_and_kept_alive(host, monkeypatch):
         loop = asyncio.new_event_loop()
         try:
             source.start(loop, front.feed)
-            hello, who = command.recvfrom(1000)
+            hello, client = command.recvfrom(1000)
             # Kind, number of bytes that follow, client name, and the version that it understands.
             assert hello == b"\0\0\x0f\x01Ping" + bytes(261) + b"\x04\x01\0\0\0\0"
             assert len(hello) == 4 + 0x10F
-            data.sendto(frames[0], who)
+            data.sendto(frames[0], client)
             assert source.wait(10.0)
             source.poll()
             assert command.recv(1000) == b"\x04\0\0\0"
-            command.sendto(skeleton, who)
+            command.sendto(skeleton, client)
             for frame in frames:
-                data.sendto(frame, who)
+                data.sendto(frame, client)
             loop.run_until_complete(asyncio.sleep(1.2))
             assert command.recv(1000) == b"\x0a\0\0\0"
             assert front.counters()["frames"] > 30, "the answer and the stream are from one sender"
@@ -163,11 +163,11 @@ def test_multicast_is_received_at_the_address_s_or_every_interface(host, monkeyp
     group = "239.255.42.99"
     monkeypatch.setattr(native, "natnet", partial(NativeSource, "natnet", 0, group=group))
     got: list[bytes] = []
-    said: list[str] = []
+    lines: list[str] = []
 
     async def show() -> None:
         try:
-            source = UdpSource("natnet", host, 0, say=said.append)
+            source = UdpSource("natnet", host, 0, say=lines.append)
         except (DeviceError, OSError):
             pytest.skip(f"there is no {host} here")
         source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append(data))
@@ -184,7 +184,7 @@ def test_multicast_is_received_at_the_address_s_or_every_interface(host, monkeyp
                 await asyncio.sleep(0.05)
             source.close()
             port = source.address[1]
-            arrivals = Arrivals({port: "natnet"}, said.append, host)
+            arrivals = Arrivals({port: "natnet"}, lines.append, host)
             motive.sendto(b"\7\0\0\0", (group, port))
             arrivals.listen(5.0)
             arrivals.close()
@@ -192,7 +192,7 @@ def test_multicast_is_received_at_the_address_s_or_every_interface(host, monkeyp
 
     asyncio.run(show())
     assert sorted(got) == [b"127.0.0.1", group.encode()]
-    assert not said
+    assert not lines
 
 
 def test_multicast_is_received_at_an_interface_that_appears_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,10 +200,10 @@ def test_multicast_is_received_at_an_interface_that_appears_later(monkeypatch: p
     there = socket.if_nameindex()
     monkeypatch.setattr(socket, "if_nameindex", list)
     got: list[bytes] = []
-    said: list[str] = []
+    lines: list[str] = []
 
     async def show() -> None:
-        source = UdpSource("natnet", "0.0.0.0", 0, say=said.append)
+        source = UdpSource("natnet", "0.0.0.0", 0, say=lines.append)
         source.start(asyncio.get_running_loop(), lambda data, t, sender: got.append(data))
         monkeypatch.setattr(socket, "if_nameindex", lambda: there)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as motive:
@@ -217,19 +217,19 @@ def test_multicast_is_received_at_an_interface_that_appears_later(monkeypatch: p
     asyncio.run(show())
     assert got[:1] == [b"here"]
     where = "multicast to 239.255.42.99 is not heard at 0.0.0.0:"
-    assert [line.startswith(where) for line in said] == [True]
+    assert [line.startswith(where) for line in lines] == [True]
 
 
 def test_unavailable_multicast_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "natnet", partial(NativeSource, "natnet", 0, group="239.255.42.99"))
-    said: list[str] = []
+    lines: list[str] = []
     try:
-        source = UdpSource("natnet", "::1", 0, say=said.append)
+        source = UdpSource("natnet", "::1", 0, say=lines.append)
     except (DeviceError, OSError):
         pytest.skip("there is no IPv6 here")
     source.close()
     where = f"[::1]:{source.address[1]}"
-    assert said == [f"multicast to 239.255.42.99 is not heard at {where} (expected an address of IPv4)"]
+    assert lines == [f"multicast to 239.255.42.99 is not heard at {where} (expected an address of IPv4)"]
 
 
 def test_the_skeleton_is_requested_from_a_natnet_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,10 +249,10 @@ def test_the_skeleton_is_requested_from_a_natnet_server(monkeypatch: pytest.Monk
             assert source.wait(10.0)
             source.poll()
             assert front.counters()["frames"] == 0, "the server is unknown"
-            question, who = motive.recvfrom(100)
+            question, client = motive.recvfrom(100)
             assert question == ask[0]
             for packet in packets:
-                motive.sendto(packet, who)
+                motive.sendto(packet, client)
             deadline = time.monotonic() + 10.0
             while front.counters()["frames"] <= 30:
                 assert time.monotonic() < deadline

@@ -64,14 +64,14 @@ class Browser:
         number = next(self._ids)
         self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
-            said = json.loads(self._socket.recv(60))
-            if said.get("method") == "Runtime.exceptionThrown":
-                self.problems.append(said["params"]["exceptionDetails"]["exception"]["description"])
-            elif said.get("method") == "Log.entryAdded" and said["params"]["entry"]["level"] == "error":
-                self.problems.append(said["params"]["entry"]["text"])
-            if said.get("id") == number:
-                assert "error" not in said, said
-                return said["result"]
+            message = json.loads(self._socket.recv(60))
+            if message.get("method") == "Runtime.exceptionThrown":
+                self.problems.append(message["params"]["exceptionDetails"]["exception"]["description"])
+            elif message.get("method") == "Log.entryAdded" and message["params"]["entry"]["level"] == "error":
+                self.problems.append(message["params"]["entry"]["text"])
+            if message.get("id") == number:
+                assert "error" not in message, message
+                return message["result"]
 
     def open(self, url: str) -> None:
         self.call("Page.navigate", url=url)

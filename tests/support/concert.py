@@ -35,11 +35,11 @@ PROGRAMS = {
 }
 ENVIRONMENT = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "QTWEBENGINE_DISABLE_SANDBOX": "1"}
 #: Messages of the programs on a machine without network, screen or real-time priority, or on a busy one.
-SOUNDLESS = re.compile("(?i)zeroconf|webenginecontext|rtjack: xrun|realtime|real-time|scheduling")
+HARMLESS = re.compile("(?i)zeroconf|webenginecontext|rtjack: xrun|realtime|real-time|scheduling")
 
 
-def moving(path: Path) -> Path:
-    """Write the performance from where it begins to move a lot."""
+def write_moving_part(path: Path) -> Path:
+    """Write the part of the performance that moves a lot, from frame 425 on."""
     lines = PERFORMANCE.read_text().splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("Frames:"))
     frames = lines[at + 2 + 425 :]
@@ -52,8 +52,8 @@ def missing(name: str) -> list[str]:
 
 
 @dataclass
-class Heard:
-    """Sound of one receiver, (samples, 2), and all that it printed."""
+class Recording:
+    """Sound of one receiver, (samples, 2), and its output."""
 
     sound: NDArray[np.float32]
     log: str
@@ -61,15 +61,15 @@ class Heard:
 
 @dataclass
 class Concert:
-    """What was sent and recorded; all times are in seconds of the recording."""
+    """Values sent and sound recorded; all times are in seconds of the recording."""
 
-    heard: dict[str, Heard] = field(default_factory=dict)
+    recordings: dict[str, Recording] = field(default_factory=dict)
     #: Arrival time and the eight parameters.
     sent: list[tuple[float, list[float]]] = field(default_factory=list)
     #: Due time, kind, strength; without cancelled ones.
     events: list[tuple[float, str, float]] = field(default_factory=list)
-    called_off: list[tuple[float, str]] = field(default_factory=list)
-    #: Which samples were recorded; a busy machine loses some.
+    cancelled: list[tuple[float, str]] = field(default_factory=list)
+    #: Whether each sample was recorded; a busy machine loses some.
     there: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     panic: float = 0.0
     resumed: float = 0.0
@@ -84,17 +84,17 @@ class Listener(threading.Thread):
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.sock.bind(("127.0.0.1", 0))
         self.port = self.sock.getsockname()[1]
-        self.came: list[tuple[float, bytes]] = []
+        self.datagrams: list[tuple[float, bytes]] = []
         self.start()
 
     def run(self) -> None:
         while data := self.sock.recv(65536):
-            self.came.append((time.time(), data))
+            self.datagrams.append((time.time(), data))
 
     def notes(self) -> Iterator[tuple[float, float, str, list[float]]]:
         """Arrival time, due time, address and arguments of each message."""
-        for now, data in self.came:
-            if data.startswith(b"#bundle"):  # not what answers a command
+        for now, data in self.datagrams:
+            if data.startswith(b"#bundle"):  # not a reply to a command
                 bundle = OscBundle(data)
                 for m in bundle:
                     yield now, bundle.timestamp, m.address, list(m.params)
@@ -109,7 +109,7 @@ class Player:
         self.rig = (self.folder / "rig.toml").read_text()
         known = re.search(r"^port = (\d+)$", self.rig, re.M)
         assert known
-        # The settings in the rig's comment.
+        # Environment variables in the rig's comment.
         settings = dict(re.findall(r"\b(SC_\w+)=(\S+)", self.rig))
         settings |= {"JACK_DEFAULT_SERVER": server, "XDG_RUNTIME_DIR": str(self.folder)}
         self.rig = self.rig.replace(known[0], f"port = {self.port}")
@@ -118,7 +118,7 @@ class Player:
             text = file.read_text()
             assert text.count(known[1]) == 1
             file.write_text(text.replace(known[1], str(self.port)))
-        if name == "supercollider":  # its server is one of our JACK's
+        if name == "supercollider":  # its server is a client of this JACK server
             start = self.folder / "start.scd"
             start.write_text(
                 f's.addr = NetAddr("127.0.0.1", {free_port()}); s.options.device = "{server}:{name}";\n'
@@ -137,7 +137,7 @@ class Player:
             ),
             "chuck": (["chuck", "--bufsize:256", file.name], ""),
         }[name]
-        first = ["chrt", "--rr", "5"]  # the others ask for it themselves
+        first = ["chrt", "--rr", "5"]  # the others request real-time priority themselves
         if (
             name == "csound"
             and subprocess.run([*first, "true"], capture_output=True, check=False).returncode == 0
@@ -149,17 +149,17 @@ class Player:
                 self.command,
                 cwd=self.folder,
                 env={**ENVIRONMENT, **settings},
-                stdin=subprocess.PIPE,  # sclang ends where there is none
+                stdin=subprocess.PIPE,  # sclang exits without one
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text(errors="replace")
 
     def wait(self) -> None:
-        wait_for(lambda: self.ready in self.said(), 30.0, f"{self.name}: {self.said()[-2000:]}")
+        wait_for(lambda: self.ready in self.output(), 30.0, f"{self.name}: {self.output()[-2000:]}")
         if self.name == "scsynth":
             subprocess.run(
                 ["oscsend", "127.0.0.1", str(self.port), "/s_new", "siii", "anticip", "1000", "0", "0"],
@@ -167,17 +167,16 @@ class Player:
             )
 
     def close(self) -> None:
-        for how in (signal.SIGTERM, signal.SIGKILL):  # who ends himself leaves no shared memory behind
+        for number in (signal.SIGTERM, signal.SIGKILL):  # after SIGTERM no shared memory is left behind
             with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-                os.killpg(self.process.pid, how)
+                os.killpg(self.process.pid, number)
                 self.process.wait(3)
         self.process.stdin.close()
 
 
 @contextlib.contextmanager
 def jack_server(rate: int = RATE) -> Iterator[str]:
-    """The name of a server of our own, with periods of 256 samples. Its threads go before others
-    where the system allows it."""
+    """The name of a private server with periods of 256 samples, at real-time priority where allowed."""
     name = f"receivers{os.getpid()}"
     environment = {**os.environ, "JACK_DEFAULT_SERVER": name}
     process = subprocess.Popen(
@@ -186,7 +185,7 @@ def jack_server(rate: int = RATE) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_for(lambda: asked(environment, "jack_lsp").returncode == 0, 30.0, "JACK")
+        wait_for(lambda: run_jack_tool(environment, "jack_lsp").returncode == 0, 30.0, "JACK")
         yield name
     finally:
         process.terminate()
@@ -197,8 +196,8 @@ def jack_server(rate: int = RATE) -> Iterator[str]:
             process.wait()
 
 
-def asked(environment: dict[str, str], *command: str) -> subprocess.CompletedProcess[str]:
-    """What a program of JACK's says; nothing where it hangs as it connects, as they rarely do for good."""
+def run_jack_tool(environment: dict[str, str], *command: str) -> subprocess.CompletedProcess[str]:
+    """The output of a JACK tool; exit code 1 if it hangs while connecting, as they rarely do."""
     try:
         return subprocess.run(
             command, env=environment, capture_output=True, text=True, check=False, timeout=10.0
@@ -223,22 +222,22 @@ class Recorder:
         """Connect the first two outputs of that program; one that does not play yet refuses."""
 
         def connected() -> bool:
-            listed = asked(self._environment, "jack_lsp", "-p").stdout
+            listed = run_jack_tool(self._environment, "jack_lsp", "-p").stdout
             found = re.findall(r"^(\S.*)\n\s+properties: output", listed, re.M)
             found = [port for port in found if port.lower().startswith(name)][:2]
             for port, side in zip(found, "lr", strict=False):
-                asked(self._environment, "jack_connect", port, f"recorder:{name}_{side}")
-            listed = asked(self._environment, "jack_lsp", "-c").stdout
+                run_jack_tool(self._environment, "jack_connect", port, f"recorder:{name}_{side}")
+            listed = run_jack_tool(self._environment, "jack_lsp", "-c").stdout
             return len(re.findall(rf"^ +recorder:{name}_[lr]$", listed, re.M)) == 2
 
         wait_for(connected, 30.0, f"the ports of {name}")
 
     def close(self) -> tuple[Callable[[float], float], NDArray[np.float32], NDArray[np.bool_]]:
-        """What tells a Unix time's place in the recording, s; (2 * receivers, samples); what is there."""
+        """A function from Unix time to seconds of the recording; (2 * receivers, samples); valid samples."""
         self.process.stdin.close()
         assert self.process.wait(20) == 0
         data = np.load(self._file)
-        # The callback comes a little late, now and then more. Where the server stood still, it changes.
+        # The callback is a little late, sometimes more. The offset changes when the server stalls.
         offsets = data["times"] - data["frames"] / RATE
         offsets = np.array([np.min(offsets[max(i - 100, 0) : i + 101]) for i in range(len(offsets))])
 
@@ -249,7 +248,7 @@ class Recorder:
 
 
 def play(folder: Path, file: Path, names: list[str], *, panic: float, resume: float, kill: float) -> Concert:
-    """Play a motion file to these receivers at once: with a panic, on again, and then the sender dies."""
+    """Play a motion file to these receivers at once: with a panic, a restart and the kill of the sender."""
     concert, plain, tagged = Concert(), Listener(), Listener()
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(jack_server())
@@ -259,11 +258,11 @@ def play(folder: Path, file: Path, names: list[str], *, panic: float, resume: fl
         stack.callback(recorder.process.kill)
         players = []
         for first in (True, False):
-            begun = [Player(name, folder, server) for name in names if (name == names[0]) is first]
-            players += begun
-            for player in begun:
+            started = [Player(name, folder, server) for name in names if (name == names[0]) is first]
+            players += started
+            for player in started:
                 stack.callback(player.close)
-            for player in begun:
+            for player in started:
                 player.wait()
                 recorder.connect(player.name)
         control = free_port()
@@ -283,11 +282,11 @@ def play(folder: Path, file: Path, names: list[str], *, panic: float, resume: fl
             )
         stack.callback(sender.wait)
         stack.callback(sender.kill)
-        wait_for(lambda: plain.came, 30.0, "the first frame: " + (folder / "replay.log").read_text())
-        began = time.time()
+        wait_for(lambda: plain.datagrams, 30.0, "the first frame: " + (folder / "replay.log").read_text())
+        start_s = time.time()
 
         def until(seconds: float) -> float:
-            time.sleep(max(began + seconds - time.time(), 0.0))
+            time.sleep(max(start_s + seconds - time.time(), 0.0))
             return time.time()
 
         def command_to(name: str) -> None:
@@ -299,14 +298,14 @@ def play(folder: Path, file: Path, names: list[str], *, panic: float, resume: fl
         concert.resumed = until(resume)
         command_to("start")
         concert.killed = until(kill)
-        # As when the machine goes: the guard would fade them otherwise (tests/realtime/test_deaths.py).
+        # As if the machine failed; otherwise the guard would fade out (tests/realtime/test_deaths.py).
         subprocess.run(["pkill", "-KILL", "-P", str(sender.pid), "-f", "realtime.sinks.guard"], check=True)
         sender.kill()
         until(kill + 3.5)
         place, sound, concert.there = recorder.close()
-        logs = [player.said() for player in players]
+        logs = [player.output() for player in players]
     for i, name in enumerate(names):
-        concert.heard[name] = Heard(sound[2 * i : 2 * i + 2].T, logs[i])
+        concert.recordings[name] = Recording(sound[2 * i : 2 * i + 2].T, logs[i])
     concert.sent = [(place(at), p) for at, _, address, p in plain.notes() if address == "/anticip/params"]
     for at, due, address, values in tagged.notes():
         kind = address.removeprefix("/anticip/event/")
@@ -314,7 +313,7 @@ def play(folder: Path, file: Path, names: list[str], *, panic: float, resume: fl
             kind, off = kind.removesuffix("/cancel"), place(at + values[0])
             event = min((e for e in concert.events if e[1] == kind), key=lambda e: abs(e[0] - off))
             concert.events.remove(event)
-            concert.called_off.append(event[:2])
+            concert.cancelled.append(event[:2])
         else:
             concert.events.append((place(due), kind, values[0]))
     concert.panic, concert.resumed, concert.killed = map(

@@ -124,8 +124,8 @@ def _amc(path: Path) -> object:
 
 
 def _all(path: Path) -> object:
-    taken = read_recording(path)
-    return list(taken)
+    recording = read_recording(path)
+    return list(recording)
 
 
 def _show(tape: Records) -> None:

@@ -1,6 +1,6 @@
 """Records what programs play to JACK until its standard input ends: ``... SERVER OUT.npz PORT...``.
 
-A process of its own: JACK's thread must not wait for a lock of Python that somebody else holds.
+It is a separate process, so that JACK's thread never waits for Python's global lock.
 """
 
 import gc
@@ -26,7 +26,7 @@ def main(server: str, out: str, *names: str) -> None:
         sys.stdin.read()
     first = blocks[0][1]
     sound = np.zeros((len(ports), blocks[-1][1] - first + blocks[-1][2].shape[1]), np.float32)
-    there = np.zeros(sound.shape[1], np.bool_)  # not so where a busy machine lost it
+    there = np.zeros(sound.shape[1], np.bool_)  # False where a busy machine lost samples
     for _, at, block in blocks:
         where = slice(at - first, at - first + block.shape[1])
         sound[:, where], there[where] = block, True

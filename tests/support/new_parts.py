@@ -1,5 +1,5 @@
-"""Parts of somebody else's: a position scheme that adds what was, fading, and a gate that trusts steps less
-the further they jump."""
+"""Third-party model parts: a position scheme that adds a leaky sum of the past, and a gate whose trust falls
+with the size of a step."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class LeakyState(State):
 
 
 class Leaky(Positions):
-    """Adds a learned view of the leaky sum of all that was."""
+    """Adds a learned projection of the leaky sum of the past."""
 
     def __init__(self, model):
         super().__init__()

@@ -1,6 +1,6 @@
-"""A stranger's eyes: a BVH reader and forward kinematics that share no code with the project's.
+"""A BVH reader and forward kinematics that share no code with the project, as an independent check.
 
-And what strangers do to files: other axes up, other units, another zero pose, the wrong hand.
+And unusual files: another axis up, other units, another zero pose, mirrored axes.
 """
 
 import re
@@ -84,8 +84,8 @@ def read_places(path: Path) -> tuple[list[str], Doubles]:
 def limb_errors(path: Path, clip: pa.Clip, up: str = "y") -> dict[str, float]:
     """Mean angle in degrees between each limb in a BVH file and on a canonical clip made of it.
 
-    ``up`` is the axis that is up in the file, by another's word. Nothing but a turn about the vertical, the
-    same for all limbs and frames, is taken out.
+    ``up`` is the axis that is up in the file. Only one rotation about the vertical, common to all limbs and
+    frames, is removed.
     """
     names, places = read_places(path)
     to_y = {"y": np.eye(3), "z": np.array([[1, 0, 0], [0, 0, 1], [0, -1, 0]])}[up]
@@ -130,7 +130,7 @@ def _named(names: list[str], role: str, side: str) -> str:
 
 
 def walker(seconds: float = 4.0, rate: float = 60.0) -> pa.Clip:
-    """Somebody who stands, walks and gestures: knees bend backward, elbows forward, feet on the floor.
+    """A person who stands, walks and gestures: knees bend backward, elbows forward, feet on the floor.
 
     In a T-pose when at zero, facing +z.
     """
@@ -205,7 +205,7 @@ def with_axes(clip: pa.Clip, own: np.ndarray) -> pa.Clip:
 
 
 def mirrored(clip: pa.Clip) -> pa.Clip:
-    """As read by somebody whose axes have the wrong hand."""
+    """The motion as read with axes of the wrong handedness."""
     across = np.array((-1.0, 1.0, 1.0))
     quats = clip.quats * np.array((1.0, 1.0, -1.0, -1.0))
     return made(clip, quats, clip.root * across, clip.skeleton.offsets * across, lambda _, tip: tip * across)

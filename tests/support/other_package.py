@@ -1,5 +1,5 @@
 """A third-party package as a module and its entry points: plug-ins that work, and ones that break their
-contract."""
+contract as their names say."""
 
 STRANGER = '''
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from realtime.step.base import StepBackend, StepResult
 
 
 class Backwards:
-    """A suit whose datagrams are msgpack, read from behind, in pairs."""
+    """A suit that sends reversed msgpack behind a ``!``."""
 
     port, wire, native = 40123, "msgpack", False
 
@@ -25,8 +25,8 @@ class Backwards:
             yield t_ns, b"!" + datagram[::-1]
 
 
-class Halting(Backwards):
-    """Raises after a datagram, and gives text after two; cannot send."""
+class Failing(Backwards):
+    """``decode`` raises after one datagram, or after two and a text; ``encode`` raises too."""
 
     def decode(self, datagram):
         yield datagram[:0:-1]
@@ -41,20 +41,20 @@ class Halting(Backwards):
 
 
 class Turning(Backwards):
-    """What the documentation shows: turns whatever comes."""
+    """Reverses any datagram, as in the documentation."""
 
     def decode(self, datagram):
         return [datagram[:0:-1]]
 
 
-class Moody(Backwards):
-    """Is not made the second time, and does not begin again."""
+class Flaky(Backwards):
+    """The second instance cannot be created, and ``begin_anew`` raises."""
 
-    made = 0
+    instances = 0
 
     def __init__(self):
-        Moody.made += 1
-        if Moody.made == 2:
+        Flaky.instances += 1
+        if Flaky.instances == 2:
             raise RuntimeError("no\\nmood")
 
     def begin_anew(self):
@@ -62,17 +62,17 @@ class Moody(Backwards):
 
 
 @dataclass(frozen=True, slots=True)
-class Deaf:
+class NoEncode:
     port, wire, native = 40123, "msgpack", False
 
     def decode(self, datagram): ...
 
 
-class Portless(Backwards):
+class BadPort(Backwards):
     port = "40123"
 
 
-class Strange(Backwards):
+class BadWire(Backwards):
     wire = "json"
 
 
@@ -101,13 +101,13 @@ class Lines:
         self.file.close()
 
 
-class Cross(Lines):
-    """Raises whatever it is asked for."""
+class FailingSink(Lines):
+    """Every method raises."""
 
     def __init__(self, config):
-        self.name, self.sent = "cross", 0
+        self.name, self.sent = "failingsink", 0
 
-    def send(self, *given):
+    def send(self, *args):
         raise RuntimeError("not\\nnow")
 
     counters = close = announce = send
@@ -117,18 +117,18 @@ class Bare:
     """Lacks everything."""
 
 
-class Plain(Lines):
+class NoOptions(Lines):
     class Config(BaseModel):
         pass
 
 
-class Late(Lines):
+class FailingStart(Lines):
     def __init__(self, config):
         raise RuntimeError("no\\npaper")
 
 
 class Flat(StepBackend):
-    """A model that says the same for ever."""
+    """A model with constant output."""
 
     name = "flat"
 
@@ -146,14 +146,14 @@ class Flat(StepBackend):
         raise RuntimeError("never closes")
 
 
-class Torn(Flat):
+class FailingModel(Flat):
     """A model that fails."""
 
     def step(self, rows):
         raise RuntimeError("no\\ngrip")
 
 
-class Five(Flat):
+class BadCore(Flat):
     core = 5
 
 
@@ -188,47 +188,47 @@ class Mono(Tone):
         return super().render(samples)[:, 0]
 
 
-class Standing(Tone):
+class NoPosition(Tone):
     def render(self, samples):
         return np.zeros((samples, 2), np.float32)
 
 
-class Stiff(Tone):
+class FailingParams(Tone):
     def params(self, values):
         raise RuntimeError("no\\nhands")
 
 
-class Void(Tone):
+class NanVoice(Tone):
     class Config(BaseModel):
         model_config = {"extra": "allow"}
 
         level: float = float("nan")
 
 
-class Rateless(Tone):
+class ZeroRate(Tone):
     sample_rate = 0
 
 
-class Lettered(Tone):
+class TextRate(Tone):
     sample_rate = "x"
 
 
-class Ages(Tone):
+class LongLatency(Tone):
     latency = 10**7
 
 
-class Locked(Tone):
+class FailingLatency(Tone):
     @property
     def latency(self):
         raise RuntimeError("no\\nkey")
 
 
-class Fading(Tone):
+class FailingFade(Tone):
     def fade(self, value, seconds):
         raise RuntimeError("no\\nbreath")
 
 
-class Hoarse(Tone):
+class FailingRender(Tone):
     def render(self, samples):
         raise RuntimeError("no\\nbreath")
 '''
@@ -238,37 +238,37 @@ backwards = stranger:Backwards
 bare = stranger:Bare
 broken = stranger:NotThere
 mocopi = stranger:Backwards
-halting = stranger:Halting
+failing = stranger:Failing
 turning = stranger:Turning
-moody = stranger:Moody
-deaf = stranger:Deaf
-portless = stranger:Portless
-strange = stranger:Strange
+flaky = stranger:Flaky
+noencode = stranger:NoEncode
+badport = stranger:BadPort
+badwire = stranger:BadWire
 
 [pyanticip.sinks]
 lines = stranger:Lines
-cross = stranger:Cross
+failingsink = stranger:FailingSink
 bare = stranger:Bare
-late = stranger:Late
-plain = stranger:Plain
+failingstart = stranger:FailingStart
+nooptions = stranger:NoOptions
 
 [pyanticip.backends]
 flat = stranger:Flat
-torn = stranger:Torn
-five = stranger:Five
+failingmodel = stranger:FailingModel
+badcore = stranger:BadCore
 bare = stranger:Bare
 
 [pyanticip.voices]
 tone = stranger:Tone
 bare = stranger:Bare
 mono = stranger:Mono
-hoarse = stranger:Hoarse
-fading = stranger:Fading
-rateless = stranger:Rateless
-lettered = stranger:Lettered
-ages = stranger:Ages
-locked = stranger:Locked
-void = stranger:Void
-standing = stranger:Standing
-stiff = stranger:Stiff
+failingrender = stranger:FailingRender
+failingfade = stranger:FailingFade
+zerorate = stranger:ZeroRate
+textrate = stranger:TextRate
+longlatency = stranger:LongLatency
+failinglatency = stranger:FailingLatency
+nanvoice = stranger:NanVoice
+noposition = stranger:NoPosition
+failingparams = stranger:FailingParams
 """

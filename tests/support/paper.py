@@ -1,4 +1,4 @@
-"""Frames made of paper: of no suit, with what a test needs."""
+"""Fake outputs of a front end."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def paper_frame(
     poses: npt.NDArray[np.float32] | None = None,
     root: Sequence[float] = (0.0, 0.0, 0.0),
 ) -> FrontOutput:
-    """What a front end tells of a body that stands still, or of ``poses`` (rows, 22, 4)."""
+    """Output of a front end for a body that stands still, or for ``poses`` (rows, 22, 4)."""
     return FrontOutput(
         np.zeros((rows, 279), np.float32),
         np.tile(np.float32([1, 0, 0, 0]), (rows, 22, 1)) if poses is None else poses,

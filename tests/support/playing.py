@@ -43,14 +43,14 @@ def captured_bundles(pipeline: Pipeline) -> list[bytes]:
 
 
 class Playing:
-    """A show that takes commands; ``told`` are those that it records."""
+    """A show that takes commands; ``recorded`` are those that it records."""
 
     status_words = ()
 
     def __init__(
         self, rig: Rig, folder: Path | None = None, say: Callable[[str], object] = str, **more: Any
     ) -> None:
-        self.told: list[Command] = []
+        self.recorded: list[Command] = []
         self.pipeline = assemble(rig, OfflineClock(0), **more)
         self.pipeline.tape = self  # type: ignore[assignment]
         self.commands = Commands(self.pipeline, say, rig)
@@ -64,15 +64,15 @@ class Playing:
     raw = frame = output = staticmethod(lambda *_, **__: None)
 
     def control(self, t_ns: int, name: str, arguments: tuple[object, ...]) -> None:
-        self.told.append(Command(t_ns, name, tuple(arguments)))
+        self.recorded.append(Command(t_ns, name, tuple(arguments)))
 
     def do(self, name: str, *words: object) -> str:
         if name in self.remote.actions:
             return asyncio.run(self.remote.actions[name](*words))
         return str(self.commands.obey(name, *words))
 
-    def replays(self, told: list[Command]) -> None:
-        for command in told:
+    def replays(self, commands: list[Command]) -> None:
+        for command in commands:
             self.commands.replay_command(command)
 
     def close(self) -> None:

@@ -67,9 +67,9 @@ def vmc_frame(number: int, seconds: float, angle: float) -> bytes:
 
 def msgpack_skeleton(rate: float, names: list[str], parents: list[int], offsets: Any) -> bytes:
     """Declares a rate, which may be wrong."""
-    told = {"rate": float(rate), "names": names, "parents": parents}
+    header = {"rate": float(rate), "names": names, "parents": parents}
     packed = b"".join(struct.pack("<3f", *offset) for offset in offsets)
-    return msgpack.packb({"v": 1, "type": "skeleton", **told, "offsets": packed})
+    return msgpack.packb({"v": 1, "type": "skeleton", **header, "offsets": packed})
 
 
 def refused_skeleton() -> bytes:

@@ -1,5 +1,5 @@
 """Takes and runs for the tests of training: synthetic people who swing their limbs, and real takes read one
-by one without the builder of sets, as a reference for it."""
+by one, as a reference for the builder of sets."""
 
 import csv
 from pathlib import Path
@@ -113,7 +113,7 @@ def pieces_of(path: Path) -> list[Piece]:
 
 
 def pieces_of_side(folder: Path, side: Split) -> list[Piece]:
-    """All pieces of one side of the takes in a folder; of a take that is there as AMC and as BVH the AMC."""
+    """All pieces of one side of the takes in a folder; AMC is preferred to BVH of the same take."""
     files = {path.stem: path for kind in ("bvh", "amc") for path in sorted(folder.glob(f"*_*.{kind}"))}
     chosen = [files[n] for n in sorted(files) if known_people().get(n.partition("_")[0], "train") == side]
     return [piece for path in chosen for piece in pieces_of(path)]

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
+from rich.console import Console
 
 from pyanticip.cli import cli
 from realtime.sinks.base import ControlFrame
@@ -32,11 +33,11 @@ def run(*words: str, cwd: Path, timeout: float = 120.0) -> str:
     """The output of ``pyanticip WORDS``, which must succeed."""
     process = start(*words, cwd=cwd)
     try:
-        said, errors = process.communicate(timeout=timeout)
+        output, errors = process.communicate(timeout=timeout)
     finally:
         process.kill()
     assert process.returncode == 0, errors
-    return said
+    return output
 
 
 def run_here(*words: str, cwd: Path) -> str:
@@ -45,6 +46,14 @@ def run_here(*words: str, cwd: Path) -> str:
         done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.output
     return done.stdout
+
+
+def console_text(renderable: Any, width: int = 140, **options: Any) -> str:
+    """A renderable of rich as text."""
+    console = Console(width=width, **options)
+    with console.capture() as captured:
+        console.print(renderable)
+    return captured.get()
 
 
 def udp(timeout: float = 0.0) -> socket.socket:
@@ -56,12 +65,12 @@ def udp(timeout: float = 0.0) -> socket.socket:
     return sock
 
 
-class Hearing(threading.Thread):
+class DatagramReceiver(threading.Thread):
     """A socket that is read continuously, since the system's buffer may hold only a few bundles."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.sock, self.came = udp(0.3), list[bytes]()
+        self.sock, self.datagrams = udp(0.3), list[bytes]()
         self.port = port_of(self.sock)
         self._over = threading.Event()
         self.start()
@@ -69,7 +78,7 @@ class Hearing(threading.Thread):
     def run(self) -> None:
         while True:
             try:
-                self.came.append(self.sock.recv(65536))
+                self.datagrams.append(self.sock.recv(65536))
             except TimeoutError:
                 if self._over.is_set():
                     return
@@ -79,7 +88,7 @@ class Hearing(threading.Thread):
         self._over.set()
         self.join()
         self.sock.close()
-        return self.came
+        return self.datagrams
 
 
 def tcp_port() -> int:
@@ -152,6 +161,6 @@ def wait_for(condition: Callable[[], Any], seconds: float = 20.0, what: str = "i
     """Wait until a condition is true; returns its value."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        assert time.monotonic() < deadline, f"timed out waiting for {what}"
         time.sleep(0.02)
     return found

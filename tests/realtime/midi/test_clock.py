@@ -48,13 +48,13 @@ def test_tempo_and_phase_count_from_the_start_or_the_position(bpm: float) -> Non
     assert phase_error(phase(ticks, later), 0.75 + 30 / 24) < 0.01
     assert ticks.beat(later + SECOND) is None, "it has stopped"
     # It ticks while stopped, and continues where it stopped or at a new position.
-    for put, wanted in ([], 0.75 + 30 / 24), ([[0xF2, 8, 0]], 2.0):
+    for put, expected in ([], 0.75 + 30 / 24), ([[0xF2, 8, 0]], 2.0):
         copied = deepcopy(ticks)
         for message in ([0xFC], *put):
             copied.on_message(message, later)
         standing = send_ticks(copied, 31, bpm, later)
         copied.on_message([0xFB], standing)
-        assert phase_error(phase(copied, send_ticks(copied, 24, bpm, standing)), wanted) < 0.01
+        assert phase_error(phase(copied, send_ticks(copied, 24, bpm, standing)), expected) < 0.01
     # It continues where it was, at another tempo.
     again = send_ticks(ticks, 48, 90.0, later + 2 * SECOND)
     assert phase_error(phase(ticks, again), 0.75 + 78 / 24) < 0.01

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.concert import asked, jack_server, moving
+from support.concert import jack_server, run_jack_tool, write_moving_part
 from support.wire import paced, wait_for
 
 from pyanticip.errors import DeviceError
@@ -52,7 +52,7 @@ def server() -> Iterator[None]:
 
 
 def ports() -> list[str] | None:
-    done = asked(dict(os.environ), "jack_lsp")
+    done = run_jack_tool(dict(os.environ), "jack_lsp")
     return done.stdout.split() if done.returncode == 0 else None
 
 
@@ -61,7 +61,7 @@ class Listener:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.heard: list[str] = []
+        self.messages: list[str] = []
         self._process = subprocess.Popen(
             ["stdbuf", "-oL", "jack_midi_dump", name],
             stdout=subprocess.PIPE,
@@ -77,11 +77,11 @@ class Listener:
         for line in self._process.stdout:
             found = re.search(r":((?: [0-9a-f]{2})+)(?: |$)", line)
             if found:
-                self.heard.append(found[1].strip())
+                self.messages.append(found[1].strip())
 
     def ended(self) -> list[str]:
         """The last four messages without the reset, of which a busy listener may miss some."""
-        return [line for line in self.heard if line not in RESET][-4:]
+        return [line for line in self.messages if line not in RESET][-4:]
 
     def close(self) -> None:
         self._process.kill()
@@ -113,13 +113,13 @@ def test_notes_and_controllers_are_received_and_panic_ends_them(listener: Listen
     sink = open_sink("LISTEN", control=[{"from": "pitch", "to": 1, "bits": 14}])
     assert sink.name == "midi listener:input"
     sink.send(frame(0, [("onset", 1.0, 0.5)]))
-    wait_for(lambda: ON in listener.heard)
-    assert listener.heard == ["b0 01 40", "b0 21 00", ON]
+    wait_for(lambda: ON in listener.messages)
+    assert listener.messages == ["b0 01 40", "b0 21 00", ON]
     sink.send(frame(1, state="panic"))
-    wait_for(lambda: ALL_SOUND in listener.heard)
-    assert listener.heard[3:] == [OFF, ALL_NOTES, ALL_SOUND]
+    wait_for(lambda: ALL_SOUND in listener.messages)
+    assert listener.messages[3:] == [OFF, ALL_NOTES, ALL_SOUND]
     sink.close()
-    wait_for(lambda: len(listener.heard) >= 8)
+    wait_for(lambda: len(listener.messages) >= 8)
     assert sink.counters() == {"sent": 4, "dropped": 0, "refused": 0, "failed": 0}
 
 
@@ -152,10 +152,10 @@ def test_a_killed_show_leaves_no_note(listener: Listener, port: str) -> None:
             subprocess.run(["jack_connect", ours, "listener:input"], check=True)
         show.stdin.write("\n")
         show.stdin.flush()
-        wait_for(lambda: ON in listener.heard)
+        wait_for(lambda: ON in listener.messages)
         show.send_signal(signal.SIGKILL)
         show.wait()
-    wait_for(lambda: ALL_SOUND in listener.heard)
+    wait_for(lambda: ALL_SOUND in listener.messages)
     assert listener.ended() == [ON, OFF, ALL_NOTES, ALL_SOUND]
     wait_for(lambda: not any(name.endswith(":killed") for name in ports() or []))
 
@@ -164,7 +164,7 @@ def test_a_port_that_disappears_is_reopened(server: None) -> None:
     first = Listener("comes-and-goes")
     sink = open_sink("comes-and-goes", mpe=1, control=[{"from": "pitch", "to": 1}])
     sink.send(frame(0))
-    wait_for(lambda: "b0 01 40" in first.heard)
+    wait_for(lambda: "b0 01 40" in first.messages)
     first.close()
     n = 1
 
@@ -178,13 +178,13 @@ def test_a_port_that_disappears_is_reopened(server: None) -> None:
     wait_for(refused)
     second = Listener("comes-and-goes")
 
-    def heard() -> bool:
+    def is_received() -> bool:
         refused()
-        return "b0 64 06" in second.heard and len(second.heard) > 20
+        return "b0 64 06" in second.messages and len(second.messages) > 20
 
-    wait_for(heard)
-    at = second.heard.index("b0 65 00")
-    assert second.heard[at : at + 5] == ["b0 65 00", "b0 64 06", "b0 06 01", "b0 65 7f", "b0 64 7f"]
+    wait_for(is_received)
+    at = second.messages.index("b0 65 00")
+    assert second.messages[at : at + 5] == ["b0 65 00", "b0 64 06", "b0 06 01", "b0 65 7f", "b0 64 7f"]
     assert sink.counters()["failed"] == 0
     sink.close()
     second.close()
@@ -193,7 +193,7 @@ def test_a_port_that_disappears_is_reopened(server: None) -> None:
 def test_a_killed_port_process_is_started_again(listener: Listener) -> None:
     sink = open_sink(control=[{"from": "pitch", "to": 1}])
     sink.send(frame(0))
-    wait_for(lambda: listener.heard)
+    wait_for(lambda: listener.messages)
     assert sink._child.pid is not None
     os.kill(sink._child.pid, signal.SIGKILL)
     n = 0
@@ -204,7 +204,7 @@ def test_a_killed_port_process_is_started_again(listener: Listener) -> None:
         sink.send(frame(n, level=n % 2 / 1))
         sink.send(STATUS)
         # The notes of the dead process are ended.
-        return sink.counters()["failed"] == 1 and {"b0 7b 00", "bf 7b 00"} <= set(listener.heard)
+        return sink.counters()["failed"] == 1 and {"b0 7b 00", "bf 7b 00"} <= set(listener.messages)
 
     wait_for(again)
     sink.close()
@@ -241,20 +241,22 @@ def test_the_doctor_lists_ports(listener: Listener) -> None:
 
 def test_a_performance_plays_a_synth_and_ends_in_silence(listener: Listener, tmp_path: Path) -> None:
     """The command itself, stopped by SIGTERM while it plays."""
-    file = moving(tmp_path / "part.bvh")
+    file = write_moving_part(tmp_path / "part.bvh")
     command = [sys.executable, "-P", "-m", "pyanticip", "replay", str(file), "--midi", "listener"]
     with subprocess.Popen([*command, "--json"], stderr=subprocess.PIPE, text=True, cwd=tmp_path) as show:
-        wait_for(lambda: len(listener.heard) > 300 and any(line[:2] == "90" for line in listener.heard), 60.0)
+        wait_for(
+            lambda: len(listener.messages) > 300 and any(line[:2] == "90" for line in listener.messages), 60.0
+        )
         show.terminate()
         _, err = show.communicate(timeout=20)
         assert show.returncode == 0, err
     assert "playing midi listener:input" in err
-    wait_for(lambda: ALL_SOUND in listener.heard)
+    wait_for(lambda: ALL_SOUND in listener.messages)
     assert listener.ended()[-2:] == [ALL_NOTES, ALL_SOUND]
     # A busy listener may lose messages, so only hanging notes fail (test_schedule checks for double ends).
-    last = {line[3:5]: line[:2] for line in listener.heard if line[:2] in ("80", "90")}
+    last = {line[3:5]: line[:2] for line in listener.messages if line[:2] in ("80", "90")}
     assert set(last.values()) == {"80"}
-    assert {line[:5] for line in listener.heard if line[:2] == "b0"} >= {"b0 0b", "b0 4a", "b0 10"}
+    assert {line[:5] for line in listener.messages if line[:2] == "b0"} >= {"b0 0b", "b0 4a", "b0 10"}
 
 
 def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,16 +273,16 @@ def test_a_midi_clock_leads_until_its_port_disappears(server: None) -> None:
         wait_for(lambda: any("ticks" in name for name in out.get_ports()))
         assert ours.beat() is None, "nothing has ticked"
         out.open_port(next(at for at, name in enumerate(out.get_ports()) if "ticks" in name), "out")
-        wait_for(lambda: asked(dict(os.environ), "jack_lsp", "-c").stdout.count("ticks") > 1)
-        off, tempi, begun = [], [], time.monotonic()
+        wait_for(lambda: run_jack_tool(dict(os.environ), "jack_lsp", "-c").stdout.count("ticks") > 1)
+        off, tempi, start_s = [], [], time.monotonic()
         out.send_message([0xFA])
         # 150 beats per minute: 60 ticks per second.
         for n in paced(180, 60.0):
             out.send_message([0xF8])
-            if n > 90 and n % 15 == 0 and (told := ours.beat()) is not None:
-                tempi.append(told[0])
-                ahead = (time.monotonic() - begun + 0.12) * 2.5
-                off.append(abs((told[1] - ahead + 0.5) % 1.0 - 0.5))
+            if n > 90 and n % 15 == 0 and (beat := ours.beat()) is not None:
+                tempi.append(beat[0])
+                ahead = (time.monotonic() - start_s + 0.12) * 2.5
+                off.append(abs((beat[1] - ahead + 0.5) % 1.0 - 0.5))
         # A busy machine may tick late now and then.
         assert sorted(tempi)[len(tempi) // 2] == pytest.approx(150.0, rel=0.02)
         assert sorted(off)[len(off) // 2] < 0.06, off

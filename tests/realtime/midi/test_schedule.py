@@ -159,16 +159,16 @@ def served(cable: Cable, monkeypatch: pytest.MonkeyPatch, *asked: tuple[float, I
 def test_a_note_that_ended_without_a_port_ends_when_it_is_back(monkeypatch):
     # Half a second before the port goes, which the next check notices; the bend is on an MPE member channel.
     asked = (1.5, Item(0, 800 * MS, b"\x90\x3c\x64")), (1.6, Item(0, 0, b"\xe3\x00\x40"))
-    heard = served(Cable(range(2, 5)), monkeypatch, *asked)
-    assert heard[:5] == ["90 3c 64", "e3 00 40", "80 3c 40", "b0 7b 00", "b3 7b 00"]
+    received = served(Cable(range(2, 5)), monkeypatch, *asked)
+    assert received[:5] == ["90 3c 64", "e3 00 40", "80 3c 40", "b0 7b 00", "b3 7b 00"]
 
 
 def test_the_end_of_the_show_resets_the_synth(monkeypatch: pytest.MonkeyPatch) -> None:
     faded = (1.0, Item(0, 0, b"\xb0\x0b\x00")), (1.1, Item(0, 0, b"\xb2\x40\x7f"))
-    heard = served(Cable(range(0)), monkeypatch, *faded, (2.0, Item(0, 0, SILENCE)))
+    received = served(Cable(range(0)), monkeypatch, *faded, (2.0, Item(0, 0, SILENCE)))
     stopped = ["b0 7b 00", "b0 78 00", "b2 7b 00", "b2 78 00"]
     # A panic leaves the controllers alone, the end resets them.
-    assert heard[2:6] == stopped
-    assert heard[6:] == [
+    assert received[2:6] == stopped
+    assert received[6:] == [
         *stopped, "b0 79 00", "e0 00 40", "b0 0b 7f", "b2 79 00", "e2 00 40", "b2 40 00",
     ]  # fmt: skip

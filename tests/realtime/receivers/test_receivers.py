@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +18,16 @@ import pytest
 from numpy.typing import NDArray
 from support.concert import (
     FOLDERS,
+    HARMLESS,
     PROGRAMS,
     RATE,
-    SOUNDLESS,
     Concert,
     Player,
-    asked,
     jack_server,
     missing,
-    moving,
     play,
+    run_jack_tool,
+    write_moving_part,
 )
 from support.wire import wait_for
 
@@ -53,7 +54,7 @@ def test_every_folder_has_a_valid_rig() -> None:
 def concert(tmp_path_factory: pytest.TempPathFactory) -> Concert:
     folder = tmp_path_factory.mktemp("concert")
     names = [name for name in _NAMES if not missing(name)]
-    return play(folder, moving(folder / "part.bvh"), names, panic=10.0, resume=11.3, kill=13.6)
+    return play(folder, write_moving_part(folder / "part.bvh"), names, panic=10.0, resume=11.3, kill=13.6)
 
 
 @pytest.fixture(params=_NAMES)
@@ -66,17 +67,17 @@ def name(request: pytest.FixtureRequest) -> str:
 def is_recorded(concert: Concert, name: str, begin: float, end: float) -> bool:
     """Whether all of it was recorded, without blocks of zeros, which a program without CPU time leaves."""
     part = slice(round(begin * RATE), round(end * RATE))
-    sound = np.abs(concert.heard[name].sound[part]).max(1)
+    sound = np.abs(concert.recordings[name].sound[part]).max(1)
     blocks = sound[: len(sound) // 64 * 64].reshape(-1, 64).max(1)
     return bool(concert.there[part].all() and (blocks > 0).all())
 
 
 def voice_track(concert: Concert, name: str) -> tuple[NDArray[np.float64], ...]:
     """Times at which the voice plays and no note rings, with its pitch (semitones) and level at each."""
-    sound, times, pitch, level = concert.heard[name].sound, [], [], []
+    sound, times, pitch, level = concert.recordings[name].sound, [], [], []
     window = np.hanning(_WINDOW)
     plays = ((concert.sent[0][0] + 0.8, concert.panic - 0.1), (concert.resumed + 0.6, concert.killed - 0.1))
-    struck = [due for due, *_ in (*concert.events, *concert.called_off)]
+    struck = [due for due, *_ in (*concert.events, *concert.cancelled)]
     for start in range(0, len(sound) - _WINDOW, _HOP):
         begin, end = start / RATE, (start + _WINDOW) / RATE
         now = (begin + end) / 2
@@ -98,12 +99,12 @@ def voice_track(concert: Concert, name: str) -> tuple[NDArray[np.float64], ...]:
 
 
 def correlation(
-    concert: Concert, times: NDArray[np.float64], heard: NDArray[np.float64], parameter: int
+    concert: Concert, times: NDArray[np.float64], measured: NDArray[np.float64], parameter: int
 ) -> tuple[float, float]:
     """The best correlation with the values sent 0 to 150 ms before, and that delay in seconds."""
     at, sent = np.array([t for t, _ in concert.sent]), np.array([p[parameter] for _, p in concert.sent])
     return max(
-        (float(np.corrcoef(np.interp(times - lag, at, sent), heard)[0, 1]), float(lag))
+        (float(np.corrcoef(np.interp(times - lag, at, sent), measured)[0, 1]), float(lag))
         for lag in np.arange(0.0, 0.15, 0.01)
     )
 
@@ -111,7 +112,7 @@ def correlation(
 def attacks(concert: Concert, name: str, dues: list[float]) -> list[tuple[float, float]]:
     """For each due time, the offset (seconds) of the sharpest attack within 80 ms, and how much louder
     the 10 ms after it are than those before, above some kHz (a second difference)."""
-    sharp = np.diff(concert.heard[name].sound.sum(1).astype(np.float64), 2)
+    sharp = np.diff(concert.recordings[name].sound.sum(1).astype(np.float64), 2)
     power = np.concatenate([[0.0], np.cumsum(sharp**2)])
     found = []
     for due in dues:
@@ -125,7 +126,7 @@ def attacks(concert: Concert, name: str, dues: list[float]) -> list[tuple[float,
 
 def peak(concert: Concert, name: str, begin: float, end: float) -> float:
     """Peak level in dBFS."""
-    sound = concert.heard[name].sound[round(begin * RATE) : round(end * RATE)]
+    sound = concert.recordings[name].sound[round(begin * RATE) : round(end * RATE)]
     return float(20 * np.log10(np.abs(sound).max() + 1e-9))
 
 
@@ -136,9 +137,9 @@ def test_pitch_and_level_follow(concert: Concert, name: str) -> None:
     if len(times) <= 100:  # the test of silence would notice if it were silent
         pytest.skip("the machine lost too much of the recording")
     loudness = np.interp(times, [t for t, _ in concert.sent], [p[1] for _, p in concert.sent])
-    heard = loudness > 0.15
+    is_audible = loudness > 0.15
     found = {
-        "pitch": correlation(concert, times[heard], pitch[heard], 0),
+        "pitch": correlation(concert, times[is_audible], pitch[is_audible], 0),
         "level": correlation(concert, times, np.sqrt(level), 1),  # proportional to the square of loudness
     }
     for what, (r, lag) in found.items():
@@ -155,7 +156,7 @@ def test_beats_play_at_their_time_and_not_when_cancelled(concert, name):
     error, late = np.median([abs(late) for late, _ in beats]), [round(1000 * late) for late, _ in beats]
     print(f"{name}: beats {1000 * error:.1f} ms from when they are due (median), late by {late} ms")
     assert error <= 0.015
-    off = attacks(concert, name, [due for due, _ in concert.called_off])
+    off = attacks(concert, name, [due for due, _ in concert.cancelled])
     if name != "scsynth" and off:  # scsynth cannot cancel what was sent
         assert np.median([rise for _, rise in off]) < 0.3 * np.median([rise for _, rise in beats])
 
@@ -173,29 +174,25 @@ def test_receivers_fall_silent_at_a_panic_and_without_input(concert: Concert, na
 @jack
 @pytest.mark.slow
 def test_receivers_log_no_errors(concert: Concert, name: str) -> None:
-    lines = [line for line in concert.heard[name].log.splitlines() if not SOUNDLESS.search(line)]
+    lines = [line for line in concert.recordings[name].log.splitlines() if not HARMLESS.search(line)]
     assert not [line for line in lines if re.search(r"(?i)error|fail|exception|illegal|couldn't|can't", line)]
 
 
 @jack
 @pytest.mark.slow
 def test_receivers_connect_to_the_outputs_at_another_rate(tmp_path: Path, name: str) -> None:
-    with jack_server(44_100) as server:
-        player = Player(name, tmp_path, server)
-        try:
-            player.wait()
-            environment = {**os.environ, "JACK_DEFAULT_SERVER": server}
+    with jack_server(44_100) as server, closing(Player(name, tmp_path, server)) as player:
+        player.wait()
+        environment = {**os.environ, "JACK_DEFAULT_SERVER": server}
 
-            def listed() -> str:
-                return asked(environment, "jack_lsp", "-c").stdout
+        def listed() -> str:
+            return run_jack_tool(environment, "jack_lsp", "-c").stdout
 
-            wait_for(
-                lambda: re.search(r"^ +system:playback_1$", listed(), re.M),
-                20.0,
-                f"{name}: {player.said()[-2000:]}",
-            )
-        finally:
-            player.close()
+        wait_for(
+            lambda: re.search(r"^ +system:playback_1$", listed(), re.M),
+            20.0,
+            f"{name}: {player.output()[-2000:]}",
+        )
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def test_a_show_survives_every_fault(tmp_path: Path) -> None:
     assert len(set(happened)) == len(happened)
     assert FAULTS.keys() - SOMETIMES <= set(happened) <= FAULTS.keys()
     assert all("why" not in take for take in result["takes"]), "each can be read"
-    # How late a busy machine is, is not for a test to judge: that the show goes on is.
+    # The delays of a busy machine are not tested, only that the show continues.
     assert result["missed"] < 0.05 * result["bundles"]
     assert result["gap_ms"] < 1000.0
     assert result["bundles"] > 40 * result["seconds"]

@@ -68,12 +68,12 @@ def test_only_the_matching_event_is_cancelled() -> None:
 
 def test_the_voice_handles_cancellations() -> None:
 
-    heard = VoiceInput()
-    (struck,) = heard.decode(message("/anticip/event/onset", 0.5, 0.2))
-    (off,) = heard.decode(message("/anticip/event/onset/cancel", 0.15))
+    voice_input = VoiceInput()
+    (struck,) = voice_input.decode(message("/anticip/event/onset", 0.5, 0.2))
+    (off,) = voice_input.decode(message("/anticip/event/onset/cancel", 0.15))
     assert struck == ("event", 0, 0.5, pytest.approx(0.2))
     assert off == ("cancel", 0, 0.0, pytest.approx(0.15))
-    assert heard.decode(message("/anticip/event/onset/cancel", float("nan"))) == []
+    assert voice_input.decode(message("/anticip/event/onset/cancel", float("nan"))) == []
     for commands, hits in (([struck], 1), ([struck, off], 0)):
         voice = RecordingVoice()
         player = VoicePlayer(voice)

@@ -43,15 +43,15 @@ def swing_limbs(moving: str) -> npt.NDArray[np.float64]:
 
 @pytest.mark.parametrize(("moving", "limb"), [("LeftLeg", 2), ("RightLeg", 3)])
 def test_each_limb_is_reported_separately(moving: str, limb: int) -> None:
-    told = swing_limbs(moving)[20:]
-    others = np.delete(told, limb, axis=1)
-    assert told[:, limb, 0].max() > 0.3
+    limbs_of_time = swing_limbs(moving)[20:]
+    others = np.delete(limbs_of_time, limb, axis=1)
+    assert limbs_of_time[:, limb, 0].max() > 0.3
     assert others[:, :, 0].max() < 0.05
     # Each way there and back ends in a stroke, for 3.6 s.
-    assert 6 <= np.count_nonzero(told[:, limb, 2]) <= 14
+    assert 6 <= np.count_nonzero(limbs_of_time[:, limb, 2]) <= 14
     assert not others[:, :, 2].any()
-    assert told.min() >= 0.0
-    assert told.max() <= 1.0
+    assert limbs_of_time.min() >= 0.0
+    assert limbs_of_time.max() <= 1.0
 
 
 @pytest.mark.parametrize("rate", [24.0, 60.0, 120.0])
@@ -65,23 +65,23 @@ def test_each_stroke_is_sent_once_at_any_rate(rate: float) -> None:
     play_offline([Datagram(t + 1, data) for t, data in datagrams(clip, "msgpack")], clock, pipeline.feed)
     pipeline.run_until(clock.now_ns() + 1_000_000_000)
     pipeline.close()
-    told = [frame.limbs for frame in ear.frames if frame.limbs]
+    sent = [frame.limbs for frame in ear.frames if frame.limbs]
     assert pipeline.counts["overtaken"] > 100
-    strokes = [np.sort(np.reshape(limbs, (-1, 4, 3))[:, :, 2], axis=0)[-20:] for limbs in (made, told)]
+    strokes = [np.sort(np.reshape(limbs, (-1, 4, 3))[:, :, 2], axis=0)[-20:] for limbs in (made, sent)]
     assert np.count_nonzero(strokes[0]) > 10
     np.testing.assert_array_equal(*strokes)
     # Bridged frames have limbs too; after the source is gone there are none.
-    assert len(ear.frames) - len(told) == pipeline.counts["ticks"] > 10
+    assert len(ear.frames) - len(sent) == pipeline.counts["ticks"] > 10
 
 
 def test_the_voice_plays_the_limbs() -> None:
-    heard = VoiceInput()
+    voice_input = VoiceInput()
     values = [0.1 * n for n in range(12)]
-    ((kind, limbs),) = heard.decode(message("/anticip/limbs", values))
+    ((kind, limbs),) = voice_input.decode(message("/anticip/limbs", values))
     assert kind == "limbs"
     assert limbs == pytest.approx([min(v, 1.0) for v in values])
-    assert heard.decode(message("/anticip/limbs", values[:11])) == []
-    assert heard.counts["malformed"] == 1
+    assert voice_input.decode(message("/anticip/limbs", values[:11])) == []
+    assert voice_input.counts["malformed"] == 1
     assert len(LIMBS) == 4
 
     def played(limbs: list[float]) -> npt.NDArray[np.float32]:
@@ -90,7 +90,7 @@ def test_the_voice_plays_the_limbs() -> None:
         settings = [
             ("set", i, value, 0.0) for i, value in enumerate((0.4, 0.8, 0.5, 0.1, 0.0, 0.0, 0.5, 0.0))
         ]
-        player.push([*settings, *heard.decode(message("/anticip/limbs", limbs))], now)
+        player.push([*settings, *voice_input.decode(message("/anticip/limbs", limbs))], now)
         return player.render(RATE // 2, now)
 
     still, struck = played([0.5, 0.5, 0.0] * 4), played([0.5, 0.5, 0.0] * 3 + [0.5, 0.5, 0.9])

@@ -190,12 +190,12 @@ def partials(root: str, **options: object) -> float:
 
 
 def test_the_synth_command_uses_the_rig(tmp_path, monkeypatch):
-    file, begun = tmp_path / "a.toml", dict[str, Any]()
+    file, arguments = tmp_path / "a.toml", dict[str, Any]()
     file.write_text("[synth]\npreset = 'choir'\ndevice = 3\noptions.root = 'A2'\n")
-    monkeypatch.setattr("realtime.voice.synth.synth", lambda port, **told: begun.update(told) or {})
+    monkeypatch.setattr("realtime.voice.synth.synth", lambda port, **options: arguments.update(options) or {})
     answer = CliRunner().invoke(cli, ["synth", "--rig", str(file), "--preset", "bells"])
     assert answer.exit_code == 0, answer.output
-    assert (begun["preset"], begun["options"], begun["device"]) == ("bells", {"root": "A2"}, 3)
+    assert (arguments["preset"], arguments["options"], arguments["device"]) == ("bells", {"root": "A2"}, 3)
 
 
 def test_the_rig_sets_key_and_tuning() -> None:
@@ -219,8 +219,8 @@ def render_performance(voices: Sequence[Voice]) -> list[Sound]:
     source, show = open_show(PERFORMANCE)
     items = list(show)
     clock = OfflineClock(items[0].t_ns)
-    heard = [MemoryFile() for _ in voices]
-    players = [OfflinePlayer(file, voice) for file, voice in zip(heard, voices, strict=True)]
+    files = [MemoryFile() for _ in voices]
+    players = [OfflinePlayer(file, voice) for file, voice in zip(files, voices, strict=True)]
     rig = load_rig(None, {"model": {"enabled": False}, "memory": {"enabled": False}, "osc": []})
     sinks = [CaptureSink(clock, player) for player in players]
     pipeline = assemble(rig, clock, kind=source, sinks=sinks)
@@ -229,14 +229,14 @@ def render_performance(voices: Sequence[Voice]) -> list[Sound]:
     for player in players:
         player.finish(sinks[0].times[-1])
         player.close()
-    return [np.concatenate(blocks) for blocks in heard]
+    return [np.concatenate(blocks) for blocks in files]
 
 
 def test_a_performance_is_about_as_loud_at_every_root() -> None:
     others = {"plucked": ("C1", "A2", "B3"), "glass": ("C1", "E3", "B3"), "duo": ("C1", "A1", "B3")}
     keys = [(preset, root) for preset, roots in others.items() for root in ("D2", *roots)]
-    heard = render_performance([open_voice(preset, {"root": root}, RATE) for preset, root in keys])
-    lufs = {key: integrated(sound) for key, sound in zip(keys, heard, strict=True)}
+    rendered = render_performance([open_voice(preset, {"root": root}, RATE) for preset, root in keys])
+    lufs = {key: integrated(sound) for key, sound in zip(keys, rendered, strict=True)}
     for preset, roots in others.items():
         differences = {root: lufs[preset, root] - lufs[preset, "D2"] for root in roots}
         assert max(map(abs, differences.values())) < 3.0, (preset, differences)
@@ -299,9 +299,9 @@ def test_the_choir_depends_on_the_last_seconds() -> None:
     ],
 )
 def test_wrong_options_are_one_line(options: dict[str, object], says: str) -> None:
-    with pytest.raises(RigError, match=says) as told:
+    with pytest.raises(RigError, match=says) as caught:
         load_rig(None, {"synth": {"options": options}})
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_an_unknown_preset_changes_nothing() -> None:
@@ -315,10 +315,10 @@ def test_an_unknown_preset_changes_nothing() -> None:
 
 
 def test_the_voice_handles_preset_commands() -> None:
-    heard = VoiceInput()
-    assert heard.decode(message("/anticip/control/preset", ["choir"])) == [("preset", "choir")]
-    assert heard.decode(message("/anticip/control/preset", [3])) == []
-    assert heard.counts["malformed"] == 1
+    voice_input = VoiceInput()
+    assert voice_input.decode(message("/anticip/control/preset", ["choir"])) == [("preset", "choir")]
+    assert voice_input.decode(message("/anticip/control/preset", [3])) == []
+    assert voice_input.counts["malformed"] == 1
     switched, first = VoicePlayer(Voice(RATE)), VoicePlayer(Voice(RATE))
     now = time.monotonic()
     settings = [("set", i, float(v), 0.0) for i, v in enumerate(vector())]
@@ -337,8 +337,8 @@ def test_a_panic_silences_everything(preset: str) -> None:
         nonlocal now
         parts = []
         for _ in range(round(seconds * 50)):
-            told = [("set", i, float(v), 0.0) for i, v in enumerate(vector(space=1.0, **changed))]
-            player.push([*told, *more], now)
+            settings = [("set", i, float(v), 0.0) for i, v in enumerate(vector(space=1.0, **changed))]
+            player.push([*settings, *more], now)
             parts.append(player.render(RATE // 50, now))
             now += 0.02
         return np.concatenate(parts)
@@ -370,19 +370,19 @@ def test_a_recording_replays_preset_changes_and_panic(tmp_path: Path) -> None:
     panic, start = (
         Command(begun[0].t_ns + t, name) for t, name in ((3_000_000_000, "panic"), (3_400_000_000, "start"))
     )
-    said: list[str] = []
+    lines: list[str] = []
     for name, more in (("plain", []), ("changed", [middle, wrong, panic, start])):
         items = sorted([*begun, *more], key=lambda item: item.t_ns)
         rig = load_rig(
             None, {**alone, "synth": {"preset": "drone"}, "record": str(tmp_path / f"{name}.anticip")}
         )
-        replay(items, kind, rig, speed=None, say=said.append)
+        replay(items, kind, rig, speed=None, say=lines.append)
         for out in ("a", "b")[: 1 + (name == "changed")]:
             again = load_rig(None, {"osc": []}, tmp_path / f"{name}.anticip")
             assert again.synth.preset == "drone"
             render(tmp_path / f"{name}.anticip", tmp_path / f"{name}-{out}.wav", rig=again)
-    assert len(said) == 1
-    assert "preset: expected one of" in said[0]
+    assert len(lines) == 1
+    assert "preset: expected one of" in lines[0]
     plain, changed, second = (read_wav(tmp_path / f"{n}.wav") for n in ("plain-a", "changed-a", "changed-b"))
     assert np.array_equal(changed, second)
     changed_at = np.flatnonzero((plain != changed).any(axis=1))[0] / RATE

@@ -5,6 +5,7 @@ import shutil
 import struct
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -104,9 +105,9 @@ def test_files_that_are_not_sounds_are_skipped(tmp_path: Path) -> None:
     tone(outside / "chosen.wav", 100.0)
     folder = tmp_path / "folder"
     (folder / "deep" / "er").mkdir(parents=True)
-    with pytest.raises(OptionError, match=r"no sound in it .expected WAV") as told:
+    with pytest.raises(OptionError, match=r"no sound in it .expected WAV") as caught:
         Samples(folder, RATE)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
     (folder / "linked").symlink_to(outside)
     os.mkfifo(folder / "pipe.wav")
     (folder / "notes.txt").write_text("no sound")
@@ -119,9 +120,11 @@ def test_files_that_are_not_sounds_are_skipped(tmp_path: Path) -> None:
         (folder / f"lost{i}.wav").symlink_to(outside / "none.wav")
     (folder / "link.wav").symlink_to(outside / "chosen.wav")
     tone(folder / "deep" / "er" / "a.flac", 300.0)
-    said = Samples(folder, RATE).summary
-    assert "2 sounds, 2.0 s; 6 left out (broken.flac: " in said
-    assert "; lost0.wav: no file; lost1.wav: no file; lost2.wav: no file; pipe.wav: no file; 1 more)" in said
+    summary = Samples(folder, RATE).summary
+    assert "2 sounds, 2.0 s; 6 left out (broken.flac: " in summary
+    assert (
+        "; lost0.wav: no file; lost1.wav: no file; lost2.wav: no file; pipe.wav: no file; 1 more)" in summary
+    )
 
 
 @needs_sox
@@ -130,12 +133,12 @@ def test_opposite_channels_are_audible_and_silent_files_are_skipped(tmp_path: Pa
     sox(tmp_path / "a.wav", tmp_path / "b.wav", "remix", "1", "1i")
     sox("-n", tmp_path / "c.wav", "trim", "0", "1")
     (tmp_path / "d.wav").write_bytes(bytes(5_000))
-    said = Samples(tmp_path, RATE).summary
-    assert "2 sounds, 2.0 s; 2 left out (c.wav: nothing in it can be heard; d.wav: " in said
+    summary = Samples(tmp_path, RATE).summary
+    assert "2 sounds, 2.0 s; 2 left out (c.wav: nothing in it can be heard; d.wav: " in summary
     for name in ("a.wav", "c.wav"):
         (tmp_path / name).unlink()
-    said = Samples(tmp_path, RATE).summary
-    assert "1 sounds, 1.0 s; 1 left out (d.wav: its format or coding is not read)" in said
+    summary = Samples(tmp_path, RATE).summary
+    assert "1 sounds, 1.0 s; 1 left out (d.wav: its format or coding is not read)" in summary
     assert level(played(tmp_path)) > -26.0
 
 
@@ -150,8 +153,8 @@ def test_the_memory_for_samples_is_bounded_and_reported(tmp_path: Path) -> None:
     whole.write_bytes(head)
     os.truncate(whole, size)
     tone(tmp_path / "more.wav", 50.0)
-    said = Samples(tmp_path, RATE).summary
-    assert "1 sounds, 699.1 s; the memory for them (128 MiB) is full, 1 more and the end" in said
+    summary = Samples(tmp_path, RATE).summary
+    assert "1 sounds, 699.1 s; the memory for them (128 MiB) is full, 1 more and the end" in summary
 
 
 @needs_sox
@@ -174,13 +177,13 @@ def test_damaged_files_do_no_harm(tmp_path: Path, data: st.DataObject) -> None:
     try:
         samples = Samples(folder, RATE)
     except OptionError as error:
-        said = str(error)
+        message = str(error)
     else:
-        said = samples.summary
+        message = samples.summary
         voice = Voice(RATE, preset="granular", samples=samples)
         voice.params(np.full(8, 0.7, np.float32))
         assert np.isfinite(voice.render(RATE // 4)).all()
-    assert "\n" not in said
+    assert "\n" not in message
 
 
 def test_without_samples_the_default_preset_plays_with_a_line(tmp_path: Path) -> None:
@@ -189,13 +192,13 @@ def test_without_samples_the_default_preset_plays_with_a_line(tmp_path: Path) ->
         ({"samples": str(tmp_path)}, "samples: .*: no sound in it .expected"),
         ({"samples": str(tmp_path / "nowhere")}, "samples: .*: not a folder that can be read"),
     ):
-        said: list[str] = []
-        voice = open_voice("granular", options, RATE, said.append)
+        lines: list[str] = []
+        voice = open_voice("granular", options, RATE, lines.append)
         plain = open_voice("default", {}, RATE)
         for v in (voice, plain):
             v.params(np.full(8, 0.6, np.float32))
         assert np.array_equal(voice.render(RATE), plain.render(RATE))
-        *before, line = said
+        *before, line = lines
         assert before == [f"reading samples: {folder}" for folder in options.values()]
         assert line.endswith("; playing the preset default without")
         with pytest.raises(OptionError, match=says):
@@ -208,12 +211,11 @@ STATUS = '{"sound_ms": 10.0, "device": null, "sampled": true}'
 def test_the_rig_and_the_performer_name_the_folder(tmp_path: Path) -> None:
     rig = load_rig(None, {"synth": {"preset": "granular", "samples": str(tmp_path)}})
     assert rig.synth.voice_options == {"samples": str(tmp_path)}
-    process = SynthProcess(free_port(), None, lambda line: None)
-    try:
-        with pytest.raises(OptionError, match="granular: it needs a folder"):
-            process.preset("granular")
-    finally:
-        process.close()
+    with (
+        closing(SynthProcess(free_port(), None, lambda line: None)) as process,
+        pytest.raises(OptionError, match="granular: it needs a folder"),
+    ):
+        process.preset("granular")
 
 
 @pytest.mark.slow

@@ -120,12 +120,12 @@ def test_a_lost_device_is_not_waited_for(ends_first, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sounddevice", fake)
     monkeypatch.setattr(output, "_STOP_TIMEOUT_S", 0.1)
     monkeypatch.setattr(output, "_CALLBACK_TIMEOUT_S", 99.0 if ends_first else 0.0)
-    said: list[str] = []
-    voice = Synth(0, wav=tmp_path / "take.wav", say=said.append)
+    lines: list[str] = []
+    voice = Synth(0, wav=tmp_path / "take.wav", say=lines.append)
     assert voice.device == "a"
     if not ends_first:
         voice.poll()
-        assert said == ["audio device 'a' has gone; continuing with the file only; start again to hear it"]
+        assert lines == ["audio device 'a' has gone; continuing with the file only; start again to hear it"]
         assert voice.device is None
         time.sleep(0.1)
     assert (voice.close()["seconds"] > 0.0) is not ends_first
@@ -140,19 +140,19 @@ def without_sounddevice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_sounddevice")
 def test_without_portaudio_the_file_is_still_written(tmp_path: Path) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     path = tmp_path / "take.wav"
-    voice = Synth(0, wav=path, say=said.append)
-    assert len(said) == 1
-    assert said[0].startswith("no sound: ")
-    assert "PortAudio" in said[0]
+    voice = Synth(0, wav=path, say=lines.append)
+    assert len(lines) == 1
+    assert lines[0].startswith("no sound: ")
+    assert "PortAudio" in lines[0]
     sink = OscSink(OscConfig(port=voice.address[1]))
     with udp(1) as asking:
         for name in ("bagpipe", "granular", "bagpipe"):
             asking.sendto(message("/anticip/control/preset", [name]), voice.address)
     perform(sink, 1.0)
     voice.poll()
-    assert [line.partition(":")[0] for line in said] == ["no sound", "preset", "preset granular"]
+    assert [line.partition(":")[0] for line in lines] == ["no sound", "preset", "preset granular"]
     report = voice.close()
     sink.close()
     assert report["datagrams"] == 50 + 3
@@ -206,11 +206,11 @@ def test_a_voice_that_fails_while_playing_is_silent_and_reported(commands, says,
 def test_a_full_wav_file_continues_in_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wav, "_MAX_DATA", 6 * SAMPLE_RATE)
     (tmp_path / "take.2.wav").touch()
-    said: list[str] = []
-    voice = Synth(0, wav=tmp_path / "take.wav", say=said.append)
+    lines: list[str] = []
+    voice = Synth(0, wav=tmp_path / "take.wav", say=lines.append)
     time.sleep(0.8)
     voice.close()
-    assert said[1] == f"{tmp_path / 'take.wav'} has 4 GiB; continuing in {tmp_path / 'take.3.wav'}"
+    assert lines[1] == f"{tmp_path / 'take.wav'} has 4 GiB; continuing in {tmp_path / 'take.3.wav'}"
     assert len(read_wav(tmp_path / "take.wav")) == SAMPLE_RATE
     assert len(read_wav(tmp_path / "take.3.wav")) > 0
     assert not list(tmp_path.glob(".*"))
@@ -218,47 +218,49 @@ def test_a_full_wav_file_continues_in_another(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.usefixtures("without_sounddevice")
 def test_on_a_full_disk_the_file_ends_and_the_voice_plays_on(tmp_path: Path) -> None:
-    path, said = tmp_path / "take.wav", list[str]()
+    path, lines = tmp_path / "take.wav", list[str]()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    voice = Synth(0, wav=path, say=said.append)
+    voice = Synth(0, wav=path, say=lines.append)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
         time.sleep(0.5)
         voice.poll()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert said[1:] == [f"{path}: cannot be written (file too large); it ends here, the voice plays on"]
+    assert lines[1:] == [f"{path}: cannot be written (file too large); it ends here, the voice plays on"]
     played = voice.player.samples
     time.sleep(0.1)
     assert voice.player.samples > played
     voice.close()
     assert 100_000 - 6 * 480 < path.stat().st_size <= 100_000
     assert 44 + 6 * len(read_wav(path)) == path.stat().st_size
-    assert len(said) == 2
+    assert len(lines) == 2
 
 
 @pytest.mark.usefixtures("without_sounddevice")
 def test_audio_lost_to_a_hanging_disk_is_reported(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(output, "_MAX_QUEUED_S", 0.3)
-    path, said = tmp_path / "take.wav", list[str]()
-    voice = Synth(0, wav=path, say=said.append)
+    path, lines = tmp_path / "take.wav", list[str]()
+    voice = Synth(0, wav=path, say=lines.append)
     # No polling, as during a long write.
     wait_for(lambda: voice.player.samples > SAMPLE_RATE)
     report = voice.close()
-    left_out = re.fullmatch(rf"{path}: (\d\.\d) s are missing, because the disk hung", said[1])
-    assert left_out is not None
-    kept = len(read_wav(path)) / SAMPLE_RATE
-    assert 0.3 < kept < 0.35
-    assert kept + float(left_out[1]) == pytest.approx(report["seconds"], abs=0.1)
-    assert len(said) == 2
+    missing = re.fullmatch(rf"{path}: (\d\.\d) s are missing, because the disk hung", lines[1])
+    assert missing is not None
+    written_s = len(read_wav(path)) / SAMPLE_RATE
+    assert 0.3 < written_s < 0.35
+    assert written_s + float(missing[1]) == pytest.approx(report["seconds"], abs=0.1)
+    assert len(lines) == 2
 
 
 def test_a_missing_device_is_reported() -> None:
     pytest.importorskip("sounddevice", exc_type=OSError)
-    said: list[str] = []
-    voice = Synth(0, device="no such device", say=said.append)
-    assert said == [s for s in said if s.startswith("no sound: audio device 'no such device' cannot be used")]
-    assert len(said) == 1
+    lines: list[str] = []
+    voice = Synth(0, device="no such device", say=lines.append)
+    assert lines == [
+        s for s in lines if s.startswith("no sound: audio device 'no such device' cannot be used")
+    ]
+    assert len(lines) == 1
     voice.player.push([], 0.0)
     assert voice.close()["device"] is None
 
@@ -301,9 +303,9 @@ class Child:
 
 @pytest.fixture
 def children() -> Iterator[list[Child]]:
-    made: list[Child] = []
-    yield made
-    for child in made:
+    rendered: list[Child] = []
+    yield rendered
+    for child in rendered:
         child.close()
 
 
@@ -335,7 +337,8 @@ def test_a_signal_ends_the_voice_with_a_report(children: list[Child], number: si
     [(["70000"], "port: expected 0 to 65535"), (["0", "--gain", "3"], "gain: expected 0 to 1")],
 )
 def test_bad_usage(options, says, capsys):
-    assert synth_module.main(["--port", *options]) == 2
+    with pytest.raises(SystemExit, match=r"^2$"):
+        sys.exit(synth_module.main(["--port", *options]))
     assert says in capsys.readouterr().err
 
 
@@ -370,12 +373,12 @@ def test_the_device_plays_the_rendered_sound(null_sink, tmp_path, children):
         pytest.skip(f"PortAudio finds no device here: {err.strip()}")
     assert child.process.returncode == 0
     heard = np.frombuffer(captured.read_bytes(), "<i2").reshape(-1, 2) / 32768.0
-    made = read_wav(own)[:, 0]
+    rendered = read_wav(own)[:, 0]
     # Pieces of the capture match the rendered sound, sample for sample up to 16-bit rounding.
     # A busy machine may stall the device now and then: pieces across such a gap match nowhere.
-    size, length = 1 << int(np.ceil(np.log2(len(made) + 2048))), 2048
-    spectrum = np.fft.rfft(made, size)
-    energy = np.sqrt(np.convolve(made**2, np.ones(length), "valid")) + 1e-6
+    size, length = 1 << int(np.ceil(np.log2(len(rendered) + 2048))), 2048
+    spectrum = np.fft.rfft(rendered, size)
+    energy = np.sqrt(np.convolve(rendered**2, np.ones(length), "valid")) + 1e-6
     found = []
     for start in range(0, len(heard) - length, length):
         piece = heard[start : start + length, 0]
@@ -383,19 +386,19 @@ def test_the_device_plays_the_rendered_sound(null_sink, tmp_path, children):
             continue
         match = np.fft.irfft(spectrum * np.conj(np.fft.rfft(piece, size)))[: len(energy)] / energy
         at = int(match.argmax())
-        found.append(float(np.corrcoef(made[at : at + length], piece)[0, 1]))
+        found.append(float(np.corrcoef(rendered[at : at + length], piece)[0, 1]))
     assert sum(correlation > 0.999 for correlation in found) >= 4, found
 
 
 @pytest.mark.usefixtures("without_sounddevice")
 def test_two_voices_with_one_file_name_leave_two_files(tmp_path: Path) -> None:
-    said: list[str] = []
-    voices = [Synth(0, wav=tmp_path / "take.wav", say=said.append) for _ in range(2)]
+    lines: list[str] = []
+    voices = [Synth(0, wav=tmp_path / "take.wav", say=lines.append) for _ in range(2)]
     time.sleep(0.2)
     for voice in voices:
         voice.close()
     first, second = (tmp_path / name for name in ("take.wav", "take.2.wav"))
-    assert said[-1] == f"{first} was made by another program meanwhile; the sound is in {second}"
+    assert lines[-1] == f"{first} was made by another program meanwhile; the sound is in {second}"
     assert all(len(read_wav(path)) > 0 for path in (first, second))
     assert {path.name for path in tmp_path.iterdir()} == {"take.wav", "take.2.wav"}
 

@@ -145,8 +145,8 @@ def test_seeds_differ_and_repeat() -> None:
 
 
 def test_invalid_calls_are_one_line() -> None:
-    for rate, told in ((3.0, "3"), (192_001.0, "192001"), (float("nan"), "NaN")):
-        with pytest.raises(OptionError, match=rf"sample rate: expected 8000 to 192000 Hz, got {told}$"):
+    for rate, shown in ((3.0, "3"), (192_001.0, "192001"), (float("nan"), "NaN")):
+        with pytest.raises(OptionError, match=rf"sample rate: expected 8000 to 192000 Hz, got {shown}$"):
             Voice(rate)
     voice = Voice()
     with pytest.raises(OptionError, match=r"limb index: expected 0 \(left hand\) to 3 \(right foot\), got 4"):
