@@ -83,6 +83,9 @@ class Calibration:
         self.play(table)
         if (file := self._file()) is None:
             return "playing; there is no rig file to write it into"
+        if not file.exists():
+            # A file with nothing but this table would be another rig.
+            return f"playing, but not written: {file} is gone; rig/save writes the whole rig into it"
         return self._write(file, table)
 
     async def _write(self, file: Path, table: Table) -> str:

@@ -144,6 +144,7 @@ MOVED = r"calibrate/still: you moved while .* stood still; .*\(\w+ 0\.\d+, expec
 
 def test_still_move_save_clear_freeze(tmp_path: Path) -> None:
     file = tmp_path / "rig.toml"
+    file.touch()
     playing = Playing(PerformerRange())
     act = {n.removeprefix("calibrate/"): a for n, a in Calibration(playing, lambda: file).actions.items()}  # type: ignore[arg-type]
     act["still"]()
@@ -153,11 +154,19 @@ def test_still_move_save_clear_freeze(tmp_path: Path) -> None:
     playing.learn([0.0] * 8, 0.0, 1.0)  # standing does not count as moving
     for level in np.linspace(0.1, 0.6, 11):
         playing.learn([float(level)] * 8, 1.0, 1.0)
-    assert "written" in asyncio.run(act["save"]())
+    assert asyncio.run(act["save"]()) == f"playing, and written into {file}"
     assert tomllib.loads(file.read_text())["performer"]["noise"] == [0.5] * 22
     loudness = playing.mixer.performer.reaches()["loudness"]
     assert loudness == Reach(0.02, 0.1, 0.6)
     assert load_rig(file).performer.reaches()["loudness"] == loudness
+    # A rig file that is gone is not replaced by one with this table alone.
+    file.unlink()
+    act["still"]()
+    playing.learn([0.01] * 8, 0.0, 3.0)
+    act["move"]()
+    playing.learn([0.3] * 8, 1.0, 3.0)
+    assert act["save"]() == f"playing, but not written: {file} is gone; rig/save writes the whole rig into it"
+    assert not file.exists()
     assert act["clear"]() == "learning while playing"
     assert playing.mixer.performer.reaches()["loudness"] != loudness
     assert act["freeze"](1) == "frozen"
