@@ -12,13 +12,23 @@ needs it for help and validation before anything else is imported.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 from pyanticip.errors import DeviceError, OptionError
 
@@ -27,9 +37,20 @@ _MAX_NUMBER = 1e9
 
 
 class Options(BaseModel):
-    """Base of option classes: frozen, no unknown fields, no NaN or infinity."""
+    """Base of option classes: frozen, no unknown fields, no NaN or infinity, no true or false as a number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _check_numbers(cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        valid = validate(value)
+        # pydantic reads a boolean as 0 or 1.
+        if _has_boolean(value):
+            types = set(_leaf_types(cls.model_fields[str(info.field_name)].annotation))
+            if types & {int, float} and bool not in types:
+                raise PydanticCustomError("number", "expected a number")
+        return valid
 
     def check(self) -> None:
         """Validate against the file system before work begins: inputs exist, outputs can be written.
@@ -48,6 +69,19 @@ class Options(BaseModel):
                     Path(path).stat()  # raises an error that names the path
                 if path is not None and command_line_settings(field).get("written"):
                     check_writable_folder(path if path.is_dir() else path.parent)
+
+
+def _has_boolean(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_boolean, value.values()))
+    return isinstance(value, bool) or (isinstance(value, list | tuple) and any(map(_has_boolean, value)))
+
+
+def _leaf_types(annotation: Any) -> Iterator[type]:
+    if isinstance(annotation, type) and not get_args(annotation):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _leaf_types(part)
 
 
 def option(

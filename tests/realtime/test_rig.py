@@ -299,6 +299,13 @@ def test_an_ipv6_server_is_passed_without_brackets(address: str) -> None:
         ("osc = ['nohost']", "osc.0: expected HOST:PORT"),
         ("[source]\nkind = 'osc'", "source.addresses: an osc source needs them"),
         ("[[performer]]\nname = 'a'\nsource = 'osc'", "performer.a.addresses: an osc source needs them"),
+        ("gain = true", "gain: expected a number, got True"),
+        ("[[osc]]\nport = true", "osc.0.port: expected a number, got True"),
+        (
+            "performer.loudness = [0.1, true, 0.3]",
+            "performer.loudness: expected a number, got [0.1, True, 0.3]",
+        ),
+        ("silence.neutral.pitch = false", "silence.neutral: expected a number, got {'pitch': False}"),
         ("monitor = true", "monitor: expected [monitor], got True"),
         ("[source]\naddresses = 'x'", "source.addresses: expected [source.addresses], got 'x'"),
         ("osc = '127.0.0.1:9000'", "osc: expected [[osc]], got '127.0.0.1:9000'"),
