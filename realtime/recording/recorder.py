@@ -61,8 +61,8 @@ class _Session:
         records_sent: Records sent to the child for this file, including the initial ones.
         initial_records: Records that the file begins with.
         records_written: Records that are on the disk.
-        unconfirmed: After the child died: the last file, its bytes on the disk by the last report, and how
-            many more records it and the parts after it should have.
+        unconfirmed: After the child died, until a part is created: the last file, its bytes on the disk by
+            the last report, and how many more records it and the parts after it should have.
     """
 
     requested_path: Path
@@ -76,6 +76,11 @@ class _Session:
     initial_records: int = 0
     records_written: int = 0
     unconfirmed: tuple[bytes, int, int] = (b"", 0, 0)
+
+    @property
+    def new_records(self) -> int:
+        """Records sent to the child for this file after the initial ones."""
+        return self.records_sent - self.initial_records
 
 
 class Recorder(recording.Records, Child):
@@ -299,7 +304,7 @@ class Recorder(recording.Records, Child):
                 self._previous = None
 
     def _on_file_message(self, session: _Session, word: str, *values: Any) -> None:
-        self._synced_at, session.unconfirmed = time.monotonic(), (b"", 0, 0)
+        self._synced_at = time.monotonic()
         if word == "at":
             self._synced_bytes, self._free_bytes, session.records_written = values
         elif word == "closed":
@@ -308,7 +313,7 @@ class Recorder(recording.Records, Child):
         elif word == "opened":
             if self._previous is not None:
                 self._report_end(self._previous, self._failure)
-            session.is_made = True
+            session.is_made, session.unconfirmed = True, (b"", 0, 0)
             if session.parts:
                 session.path = Path(values[0])
                 self.dropped += values[1]
@@ -319,9 +324,15 @@ class Recorder(recording.Records, Child):
             self._synced_bytes, self._free_bytes = 0, None
         elif word == "refused" and not session.parts:
             # The previous recording continues.
+            if self._failure:
+                self.dropped += session.new_records
+            elif self._previous is not None:
+                self._previous.records_sent += session.new_records
             self._is_opening, self._session, self._previous = False, self._previous, None
             self._refusal = (OptionError if values[1] else DeviceError)(values[0])
         elif word in ("refused", "failed"):
+            written = 0 if word == "refused" else values[1]
+            self.dropped += session.records_sent - max(written, session.initial_records)
             if word == "failed" or self._failure != values[0]:
                 self._say(f"nothing is recorded: {values[0]}; trying again")
             self._is_opening, self._failure = False, str(values[0])
@@ -336,12 +347,8 @@ class Recorder(recording.Records, Child):
         if (session := self._session) is not None:
             if self._is_opening:
                 path, synced_bytes, unconfirmed = session.unconfirmed
-                session.unconfirmed = (
-                    path,
-                    synced_bytes,
-                    unconfirmed + session.records_sent - session.initial_records,
-                )
-            else:
+                session.unconfirmed = path, synced_bytes, unconfirmed + session.new_records
+            elif not self._failure:
                 session.unconfirmed = (
                     os.fsencode(session.path.absolute()),
                     self._synced_bytes,
@@ -411,17 +418,19 @@ class Recorder(recording.Records, Child):
         while self.pid is not None and self._queue and time.monotonic() < deadline:
             self.poll()
             time.sleep(0.01)
-        if self.pid is None and self._is_opening and (session := self._session) is not None:
-            # The child died and no other one will count its lost records.
-            path, synced_bytes, unconfirmed = session.unconfirmed
-            self.dropped += count_missing(
-                path, synced_bytes, unconfirmed + session.records_sent - session.initial_records
-            )
-        else:
-            self.dropped += len(self._record_sizes)
+        session, unsent = self._session, len(self._record_sizes)
+        if session is not None and self.pid is None and self._is_opening:
+            self.dropped += session.new_records
+        elif self._is_opening or not self._failure:
+            self.dropped += unsent
+            if session is not None:
+                session.records_sent -= unsent
         self._queue.clear()
         self._record_sizes.clear()
         code = super().close()
+        if self._session is not None:
+            # No other child will count them.
+            self.dropped += count_missing(*self._session.unconfirmed)
         for session in [*self._finishing.values(), *filter(None, [self._previous, self._session])]:
             self._report_end(session, self._failure or "the recorder has failed")
         self._finishing, self._previous, self._session = {}, None, None

@@ -60,8 +60,6 @@ class Writer:
         self._free_bytes: int | None = None
         # Number of next records to skip, because their file could not be created.
         self._records_to_skip = 0
-        # Number of records that arrived while no file was open.
-        self._lost_records = 0
 
     def process(self, buffer: bytes) -> bytes:
         """Write the complete records of the buffer and execute commands; returns the incomplete rest."""
@@ -96,7 +94,6 @@ class Writer:
         count: int,
         unconfirmed: tuple[bytes, int, int],
     ) -> None:
-        self._lost_records += count_missing(*unconfirmed)
         path = Path(os.fsdecode(name))
         try:
             part = _next_part(path, os.fsdecode(spare)) if is_part else path
@@ -110,12 +107,9 @@ class Writer:
         self._number, self._path, self._file = number, part, descriptor
         self._bytes = self._records = 0
         self._is_dirty, self._synced_at = True, time.monotonic()
-        self._send(self._number, "opened", str(part), self._lost_records)
-        self._lost_records = 0
+        self._send(self._number, "opened", str(part), count_missing(*unconfirmed))
 
     def _write(self, data: bytes, count: int) -> None:
-        if self._file < 0:
-            self._lost_records += count
         if self._file < 0 or not data:
             return
         start = os.lseek(self._file, 0, os.SEEK_END)
@@ -124,7 +118,6 @@ class Writer:
             while view:
                 view = view[os.write(self._file, view) :]
         except OSError as error:
-            self._lost_records += count
             self._fail(error, start)
         else:
             self._bytes = start + len(data)
@@ -142,7 +135,7 @@ class Writer:
         with contextlib.suppress(OSError):
             os.close(self._file)
         self._file = -1
-        self._send(self._number, "failed", f"{self._path}: {error.strerror}")
+        self._send(self._number, "failed", f"{self._path}: {error.strerror}", self._records)
 
     @property
     def is_open(self) -> bool:

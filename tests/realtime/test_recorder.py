@@ -226,6 +226,32 @@ def test_an_unwritable_part_is_not_left_behind(tmp_path, monkeypatch):
     assert read_recording(tmp_path / "show.2.anticip", strict=True).header
 
 
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="another process's limits cannot be set")
+@pytest.mark.parametrize("attempts", [0, 1])
+def test_what_a_recorder_lost_before_it_was_killed_is_counted(tmp_path, monkeypatch, attempts):
+    """Its disk failed first, and then it refused a further part."""
+    monkeypatch.setattr("realtime.recording.recorder._ATTEMPT_INTERVAL_S", 1e9)
+    path, lines = tmp_path / "show.anticip", []
+    tape = open_recorder(path, lines)
+    feed(tape, 10)
+    wait_for(lambda: (tape.poll(), tape._synced_bytes)[1] > 1500 * 10)
+    _, hard = resource.prlimit(tape.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(tape.pid, resource.RLIMIT_FSIZE, (100, hard))
+    feed(tape, 10, start=10)
+    # It is at the first poll after the failure that the recorder tries again.
+    tape._next_attempt_at = 0.0 if attempts else 1e18
+    wait_for(lambda: (tape.poll(), len(lines) > 1 + attempts and not tape.is_opening)[1])
+    feed(tape, 10, start=20)
+    assert f"dropped_records={20 * 3}" in tape.status_words
+    os.kill(tape.pid, signal.SIGKILL)
+    wait_for(lambda: (tape.poll(), is_writing(tape))[1])
+    feed(tape, 10, start=30)
+    other = tape.path
+    assert tape.close() == 0
+    kept = sum(len([*read_recording(part)]) - 1 for part in (path, other))
+    assert (kept, tape.dropped) == (20 * 3, 20 * 3)
+
+
 PARENT = """
 import sys, time, os, signal
 from pathlib import Path
