@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     F32 = npt.NDArray[np.float32]
 
 __all__ = [
+    "STATE_EVENTS",
     "ControlFrame",
     "DatagramSink",
     "DeferredSink",
@@ -29,6 +30,9 @@ __all__ = [
     "Tempo",
     "beat_at",
 ]
+
+#: Prefixes of events that change a lasting state (a label, a gesture): sent even if they are overdue.
+STATE_EVENTS = ("class/", "gesture/")
 
 Tempo = tuple[float, float, float]
 """The performer's beat: beats per minute (0: none known yet), phase 0..1 (0 on the beat), trust 0..1 (0: no

@@ -14,7 +14,7 @@ from pyanticip._core import OscBundle
 from pyanticip.controls import CANCEL, Event, Range
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.osc import Argument, message
-from realtime.sinks.base import ControlFrame, Extra, Prewarmed
+from realtime.sinks.base import STATE_EVENTS, ControlFrame, Extra, Prewarmed
 from realtime.sinks.config import Address, OscConfig
 from realtime.sinks.outputs import MESSAGES, extra_address
 from realtime.sinks.pace import Pace
@@ -29,8 +29,6 @@ HEADER = b"#bundle\0" + struct.pack(">Q", 1)
 _MAX_OVERDUE_S = 0.1
 # A cancellation matches an event announced for at most this long after the moment it names.
 _CANCEL_TOLERANCE_NS = 30_000_000
-# Events that change a lasting state (a label, a gesture): sent even if they are overdue.
-_STATE_EVENTS = ("class/", "gesture/")
 # States in which no pending event may begin.
 _QUIET_STATES = ("panic", "stopped", "frozen")
 # Progress from which a gesture counts as completed.
@@ -231,7 +229,7 @@ class OscSink(Prewarmed):
         """Remove pending events that the frame cancels; returns the frame's other events."""
         if frame.state in _QUIET_STATES:
             self._pending = [
-                e for e in self._pending if e[1].startswith(_STATE_EVENTS) or e[1].endswith(CANCEL)
+                e for e in self._pending if e[1].startswith(STATE_EVENTS) or e[1].endswith(CANCEL)
             ]
         remaining = []
         for event in frame.events:
@@ -270,7 +268,7 @@ class OscSink(Prewarmed):
         released = []
         for due_ns, name, strength in pending:
             ahead = (due_ns - now_ns) / 1e9
-            if name.startswith(_STATE_EVENTS) or ahead > (0.0 if name.endswith(CANCEL) else -_MAX_OVERDUE_S):
+            if name.startswith(STATE_EVENTS) or ahead > (0.0 if name.endswith(CANCEL) else -_MAX_OVERDUE_S):
                 released.append((name, strength, max(ahead, 0.0)))
             else:
                 self._stale_events += 1

@@ -10,7 +10,15 @@ from typing import TypeVar
 from pyanticip.errors import one_line
 from realtime.clock import Clock, wall_ns
 from realtime.seams import SlowCalls
-from realtime.sinks.base import ControlFrame, DatagramSink, DeferredSink, Extra, Prewarmed, Sink
+from realtime.sinks.base import (
+    STATE_EVENTS,
+    ControlFrame,
+    DatagramSink,
+    DeferredSink,
+    Extra,
+    Prewarmed,
+    Sink,
+)
 
 __all__ = ["Outlet"]
 
@@ -88,10 +96,8 @@ class Outlet:
         if self._carried_events:
             carried = [(name, s, (t - frame.t_ns) / 1e9) for t, name, s in self._carried_events]
             self._carried_events.clear()
-            # Changes of a label or gesture still apply when they are overdue.
             carried = [
-                (name, s, max(a, 0.0) if name.startswith(("class/", "gesture/")) else a)
-                for name, s, a in carried
+                (name, s, max(a, 0.0) if name.startswith(STATE_EVENTS) else a) for name, s, a in carried
             ]
             overdue = [event for event in carried if event[2] < 0.0]
             self._counts["stale_events"] += len(overdue)
