@@ -358,7 +358,8 @@ def test_a_show_with_every_command_replays_to_the_same_bits(piece: Path, tmp_pat
     assert counts["superseded"] or [m["/anticip/frame"] for m in received] == [
         m["/anticip/frame"] for m in played
     ]
-    assert sum(m["/anticip/tempo"][::2] == [133.0, 1.0] for m in played) > 240, "also while nobody plays"
+    # Counted in the replay, which has the superseded bundles too.
+    assert sum(m["/anticip/tempo"][::2] == [133.0, 1.0] for m in received) > 240, "also while nobody plays"
     different = []
     for before, m in pairwise([{"/anticip/frame": [-1]}, *played]):
         number = m["/anticip/frame"][0]
