@@ -1,9 +1,8 @@
-"""Encodes OSC messages, and parses untrusted ones: splits a datagram into messages and reads each; anything
-malformed is a ValueError."""
+"""OSC messages: encodes them, and parses untrusted datagrams; anything malformed is a ValueError."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
@@ -18,11 +17,15 @@ _MAX_DEPTH = 4
 _TYPES, _NORMALIZED = b"ifdhsbrmtTFNSI[]", bytes.maketrans(b"SI", b"sN")
 
 
-def message(address: str, arguments: Sequence[Argument]) -> bytes:
-    """Encode one OSC message."""
+def message(address: str, arguments: Iterable[Argument], types: str | None = None) -> bytes:
+    """Encode one OSC message; ``types`` are OSC type tags (i, f, s ...), by default those of the arguments.
+
+    Raises:
+        BuildError, OverflowError, UnicodeError: An argument cannot be encoded.
+    """
     builder = OscMessageBuilder(address)
-    for argument in arguments:
-        builder.add_arg(argument)
+    for i, argument in enumerate(arguments):
+        builder.add_arg(argument, types[i] if types else None)
     dgram: bytes = builder.build().dgram
     return dgram
 

@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgpack
 import numpy as np
 from pythonosc.osc_message import OscMessage
-from pythonosc.osc_message_builder import BuildError, OscMessageBuilder
+from pythonosc.osc_message_builder import BuildError
 
 from pyanticip.errors import DeviceError, reason
 from pyanticip.motion.canonical import canonical_skeleton
@@ -33,6 +33,7 @@ from realtime.control.folder import listing
 from realtime.loop import Datagrams, child_main, input_lines
 from realtime.monitor.ghost import STRIDE, Ghost
 from realtime.monitor.suit import Suit
+from realtime.osc import message
 from realtime.sockets import bind_udp, host_of, is_loopback, tcp_server_host
 
 __all__ = ["serve"]
@@ -143,16 +144,16 @@ class Remote(asyncio.DatagramProtocol):
         # A NUL ends an OSC string: the rest of the text would be read as something else.
         if any("\0" in text for text in (name, *arguments) if isinstance(text, str)):
             return "text with a NUL character cannot be sent"
-        builder = OscMessageBuilder("/anticip/control/" + name)
+
+        def without_integer(argument: Any) -> Any:
+            if isinstance(argument, bool) or not isinstance(argument, int):
+                return argument
+            # JavaScript does not distinguish integers; only constants of an address may be integers.
+            return argument if name.startswith("rig/") and abs(argument) < 1 << 31 else float(argument)
+
         # Raises for numbers beyond 32 bits and lone surrogates.
         try:
-            for argument in arguments:
-                if isinstance(argument, int) and not isinstance(argument, bool):
-                    # JavaScript does not distinguish integers; only constants of an address may be integers.
-                    is_integer = name.startswith("rig/") and abs(argument) < 1 << 31
-                    argument = argument if is_integer else float(argument)
-                builder.add_arg(argument)
-            dgram = builder.build().dgram
+            dgram = message("/anticip/control/" + name, map(without_integer, arguments))
         except (BuildError, OverflowError, UnicodeError):
             return f"{name}: these arguments cannot be sent as OSC"
         self._transport.sendto(dgram)
@@ -161,10 +162,10 @@ class Remote(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, addr: object) -> None:
         """Called by asyncio with a reply of the remote control."""
         with contextlib.suppress(Exception):
-            message = OscMessage(data)
-            if message.address.startswith(_REPLY):
-                verdict, text = (*message.params, "", "")[:2]
-                name = message.address.removeprefix(_REPLY)
+            reply = OscMessage(data)
+            if reply.address.startswith(_REPLY):
+                verdict, text = (*reply.params, "", "")[:2]
+                name = reply.address.removeprefix(_REPLY)
                 self._on_reply({"reply": name, "ok": verdict == "ok", "text": str(text)})
 
 
@@ -194,10 +195,10 @@ class Server:
             for kind in [*self._latest][1:]:
                 await client.send(self._latest[kind])
             await client.send(_json({"past": list(self._past)}))
-            async for message in client:
+            async for text in client:
                 problem: str | None = "not a command"
                 with contextlib.suppress(ValueError, RecursionError):
-                    command = json.loads(message)
+                    command = json.loads(text)
                     if command == {"ask": "files"}:
                         await client.send(_json({"files": await asyncio.to_thread(listing, self._folder)}))
                         continue

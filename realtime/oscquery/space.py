@@ -10,9 +10,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pythonosc.osc_message_builder import OscMessageBuilder
-
-from realtime.osc import read_message, split
+from realtime.osc import message, read_message, split
 
 __all__ = ["EXTENSIONS", "Space"]
 
@@ -119,10 +117,9 @@ class Space:
 
 def _encode_value(address: str, node: Mapping[str, Any]) -> bytes:
     """A node's value as an OSC message."""
-    builder = OscMessageBuilder(address)
-    for kind, value in zip(node["TYPE"], node["VALUE"], strict=True):
-        builder.add_arg(value, "FT"[value] if isinstance(value, bool) else kind)
-    return builder.build().dgram
+    values = node["VALUE"]
+    types = ["FT"[v] if isinstance(v, bool) else t for t, v in zip(node["TYPE"], values, strict=True)]
+    return message(address, values, "".join(types))
 
 
 def _json_value(value: Any) -> Any:

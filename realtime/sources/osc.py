@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from pythonosc.osc_message_builder import OscMessageBuilder
 
 from pyanticip import _core
 from pyanticip.errors import OptionError, WireError
@@ -20,7 +19,7 @@ from pyanticip.motion.datagrams import DEFAULT_RATE, datagrams
 from pyanticip.motion.rotations import conjugate, from_euler, multiply
 from pyanticip.motion.world import TO_Y_UP
 from pyanticip.vocabulary import CANONICAL_JOINTS
-from realtime.osc import read_messages
+from realtime.osc import message, read_messages
 from realtime.sources.base import Source
 
 __all__ = ["PRESETS", "Address", "Order", "OscSource", "messages", "osc", "phone", "wek"]
@@ -145,10 +144,8 @@ class OscSource(Source):
                 rotation = multiply(
                     multiply(conjugate(self._to_y_up), world[_NAMES.index(joint)]), self._to_y_up
                 )
-                message = OscMessageBuilder(mapped.pattern.replace("*", "ZIGSIM/pyanticip"))
-                for value in np.roll(rotation, -1):
-                    message.add_arg(float(value), OscMessageBuilder.ARG_TYPE_FLOAT)
-                yield t_ns, message.build().dgram
+                address = mapped.pattern.replace("*", "ZIGSIM/pyanticip")
+                yield t_ns, message(address, np.roll(rotation, -1).tolist(), "ffff")
 
 
 def messages(datagram: bytes) -> Iterator[tuple[str, list[float]]]:
@@ -169,8 +166,8 @@ def messages(datagram: bytes) -> Iterator[tuple[str, list[float]]]:
         parsed = read_messages(datagram, _MAX_MESSAGES, _MAX_ARGUMENTS)
     except ValueError as error:
         raise WireError(f"not OSC: {error}") from None
-    for message in parsed:
-        yield message.address, [float(value) for value in message.params if isinstance(value, int | float)]
+    for one in parsed:
+        yield one.address, [float(value) for value in one.params if isinstance(value, int | float)]
 
 
 phone = partial(OscSource, PHONE)

@@ -8,11 +8,10 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from pythonosc.osc_message_builder import OscMessageBuilder
-
 from pyanticip import _core
 from pyanticip.errors import OptionError
 from realtime.child import Child
+from realtime.osc import message
 from realtime.voice.base import NEEDS_SAMPLES, SAMPLED
 
 __all__ = ["SynthProcess"]
@@ -78,11 +77,9 @@ class SynthProcess(Child):
         self._send_preset()
 
     def _send_preset(self) -> None:
-        builder = OscMessageBuilder("/anticip/control/preset")
-        builder.add_arg(self._preset, "s")
         with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.setblocking(False)
-            sock.sendto(builder.build().dgram, ("127.0.0.1", self.port))
+            sock.sendto(message("/anticip/control/preset", (self._preset,)), ("127.0.0.1", self.port))
 
     def poll(self) -> list[str]:
         """See :meth:`Child.poll`; also reads the process's reports, one line of JSON per second."""
