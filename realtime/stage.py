@@ -35,7 +35,6 @@ from realtime.recording.recorder import Recorder
 from realtime.rig import Rig
 from realtime.rig.mapping import smoothings
 from realtime.rig.tree import ControlRig
-from realtime.rig.voice import begin_voice
 from realtime.seams import SINKS
 from realtime.show import Show
 from realtime.sinks.base import Sink
@@ -49,7 +48,7 @@ from realtime.sources.watch import SourceWatch
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
 from realtime.teaching.remote import Loader, TeachRemote
-from realtime.voice.process import SynthProcess
+from realtime.voice.process import SynthProcess, begin_voice
 
 __all__ = ["assemble", "build_mixer", "recording_header", "stage"]
 

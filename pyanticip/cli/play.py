@@ -66,7 +66,7 @@ def demo(args: options.DemoOptions) -> Answer:
     if args.audio:
         # Started before the imports below, since its process and device take as long to open.
         from realtime.rig.tree import SynthRig
-        from realtime.rig.voice import begin_voice
+        from realtime.voice.process import begin_voice
 
         voice = begin_voice(SynthRig.model_validate(args.over.get("synth", {})), say)
     from realtime.programs.demo import demo as play

@@ -36,6 +36,7 @@ __all__ = [
     "SKELETON_EVERY",
     "WARM_UP_SECONDS",
     "close_peer",
+    "latency_summary",
     "read_reply",
     "run",
     "run_shows",
@@ -128,7 +129,7 @@ def run(
     latency = rows[:, 1] / 1e6
     echo_ms = echo_reply["times_ms"][warm_up:]
     result: dict[str, Any] = {
-        "latency_ms": {**percentiles(latency, (50, 90, 99)), "max": _max(latency)},
+        "latency_ms": latency_summary(latency),
         "jitter_ms": round(float(np.abs(np.diff(latency)).mean()), 3) if len(latency) > 1 else 0.0,
         "frames": len(rows),
         "missed": frames - warm_up - len(np.unique(rows[:, 0])),
@@ -136,7 +137,7 @@ def run(
         + suit_reply["sent"] - counters["packets"] + len(range(0, frames, SKELETON_EVERY)),
         "late": int((latency > LATE_MS).sum()),
         "echo_late": sum(t > LATE_MS for t in echo_ms),
-        "echo_ms": {**percentiles(echo_ms, (50, 90, 99)), "max": _max(echo_ms)},
+        "echo_ms": latency_summary(echo_ms),
         "bundles_received": suit_reply["bundles"],
         "bundle_gaps": suit_reply["gaps"],
         "stages_us": {
@@ -158,8 +159,9 @@ def run(
     return result
 
 
-def _max(values: Values) -> float:
-    return round(float(max(values)), 3) if len(values) else 0.0
+def latency_summary(values: Values) -> dict[str, float]:
+    """p50, p90, p99 and max; only a max of 0 if there are no values."""
+    return {**percentiles(values, (50, 90, 99)), "max": round(float(max(values, default=0.0)), 3)}
 
 
 def _model(backend: Any) -> dict[str, Any]:

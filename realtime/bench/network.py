@@ -33,16 +33,14 @@ from rich.progress import track
 from rich.table import Table
 
 from pyanticip.bench.machine import machine
-from pyanticip.errors import OptionError
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import PROTOCOLS, datagrams
-from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS, RATE
+from realtime.bench.offline_listener import load_start, play_datagrams
 from realtime.bench.stillness import turned
 from realtime.clock import OfflineClock
 from realtime.rig import Rig, load_rig
 from realtime.sinks.capture import CaptureSink
-from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
 from realtime.step.base import StepBackend
 
@@ -154,8 +152,7 @@ def play(pairs: Pairs, protocol: str, backend: StepBackend | None, rig: Rig | No
         sinks=[capture],
         backend=backend,
     )
-    play_offline((Datagram(*pair) for pair in pairs), clock, pipeline.feed)
-    pipeline.run_until(clock.now_ns())
+    play_datagrams(pairs, clock, pipeline)
     params = np.array(capture.params, np.float64).reshape(-1, len(PARAMETERS))
     return Played(np.array(capture.times), params, np.array(capture.due("onset"), np.float64))
 
@@ -184,7 +181,7 @@ def run(
     from realtime.step.open import open_processor
 
     paths = list(files) or [Path(__file__).parents[1] / "data" / "performance.bvh"]
-    clips = [_clip(path, seconds) for path in paths]
+    clips = [load_start(path, seconds, 2 * WARM_UP_SECONDS) for path in paths]
     backend = open_processor(checkpoint)
     try:
         rates = [row for protocol in PROTOCOLS for row in _rates(protocol, clips, backend, progress)]
@@ -194,16 +191,6 @@ def run(
         backend.close()
     context = {"files": [path.name for path in paths], "seconds": seconds, **machine()}
     return {"rates": rates, "off": off, "networks": networks, **context}
-
-
-def _clip(path: Path, seconds: float) -> Clip:
-    clip = load_motion(path)
-    if clip.duration < 4.0:
-        raise OptionError(
-            f"{path}: expected {2 * WARM_UP_SECONDS:g} s of motion or more, has {clip.duration:.1f}"
-        )
-    frames = round(seconds * clip.rate)
-    return replace(clip, quats=clip.quats[:frames], root=clip.root[:frames])
 
 
 def _rates(

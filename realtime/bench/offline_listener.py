@@ -1,18 +1,28 @@
-"""An offline sink that plays frames on a voice, and the loudness of sound in LUFS (ITU-R BS.1770-4)."""
+"""Offline playing for the benches, a sink that plays frames on a voice, and loudness in LUFS (ITU-R
+BS.1770-4)."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from pyanticip.errors import OptionError
+from pyanticip.motion.clip import Clip
+from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
+from realtime.pipeline import Pipeline
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
+from realtime.sources.replay import Datagram, play_offline
 from realtime.voice.base import Voice
 from realtime.voice.event_queue import EventQueue
 
-__all__ = ["RATE", "SILENCE", "OfflineListener", "integrated"]
+__all__ = ["RATE", "SILENCE", "OfflineListener", "integrated", "load_start", "play_datagrams"]
 
 #: Sample rate of the filters below, Hz.
 RATE = 48_000
@@ -24,6 +34,21 @@ _SHELF = (1.53512485958697, -2.69169618940638, 1.19839281085285), (1.0, -1.69065
 _HIGH_PASS = (1.0, -2.0, 1.0), (1.0, -1.99004745483398, 0.99007225036621)
 _STEP = RATE // 10
 _FFT_SIZE = 1 << 18
+
+
+def load_start(path: Path, seconds: float, least_s: float) -> Clip:
+    """The first ``seconds`` of a motion file; an OptionError if the file has less than ``least_s``."""
+    clip = load_motion(path)
+    if clip.duration < least_s:
+        raise OptionError(f"{path}: expected {least_s:g} s of motion or more, has {clip.duration:.1f}")
+    frames = round(seconds * clip.rate)
+    return replace(clip, quats=clip.quats[:frames], root=clip.root[:frames])
+
+
+def play_datagrams(pairs: Iterable[tuple[int, bytes]], clock: OfflineClock, pipeline: Pipeline) -> None:
+    """Play datagrams, each with its arrival time in nanoseconds, through a pipeline on ``clock``."""
+    play_offline((Datagram(*pair) for pair in pairs), clock, pipeline.feed)
+    pipeline.run_until(clock.now_ns())
 
 
 def integrated(sound: npt.NDArray[np.floating]) -> float:

@@ -25,6 +25,7 @@ from realtime.bench.latency import (
     SKELETON_EVERY,
     WARM_UP_SECONDS,
     close_peer,
+    latency_summary,
     read_reply,
     run_shows,
     send_plan,
@@ -139,10 +140,7 @@ def _measure(n: int, seconds: float, phases: Phases, prewarm: bool, model: bool)
     latency = rows[:, 2] / 1e6
     return {
         "performers": n,
-        "latency_ms": {
-            **percentiles(latency, (50, 90, 99)),
-            "max": round(float(latency.max(initial=0.0)), 3),
-        },
+        "latency_ms": latency_summary(latency),
         "step_us": percentiles(rows[:, 3] / 1e3, (50, 99)),
         "cpu": round(float(1e9 * np.ptp(cpu) / max(np.ptp(wall), 1.0)), 3),
         "frames": len(rows),

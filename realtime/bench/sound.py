@@ -15,7 +15,6 @@ device.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip._core import teacher_parameters
-from pyanticip.errors import OptionError
 from pyanticip.motion.datagrams import datagrams
-from pyanticip.motion.load import load_motion
 from pyanticip.vocabulary import PARAMETERS, RATE
-from realtime.bench.offline_listener import OfflineListener
+from realtime.bench.offline_listener import OfflineListener, load_start, play_datagrams
 from realtime.clock import OfflineClock
 from realtime.config import LeadMs
 from realtime.rig import Rig
-from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
 from realtime.step.base import StepBackend
 from realtime.voice.base import voice_latency_ms
@@ -105,11 +101,7 @@ def nearest_errors(true: F64, announced: Sequence[float]) -> list[float]:
 def _row(
     path: Path, seconds: float, preset: str, rig: Rig, backend: StepBackend, beats: Beats
 ) -> dict[str, Any]:
-    clip = load_motion(path)
-    frames = round(seconds * clip.rate)
-    clip = replace(clip, quats=clip.quats[:frames], root=clip.root[:frames])
-    if clip.duration < 2 * _BEGIN_S:
-        raise OptionError(f"{path}: expected {2 * _BEGIN_S:g} s of motion or more, has {clip.duration:.1f}")
+    clip = load_start(path, seconds, 2 * _BEGIN_S)
     quats = clip.retarget("humanoid").resample(RATE).quats
     movement = np.asarray(teacher_parameters(quats), np.float64)[:, _LOUDNESS]
     clock = OfflineClock()
@@ -119,8 +111,7 @@ def _row(
     backend.reset()
     pipeline = assemble(rig, clock, kind="msgpack", sinks=[full, bare], backend=backend)
     pipeline.mixer.sound_ms = voice_latency_ms(voice)
-    play_offline((Datagram(*pair) for pair in datagrams(clip, "msgpack")), clock, pipeline.feed)
-    pipeline.run_until(clock.now_ns())
+    play_datagrams(datagrams(clip, "msgpack"), clock, pipeline)
     hops = np.arange(round(100 * _BEGIN_S), round(100 * min(full.times[-1], (len(movement) - 1) / RATE)))
     body = np.interp(hops / 100.0, np.arange(len(movement)) / RATE, movement)
     # A sent value holds until the next frame.

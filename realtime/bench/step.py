@@ -217,7 +217,7 @@ def _batches(
         with _without_gc():
             for _ in range(turns):
                 for name, batch in batches.items():
-                    durations[name] += _batch_turn(batch, rows)
+                    durations[name] += _paced(batch.step, rows)
         for name, values in durations.items():
             times = percentiles(values, (50, 90, 99), 1e6)
             per_performer = round(times["p50"] / count, 3)
@@ -228,14 +228,20 @@ def _batches(
     return results
 
 
-def _batch_turn(batch: _Batch, rows: Any) -> list[float]:
+def _paced(
+    step: Callable[[Any], object], rows: Any, prewarm: Callable[[], object] | None = None
+) -> list[float]:
+    """Seconds of one step per row at the live rate, without the first ones."""
     durations = []
     due = time.perf_counter()
     for row in rows:
         due += 1.0 / RATE
+        if prewarm is not None:
+            time.sleep(max(0.0, due - PREWARM_SECONDS - time.perf_counter()))
+            prewarm()
         time.sleep(max(0.0, due - time.perf_counter()))
         start = time.perf_counter()
-        batch.step(row)
+        step(row)
         durations.append(time.perf_counter() - start)
     return durations[SETTLING:]
 
@@ -277,19 +283,8 @@ def _turn(backend: StepBackend, rows: Any, stride: int, warm: bool) -> list[tupl
     backend.reset()
     # Fill the state's rings, so that the steady state is timed.
     backend.step(np.tile(rows[:stride], (8, 1)))
-    durations = []
-    due = time.perf_counter()
-    for i in range(TURN):
-        row = rows[i : i + 1]
-        due += 1.0 / RATE
-        if warm:
-            time.sleep(max(0.0, due - PREWARM_SECONDS - time.perf_counter()))
-            backend.prewarm()
-        time.sleep(max(0.0, due - time.perf_counter()))
-        start = time.perf_counter()
-        backend.step(row)
-        durations.append(((i + 1) % stride == 0, time.perf_counter() - start))
-    return durations[SETTLING:]
+    durations = _paced(backend.step, rows[:TURN, None], backend.prewarm if warm else None)
+    return [(n % stride == 0, duration) for n, duration in enumerate(durations, SETTLING + 1)]
 
 
 def _summary(steps: Sequence[tuple[bool, float]]) -> dict[str, dict[str, float]]:

@@ -6,6 +6,7 @@ as in ``render``; the voice's loudness is in LUFS.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,13 +22,12 @@ from pyanticip.motion.load import load_motion
 from pyanticip.motion.rotations import multiply
 from pyanticip.vocabulary import PARAMETERS, RATE
 from realtime.bench.offline_listener import RATE as SAMPLE_RATE
-from realtime.bench.offline_listener import OfflineListener, integrated
+from realtime.bench.offline_listener import OfflineListener, integrated, play_datagrams
 from realtime.clock import OfflineClock
 from realtime.control.calibration import Table
 from realtime.programs.calibrate import calibrate_from
 from realtime.rig import Rig, load_rig
 from realtime.sinks.capture import CaptureSink
-from realtime.sources.replay import Datagram, play_offline
 from realtime.stage import assemble
 from realtime.voice.open import open_voice
 
@@ -80,12 +80,8 @@ def perform(clip: Clip, rig: Rig, *, sound: bool = True) -> CaptureSink:
     clock = OfflineClock()
     capture = OfflineListener(clock, open_voice("default", {}, SAMPLE_RATE)) if sound else CaptureSink(clock)
     pipeline = assemble(rig, clock, kind="msgpack", sinks=[capture])
-    try:
-        stream = (Datagram(*pair) for pair in datagrams(clip, "msgpack"))
-        play_offline(stream, clock, pipeline.feed)
-        pipeline.run_until(clock.now_ns())
-    finally:
-        pipeline.close()
+    with contextlib.closing(pipeline):
+        play_datagrams(datagrams(clip, "msgpack"), clock, pipeline)
     return capture
 
 

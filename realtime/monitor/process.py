@@ -15,7 +15,7 @@ from realtime.child import Child, check_installed
 from realtime.control.live_rig import LiveRig
 from realtime.control.rig_keys import CONTROLS
 from realtime.monitor.health import settable
-from realtime.rig.monitor import MonitorRig
+from realtime.rig.tree import MonitorRig
 from realtime.sockets import free_port, host_and_port, reachable_host
 
 __all__ = ["NEEDS", "MonitorProcess", "qr_code"]

@@ -49,14 +49,12 @@ def calibrate_from(file: Path, rig: Rig, say: Callable[[str], None] | None = Non
         if command.name in ("source", "player"):
             commands.replay_command(command)
 
-    try:
+    with contextlib.closing(pipeline):
         calibration = Calibration(pipeline)
         calibration.move()
         play_offline(datagrams, clock, pipeline.feed, obey)
         noise = calibration.noise()  # as the gate has learned it by the end
         return {**calibration.table(), **({"noise": noise} if noise else {})}
-    finally:
-        pipeline.close()
 
 
 def calibrate_live(rig: Rig, still: float, move: float, say: Callable[[str], None]) -> Table:
@@ -69,15 +67,12 @@ def calibrate_live(rig: Rig, still: float, move: float, say: Callable[[str], Non
     """
     rig = rig.resolved()
     clock = MonotonicClock()
-    source = UdpSource(rig.source.kind, *rig.source.listen, say=say, **rig.source.udp_options())
-    try:
-        pipeline = _pipeline(rig, clock, rig.source.wire)
-        try:
-            return run_loop(_stages(pipeline, source, still, move, say))
-        finally:
-            pipeline.close()
-    finally:
-        source.close()
+    udp = UdpSource(rig.source.kind, *rig.source.listen, say=say, **rig.source.udp_options())
+    with (
+        contextlib.closing(udp) as source,
+        contextlib.closing(_pipeline(rig, clock, rig.source.wire)) as pipeline,
+    ):
+        return run_loop(_stages(pipeline, source, still, move, say))
 
 
 def _pipeline(rig: Rig, clock: MonotonicClock | OfflineClock, kind: str) -> Pipeline:

@@ -26,7 +26,6 @@ from realtime.monitor.terminal import Terminal, can_draw
 from realtime.programs.render import render
 from realtime.rig import Rig
 from realtime.rig.tree import ControlRig
-from realtime.rig.voice import begin_voice
 from realtime.show import Show
 from realtime.sinks.base import ControlFrame, Extra
 from realtime.sockets import free_port
@@ -34,7 +33,7 @@ from realtime.sources.replay import Command, Datagram, Item, ReplaySource, open_
 from realtime.stage import assemble, stage
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
-from realtime.voice.process import SynthProcess
+from realtime.voice.process import SynthProcess, begin_voice
 
 __all__ = ["DANCE", "PERFORMANCE", "demo", "two_passes"]
 

@@ -13,9 +13,9 @@ import queue
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,9 @@ from realtime.voice.guard import guarded, render_checked
 from realtime.voice.open import open_voice
 from realtime.voice.wav import WavWriter
 
-__all__ = ["SUFFIXES", "OfflinePlayer", "render"]
+__all__ = ["SUFFIXES", "OfflinePlayer", "render", "with_progress"]
+
+T = TypeVar("T")
 
 SUFFIXES = (".wav", ".npz", ".csv")
 SAMPLE_RATE = 48_000
@@ -212,7 +214,7 @@ def render(
             # Only the voice's own latency counts: there is no audio device.
             pipeline.mixer.sound_ms = max(pipeline.mixer.sound_ms, player.latency_ms)
         obey = Commands(pipeline, say or (lambda line: None), rig, player).replay_command
-        play_offline(_with_progress(items, progress), clock, pipeline.feed, obey, seconds)
+        play_offline(with_progress(items, len(items), progress), clock, pipeline.feed, obey, seconds)
         pipeline.run_until(clock.now_ns())
         if not capture.times:
             raise FormatError(f"{path}: no frame of motion in it")
@@ -246,15 +248,14 @@ def render(
     return report
 
 
-def _with_progress(items: list[Item], progress: bool) -> Iterator[Item]:
+def with_progress(items: Iterable[T], total: int, progress: bool) -> Iterable[T]:
     """The items; with ``progress`` a bar on standard error advances as they are consumed."""
     if not progress:
-        yield from items
-        return
+        return items
     from rich.console import Console
     from rich.progress import track
 
-    yield from track(items, "rendering", console=Console(stderr=True), transient=True, update_period=0.2)
+    return track(items, "rendering", total, console=Console(stderr=True), transient=True, update_period=0.2)
 
 
 def _cut(arrays: dict[str, npt.NDArray[Any]], frames: int) -> dict[str, npt.NDArray[Any]]:

@@ -15,7 +15,7 @@ from pyanticip.motion.atomic import writing
 from pyanticip.motion.load import SUFFIXES as MOTION
 from pyanticip.motion.load import check_reading
 from pyanticip.workers import spread
-from realtime.programs.render import SUFFIXES, render
+from realtime.programs.render import SUFFIXES, render, with_progress
 from realtime.rig import Rig
 
 __all__ = ["render_folder"]
@@ -90,7 +90,7 @@ def render_folder(
         if say is not None:
             say(line)
     reported: set[str] = set()
-    for path, result, lines in _with_progress(spread(_render_one, tasks, count), len(tasks), progress):
+    for path, result, lines in with_progress(spread(_render_one, tasks, count), len(tasks), progress):
         for line in (*lines, *([result] if isinstance(result, str) else [])):
             if say is not None and line not in reported:
                 reported.add(line)
@@ -142,14 +142,3 @@ def _render_one(task: _Task) -> _Result:
     except (MotionError, OSError, MemoryError) as error:
         return task.path, str(error) or "not enough memory", lines
     return task.path, report, lines
-
-
-def _with_progress(results: Iterator[_Result], total: int, progress: bool) -> Iterator[_Result]:
-    """The results; with ``progress`` a bar on standard error advances as they arrive."""
-    if not progress:
-        yield from results
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(results, "rendering", total, console=Console(stderr=True), transient=True)

@@ -16,10 +16,9 @@ from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.untrusted import open_file, parse_toml, read_file
 from realtime.config import one_problem, problems_of
 from realtime.rig.mapping import PerformerRig
-from realtime.rig.monitor import monitor_table
 from realtime.rig.paths import is_there, resolve_paths
 from realtime.rig.source import source_table
-from realtime.rig.tree import OscQueryRig, Rig
+from realtime.rig.tree import OscQueryRig, Rig, monitor_table
 from realtime.sinks.config import OscConfig
 from realtime.sources.named_files import candidate_paths, file_sha256, find_file
 

@@ -17,7 +17,7 @@ from realtime.sinks.config import OscConfig
 from realtime.sockets import is_from
 from realtime.sources.osc import PRESETS
 
-__all__ = ["PerformerTable", "check_performers"]
+__all__ = ["PerformerTable", "check_performers", "repeated_cue"]
 
 _RESERVED_NAMES = ("control", "ensemble", "reply")
 
@@ -74,9 +74,8 @@ def check_performers(
         if names.count(name) > 1:
             raise ValueError(f"performer: two are called {name!r}")
     for performer in performers:
-        cues = [cue.name for cue in performer.cue or ()]
-        if duplicate := next((name for name in cues if cues.count(name) > 1), None):
-            raise ValueError(f"performer.{performer.name}.cue: two are called {duplicate!r}")
+        if twice := repeated_cue(performer.cue or ()):
+            raise ValueError(f"performer.{performer.name}.cue: two are called {twice!r}")
     projects = [Path(performer.teach).absolute() for performer in performers if performer.teach is not None]
     if len(set(projects)) < len(projects):
         raise ValueError("performer.teach: two are taught by one project; each needs their own")
@@ -100,6 +99,12 @@ def check_performers(
                 if _overlap(source.sender or "", other_source.sender or ""):
                     same = f"`from` and `port` are the same: {other_source.sender}, {port}"
                     raise ValueError(f"performer: of {other} and {name} {same}")
+
+
+def repeated_cue(cues: Sequence[Cue]) -> str:
+    """The first name that several cues have; empty if there is none."""
+    names = [cue.name for cue in cues]
+    return next((name for name in names if names.count(name) > 1), "")
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -18,18 +18,17 @@ from pydantic import (
 )
 
 from pyanticip.memory.cues import Cue
-from pyanticip.options import Options, PathText, option
+from pyanticip.options import Options, PathText, host_port, option
 from realtime.config import LeadMs, Port, one_problem, registered
 from realtime.rig.mapping import EventsRig, MemoryRig, PerformerRig, Shapes, SilenceRig, Smoothings
-from realtime.rig.monitor import MonitorRig
-from realtime.rig.performers import PerformerTable, check_performers
+from realtime.rig.performers import PerformerTable, check_performers, repeated_cue
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.seams import SINKS, SOURCES, VOICES
 from realtime.sinks.config import ENSEMBLE, PARTS, OscConfig, Sendable
 from realtime.sinks.midi.config import MidiConfig
 from realtime.sockets import is_loopback
 
-__all__ = ["ControlRig", "OscQueryRig", "Rig", "SinkRig", "SynthRig"]
+__all__ = ["ControlRig", "MonitorRig", "OscQueryRig", "Rig", "SinkRig", "SynthRig", "monitor_table"]
 
 
 class ControlRig(Options):
@@ -52,6 +51,39 @@ class OscQueryRig(Options):
     port: Port = 9020
     name: Annotated[str, Field(min_length=1, max_length=60)] = "pyanticip"
     send: tuple[Sendable, ...] = (*PARTS, ENSEMBLE)
+
+
+class MonitorRig(Options):
+    """Address of the monitor's page: on this machine only, unless ``host`` says otherwise.
+
+    From other machines it needs ``token``, which is generated at every start if none is given. The text
+    ``HOST:PORT`` may stand for the table.
+    """
+
+    enabled: bool = False
+    host: str = "127.0.0.1"
+    port: Port = 8765
+    token: str = Field(default="", pattern="^[A-Za-z0-9_-]*$", max_length=64)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parse_text(cls, value: object) -> object:
+        return monitor_table(value) if isinstance(value, str) else value
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it can be reached from this machine only."""
+        return is_loopback(self.host)
+
+
+def monitor_table(text: str) -> dict[str, Any]:
+    """The ``monitor`` table of the text ``HOST:PORT``, or ``on`` for the default address.
+
+    Raises:
+        ValueError: Not an address.
+    """
+    address = {} if text == "on" else dict(zip(("host", "port"), host_port(text), strict=True))
+    return {"enabled": True, **address}
 
 
 def _strict(config: type[BaseModel]) -> type[BaseModel]:
@@ -189,8 +221,7 @@ class Rig(Options):
                     f'{key}.addresses: an osc source needs them, by joint: left_hand = "/phone/quat"'
                     " in [source.addresses] of a rig (--rig)"
                 )
-        names = [cue.name for cue in self.cue]
-        if twice := next((name for name in names if names.count(name) > 1), None):
+        if twice := repeated_cue(self.cue):
             raise ValueError(f"cue: two are called {twice!r}; expected a name of its own for each")
         if self.midi.mpe and any(one.channel is not None for one in self.performers):
             raise ValueError("performer.channel: an MPE zone has channels of its own; leave midi.mpe out")

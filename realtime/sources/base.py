@@ -6,10 +6,15 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from pyanticip import _core
 from pyanticip.motion.clip import Clip
+from pyanticip.motion.datagrams import DEFAULT_RATE, datagrams
+from pyanticip.motion.rotations import multiply, rotate
 
-__all__ = ["NATIVE", "DatagramStream", "Receive", "Source"]
+__all__ = ["NATIVE", "DatagramStream", "Receive", "Source", "world_poses"]
 
 #: Called for each datagram with its bytes, its arrival (nanoseconds of the monotonic clock) and its sender.
 Receive = Callable[[bytes, int, str], object]
@@ -65,6 +70,28 @@ class Source(Protocol):
             OptionError: The clip cannot be sent in this format.
         """
         ...
+
+
+_OFFSETS = np.array(_core.standard_skeleton("humanoid")[2])
+F64 = npt.NDArray[np.float64]
+
+
+def world_poses(clip: Clip, rate: float | None, loop: bool) -> Iterator[tuple[int, F64, F64]]:
+    """Yield the poses of a clip on the canonical body, for :meth:`Source.encode`: nanoseconds since the
+    start, world rotations (22, 4) and positions (22, 3) in metres."""
+    decoder = _core.Decoder("msgpack")
+    body, rate = clip.retarget("humanoid"), DEFAULT_RATE if rate is None else rate
+    for t_ns, frame in datagrams(body, "msgpack", rate=rate, loop=loop):
+        (message,) = decoder.feed(frame)
+        if message["kind"] == "skeleton":
+            continue
+        quats = np.array(message["quats"], np.float64)
+        positions = np.tile(np.asarray(message["root"], np.float64), (len(quats), 1))
+        for j, parent in enumerate(_core.CANONICAL_PARENTS):
+            if parent >= 0:
+                positions[j] = positions[parent] + rotate(quats[parent], _OFFSETS[j])
+                quats[j] = multiply(quats[parent], quats[j])
+        yield t_ns, quats, positions
 
 
 class DatagramStream(Protocol):

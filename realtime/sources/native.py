@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pyanticip import _core
 from pyanticip.motion.clip import Clip
-from pyanticip.motion.datagrams import DEFAULT_RATE, datagrams
+from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.rotations import conjugate, multiply, rotate
 from pyanticip.vocabulary import CANONICAL_JOINTS
-from realtime.sources.base import Source
+from realtime.sources.base import Source, world_poses
 
 __all__ = ["NativeSource", "axis", "mocopi", "msgpack", "natnet", "rokoko", "vmc", "vrchat", "xsens"]
 
@@ -49,14 +47,8 @@ class TrackerSource(NativeSource):
         self, clip: Clip, *, rate: float | None, loop: bool, unix_time: float | None
     ) -> Iterator[tuple[int, bytes]]:
         """Yield one bundle per frame."""
-        body = clip.retarget("humanoid")
         joints = [CANONICAL_JOINTS.index(joint) for joint in _core.VRCHAT_TRACKERS]
-        decoder = _core.Decoder("msgpack")
-        for t_ns, frame in datagrams(body, "msgpack", rate=DEFAULT_RATE if rate is None else rate, loop=loop):
-            (message,) = decoder.feed(frame)
-            if message["kind"] == "skeleton":
-                continue
-            quats, positions = _world_pose(np.array(message["quats"], np.float64), message["root"])
+        for t_ns, quats, positions in world_poses(clip, rate, loop):
             # VRChat's body faces -z.
             quats = multiply(multiply(_HALF_TURN, quats[joints]), conjugate(_HALF_TURN))
             yield t_ns, _core.encode_vrchat_frame(quats, rotate(_HALF_TURN, positions[joints]))
@@ -64,19 +56,6 @@ class TrackerSource(NativeSource):
 
 # Rotation by 180 degrees about y.
 _HALF_TURN = np.array([0.0, 0.0, 1.0, 0.0])
-_OFFSETS = np.array(_core.standard_skeleton("humanoid")[2])
-
-
-def _world_pose(quats: npt.NDArray[np.float64], root: Any) -> tuple[npt.NDArray[np.float64], Any]:
-    """World rotations (22, 4) and positions (22, 3) in metres of a canonical pose."""
-    positions = np.tile(np.asarray(root, np.float64), (len(quats), 1))
-    for j, parent in enumerate(_core.CANONICAL_PARENTS):
-        if parent >= 0:
-            positions[j] = positions[parent] + rotate(quats[parent], _OFFSETS[j])
-            quats[j] = multiply(quats[parent], quats[j])
-    return quats, positions
-
-
 mocopi = partial(NativeSource, "mocopi", 12351)
 vmc = partial(NativeSource, "vmc", 39539)
 xsens = partial(NativeSource, "xsens", 9763)

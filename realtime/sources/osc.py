@@ -15,12 +15,11 @@ import numpy.typing as npt
 from pyanticip import _core
 from pyanticip.errors import OptionError, WireError
 from pyanticip.motion.clip import Clip
-from pyanticip.motion.datagrams import DEFAULT_RATE, datagrams
 from pyanticip.motion.rotations import conjugate, from_euler, multiply
 from pyanticip.motion.world import TO_Y_UP
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.osc import message, read_messages
-from realtime.sources.base import Source
+from realtime.sources.base import Source, world_poses
 
 __all__ = ["PRESETS", "Address", "Order", "OscSource", "messages", "osc", "phone", "wek"]
 
@@ -130,16 +129,7 @@ class OscSource(Source):
         with the sensors' up axis, one message each."""
         if not self._addresses:
             raise OptionError("osc: what to send where is not known; send as phone")
-        body = clip.retarget("humanoid")
-        decoder = _core.Decoder("msgpack")
-        for t_ns, frame in datagrams(body, "msgpack", rate=DEFAULT_RATE if rate is None else rate, loop=loop):
-            (decoded,) = decoder.feed(frame)
-            if decoded["kind"] == "skeleton":
-                continue
-            world = np.array(decoded["quats"], np.float64)
-            for j, parent in enumerate(_PARENTS):
-                if parent >= 0:
-                    world[j] = multiply(world[parent], world[j])
+        for t_ns, world, _ in world_poses(clip, rate, loop):
             for joint, mapped in self._addresses.items():
                 rotation = multiply(
                     multiply(conjugate(self._to_y_up), world[_NAMES.index(joint)]), self._to_y_up

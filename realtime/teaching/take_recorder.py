@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -77,20 +76,6 @@ _Frame = tuple[F32, F32, dict[str, float]]
 """Rotations (22, 4), root (3,), target values."""
 
 
-class Body(Protocol):
-    """The body that frames come from; :class:`pyanticip._core.LiveFront` implements it."""
-
-    @property
-    def mask(self) -> npt.NDArray[np.bool_]:
-        """Which canonical joints the source has, (22,)."""
-        ...
-
-    @property
-    def has_skeleton(self) -> bool:
-        """Whether the suit has sent its skeleton."""
-        ...
-
-
 class TakeRecorder:
     """Records takes of a performer.
 
@@ -99,7 +84,7 @@ class TakeRecorder:
 
     Args:
         project: read for its outputs and the names of its takes.
-        body: the source's joints and skeleton; None: all joints, and a skeleton.
+        body: has the source's joints, and whether its skeleton came; None: all joints, and a skeleton.
         source: noted in the takes.
         on_full: called when a take has reached its length, or has to end.
     """
@@ -108,7 +93,7 @@ class TakeRecorder:
         self,
         project: Project,
         *,
-        body: Body | None = None,
+        body: _core.LiveFront | None = None,
         source: str = "live",
         on_full: Callable[[], None] = lambda: None,
     ) -> None:

@@ -7,14 +7,19 @@ import json
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pyanticip import _core
 from pyanticip.errors import OptionError
 from realtime.child import Child
 from realtime.osc import message
+from realtime.sockets import free_port
 from realtime.voice.base import NEEDS_SAMPLES, SAMPLED
 
-__all__ = ["SynthProcess"]
+if TYPE_CHECKING:
+    from realtime.rig.tree import SynthRig
+
+__all__ = ["SynthProcess", "begin_voice"]
 
 # Exit code of the process for invalid settings, with which a restart would not help.
 _BAD_SETTINGS = 2
@@ -122,3 +127,9 @@ class SynthProcess(Child):
         if not self._last_report:
             return "no (it begins)"
         return "no (no audio device)" if self.device is None else f"yes ({self.device})"
+
+
+def begin_voice(rig: SynthRig, say: Callable[[str], None]) -> SynthProcess:
+    """Start the voice of a rig. Opening its audio device is the slowest part of starting a show."""
+    port = rig.port or free_port()
+    return SynthProcess(port, rig.device, say, preset=rig.preset, options=rig.voice_options)

@@ -188,7 +188,8 @@ class Synth:
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         try:
             rate = round(self.player.voice.sample_rate)
-            self._sound = Sound(self.player.render, rate, device, wav, say)
+            #: The device and the file.
+            self.sound = Sound(self.player.render, rate, device, wav, say)
         except BaseException:
             self._socket.close()
             raise
@@ -214,39 +215,24 @@ class Synth:
     def poll(self) -> None:
         """Write what was played to the file, check the device and report refused presets; call it regularly
         from the main thread. Raises the DeviceError of :meth:`Sound.poll`."""
-        self._sound.poll()
+        self.sound.poll()
         for error in [*self.player.refused.values()][self._reported :]:
             self._reported += 1
             self._say(printable(error)[:300])
 
     @property
-    def needs_restart(self) -> bool:
-        """Whether there is a device that only a new process can use."""
-        return self._sound.needs_restart
-
-    @property
-    def lost(self) -> bool:
-        """Whether a device is gone that could not be stopped."""
-        return self._sound.lost
-
-    @property
-    def device(self) -> str | None:
-        """Name of the audio device; None: there is none."""
-        return self._sound.device
-
-    @property
     def latency_ms(self) -> float:
         """Milliseconds from a message to its sound: the device's latency, as PortAudio reports it, and the
         voice's."""
-        return 1000.0 * self._sound.latency + voice_latency_ms(self.player.voice)
+        return 1000.0 * self.sound.latency + voice_latency_ms(self.player.voice)
 
     def close(self) -> dict[str, Any]:
         """Fade out, stop and complete the file; returns counters and totals."""
-        device = self.device
-        if self._sound.plays:
+        device = self.sound.device
+        if self.sound.plays:
             self.player.end()
             time.sleep(_END_S + 0.1)
-        self._sound.close()
+        self.sound.close()
         self._stop.set()
         self._thread.join(1.0)
         self._socket.close()
@@ -254,7 +240,7 @@ class Synth:
             **self.input.counts,
             "late_events": self.player.late_events,
             "seconds": round(self.player.samples / self.player.voice.sample_rate, 3),
-            "underruns": self._sound.underruns,
+            "underruns": self.sound.underruns,
             "device": device,
         }
 
@@ -305,7 +291,7 @@ def synth(
                 if not child:
                     address = f"{running.address[0]}:{running.address[1]}"
                     report_line(
-                        f"listening at {address}, playing on {running.device or 'nothing'}; Ctrl-C ends"
+                        f"listening at {address}, playing on {running.sound.device or 'nothing'}; Ctrl-C ends"
                     )
                 try:
                     restart_arguments = _run(running, stop, seconds, child)
@@ -314,7 +300,7 @@ def synth(
                     raise
                 if restart_arguments is None:
                     report = running.close()
-                    if running.lost:
+                    if running.sound.lost:
                         atexit.register(_exit_at_once)
                     return report
             if child:
@@ -342,14 +328,14 @@ def _run(running: Synth, stop: threading.Event, seconds: float | None, child: bo
     last_report = -_REPORT_INTERVAL_S
     while True:
         running.poll()
-        if running.needs_restart:
+        if running.sound.needs_restart:
             if seconds is None:
                 return ()
             return "--seconds", f"{max(started + seconds - time.monotonic(), 0.001):.3f}"
         if child and time.monotonic() >= last_report + _REPORT_INTERVAL_S:
             last_report = time.monotonic()
             voice = running.player.voice
-            report = {"sound_ms": round(running.latency_ms, 1), "device": running.device}
+            report = {"sound_ms": round(running.latency_ms, 1), "device": running.sound.device}
             report["sampled"] = isinstance(voice, _core.Voice) and voice.has_samples
             tell_parent(json.dumps(report))
         if seconds is not None and time.monotonic() - started >= seconds:

@@ -21,8 +21,8 @@ from realtime.programs import doctor as doctor_module
 from realtime.programs.demo import demo
 from realtime.programs.doctor import _gpu, doctor, lines
 from realtime.rig.tree import SynthRig
-from realtime.rig.voice import begin_voice
 from realtime.voice.audio import probe
+from realtime.voice.process import begin_voice
 
 
 class Browser(threading.Thread):

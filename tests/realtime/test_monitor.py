@@ -39,7 +39,7 @@ from realtime.monitor.process import MonitorProcess
 from realtime.monitor.server import Page, Remote, Server
 from realtime.multi_show import open_multi_show
 from realtime.rig import Rig, load_rig, parse_rig
-from realtime.rig.monitor import MonitorRig
+from realtime.rig.tree import MonitorRig
 from realtime.show import close_shows
 from realtime.sinks.base import ControlFrame, DeferredSink
 from realtime.sockets import free_port

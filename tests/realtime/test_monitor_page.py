@@ -16,7 +16,7 @@ from support.wire import paced, start, tcp_port, udp
 from realtime.bench.performer import mocopi_datagrams
 from realtime.monitor.process import MonitorProcess
 from realtime.rig import load_rig
-from realtime.rig.monitor import MonitorRig
+from realtime.rig.tree import MonitorRig
 from realtime.sockets import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]

@@ -79,7 +79,7 @@ def test_events_wait_for_their_time_less_the_latency() -> None:
 
 
 def test_a_restarted_voice_plays_for_the_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    voice = SimpleNamespace(poll=lambda: None, needs_restart=True)
+    voice = SimpleNamespace(poll=lambda: None, sound=SimpleNamespace(needs_restart=True))
     clock = iter([0.0, 3.5])
     monkeypatch.setattr(synth_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     left = synth_module._run(voice, threading.Event(), 10.0, False)
@@ -122,14 +122,14 @@ def test_a_lost_device_is_not_waited_for(ends_first, tmp_path, monkeypatch):
     monkeypatch.setattr(output, "_CALLBACK_TIMEOUT_S", 99.0 if ends_first else 0.0)
     lines: list[str] = []
     voice = Synth(0, wav=tmp_path / "take.wav", say=lines.append)
-    assert voice.device == "a"
+    assert voice.sound.device == "a"
     if not ends_first:
         voice.poll()
         assert lines == ["audio device 'a' has gone; continuing with the file only; start again to hear it"]
-        assert voice.device is None
+        assert voice.sound.device is None
         time.sleep(0.1)
     assert (voice.close()["seconds"] > 0.0) is not ends_first
-    assert voice.lost
+    assert voice.sound.lost
     assert (tmp_path / "take.wav").stat().st_size > 40
 
 
