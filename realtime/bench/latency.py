@@ -76,7 +76,7 @@ def run(
     source: UdpSource | None = None
     suit, echo = start_peer("suit"), start_peer("echo", *([] if priority else ["ordinary"]))
     try:
-        receiver_port, echo_port = _read_port(suit), _read_port(echo)
+        receiver_port, echo_port = read_reply(suit), read_reply(echo)
         rig = load_rig(
             None,
             {
@@ -224,15 +224,6 @@ def run_shows(main: Coroutine[Any, Any, object], *shows: Show) -> None:
         raise KeyboardInterrupt
 
 
-def _read_port(process: subprocess.Popen[bytes]) -> int:
-    """The port that a peer prints first."""
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
-        raise DeviceError("bench latency: its second process did not start")
-    return int(line)
-
-
 def send_plan(process: subprocess.Popen[bytes], plan: dict[str, Any], datagrams: list[bytes]) -> None:
     """Write the plan and the datagrams to a suit's standard input, which starts it."""
     assert process.stdin is not None
@@ -242,8 +233,8 @@ def send_plan(process: subprocess.Popen[bytes], plan: dict[str, Any], datagrams:
     process.stdin.close()
 
 
-def read_reply(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """The next JSON line of a peer.
+def read_reply(process: subprocess.Popen[bytes]) -> Any:
+    """The next JSON line of a peer; the first is its port.
 
     Raises:
         DeviceError: it ended without one.
@@ -252,5 +243,4 @@ def read_reply(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     line = process.stdout.readline()
     if not line:
         raise DeviceError("bench latency: its second process ended early")
-    reply: dict[str, Any] = json.loads(line)
-    return reply
+    return json.loads(line)

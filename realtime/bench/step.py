@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -246,10 +246,6 @@ def _paced(
     return durations[SETTLING:]
 
 
-class _Batch(Protocol):
-    def step(self, rows: Any, present: Any = None) -> object: ...
-
-
 class _Streams:
     """Several performers on the Rust backend, stepped one after the other."""
 
@@ -262,7 +258,8 @@ class _Streams:
                 stream.step(rows[i : i + 1])
 
 
-def _batch(name: str, manifest: Manifest, count: int) -> _Batch:
+def _batch(name: str, manifest: Manifest, count: int) -> Any:
+    """Several performers on a backend, whose ``step(rows, present)`` steps them at once."""
     if name == "rust":
         return _Streams(manifest.folder, count)
     import torch

@@ -54,8 +54,9 @@ def check_show(rig: Rig) -> None:
             bind_udp(server.host, 0, f"{key}.host").close()
     for target in rig.osc:
         _check_sink(target)
-    if rig.record_spare is not None and not _is_writable(rig.record_spare):
-        raise OptionError(f"record_spare: {rig.record_spare}: expected a folder that can be written into")
+    spare = rig.record_spare
+    if spare is not None and not (Path(spare).is_dir() and os.access(spare, os.W_OK)):
+        raise OptionError(f"record_spare: {spare}: expected a folder that can be written into")
     for own in [rig_for_performer(rig, one.name) for one in rig.performers] or [rig]:
         own.resolved()
         _check_source(own.source)
@@ -108,10 +109,6 @@ def _check_sink(table: BaseModel) -> None:
         resolve(table.host, table.port, f"OSC target {table.url}", SOCK_DGRAM)
     elif isinstance(table, MidiConfig):
         check_port(table)
-
-
-def _is_writable(folder: str) -> bool:
-    return Path(folder).is_dir() and os.access(folder, os.W_OK)
 
 
 def _check_samples(synth: SynthRig) -> None:

@@ -32,9 +32,9 @@ _PACKAGES = ("numpy", "python-osc", "sounddevice", "pydantic", "msgpack", "rich"
 Check = dict[str, Any]
 
 
-def _check(name: str, status: str, found: str, remedy: str = "", **more: Any) -> Check:
+def _check(status: str, found: str, remedy: str = "", **more: Any) -> Check:
     """A check's result; ``status`` is ``ok``, ``warn`` (something fails) or ``broken`` (nothing works)."""
-    return {"name": name, "status": status, "found": found, "remedy": remedy, **more}
+    return {"status": status, "found": found, "remedy": remedy, **more}
 
 
 def _versions() -> Check:
@@ -48,12 +48,10 @@ def _versions() -> Check:
     python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     needed = [name for name in missing if name not in ("pyanticip", "torch")]
     if needed:
-        return _check(
-            "versions", "broken", f"{python}; missing: {', '.join(needed)}", "pip install pyanticip"
-        )
+        return _check("broken", f"{python}; missing: {', '.join(needed)}", "pip install pyanticip")
     if "torch" in missing:
         text += "; no torch (training and the torch backends need it: the extras train and gpu)"
-    return _check("versions", "ok", f"{python}; {text}", versions=found)
+    return _check("ok", f"{python}; {text}", versions=found)
 
 
 def _core() -> Check:
@@ -64,20 +62,17 @@ def _core() -> Check:
     text = f"{version}, {Path(_core.__file__ or '').name}, vectors of {width} floats"
     if width == 1:
         remedy = "this processor has neither AVX2 nor NEON: a step takes about five times as long"
-        return _check("core", "warn", text, remedy)
-    return _check("core", "ok", text)
+        return _check("warn", text, remedy)
+    return _check("ok", text)
 
 
 def _packages() -> Check:
-    from importlib.util import find_spec
-
     home = Path(__file__).resolve().parents[2]
     for name in ("pyanticip", "realtime", "training"):
-        spec = find_spec(name)
+        spec = importlib.util.find_spec(name)
         location = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
         if location != home:
             return _check(
-                "packages",
                 "broken",
                 f"{name} is found in {location}, expected in {home}",
                 f"another project is called {name!r}: pip uninstall {name}, then install pyanticip again",
@@ -87,12 +82,11 @@ def _packages() -> Check:
     for name in ("realtime", "training"):
         if others := sorted(set(owners.get(name, ())) - {"pyanticip"}):
             return _check(
-                "packages",
                 "broken",
                 f"{name} in {home} is of another project as well: {', '.join(others)}",
                 f"pip uninstall {' '.join(others)}, then install pyanticip again",
             )
-    return _check("packages", "ok", f"pyanticip, realtime and training are of this installation ({home})")
+    return _check("ok", f"pyanticip, realtime and training are of this installation ({home})")
 
 
 def _machine() -> Check:
@@ -100,11 +94,11 @@ def _machine() -> Check:
         cores, load = usage
         text = f"{cores} cores usable, load {load:.1f}"
         if cores < 2:
-            return _check("processor", "warn", text, "two cores keep the voice and the model apart")
+            return _check("warn", text, "two cores keep the voice and the model apart")
         if load > 1.5 * cores:
-            return _check("processor", "warn", text, "other programs are busy: end them before a show")
-        return _check("processor", "ok", text)
-    return _check("processor", "ok", f"{os.cpu_count()} cores")
+            return _check("warn", text, "other programs are busy: end them before a show")
+        return _check("ok", text)
+    return _check("ok", f"{os.cpu_count()} cores")
 
 
 def _timer() -> Check:
@@ -118,8 +112,8 @@ def _timer() -> Check:
     resolution = time.get_clock_info("monotonic").resolution
     text += f", clock resolution {1e9 * resolution:.0f} ns"
     if late_ms[98] > 10.0:
-        return _check("timer", "warn", text, "a busy or virtual machine: expect late frames now and then")
-    return _check("timer", "ok", text)
+        return _check("warn", text, "a busy or virtual machine: expect late frames now and then")
+    return _check("ok", text)
 
 
 def _audio() -> Check:
@@ -128,20 +122,18 @@ def _audio() -> Check:
     audio = probe()
     if audio.portaudio is None:
         remedy = "install PortAudio (Debian: apt-get install libportaudio2; macOS: it comes with sounddevice)"
-        return _check("audio", "warn", audio.error or "PortAudio is missing", remedy, outputs=[])
+        return _check("warn", audio.error or "PortAudio is missing", remedy, outputs=[])
     version = audio.portaudio.split(",")[0]
     if not audio.usable:
         reason = f"{version}; no output that works ({audio.error or 'none found'})"
-        return _check(
-            "audio", "warn", reason, "plug in or start one; without, `render` still writes WAV files"
-        )
+        return _check("warn", reason, "plug in or start one; without, `render` still writes WAV files")
     text = f"{version}; {audio.default}, {len(audio.outputs)} outputs"
-    return _check("audio", "ok", text, outputs=list(audio.outputs))
+    return _check("ok", text, outputs=list(audio.outputs))
 
 
 def _midi() -> Check:
     if importlib.util.find_spec("rtmidi") is None:
-        return _check("midi", "ok", "no python-rtmidi: MIDI out needs the extra midi", ports=[])
+        return _check("ok", "no python-rtmidi: MIDI out needs the extra midi", ports=[])
     # In a child process: a broken driver must not crash the doctor.
     command = [sys.executable, "-P", "-m", "realtime.sinks.midi.port"]
     try:
@@ -149,23 +141,23 @@ def _midi() -> Check:
         found = json.loads(done.stdout)
     except (subprocess.SubprocessError, ValueError) as error:
         remedy = "live --midi will fail here; without it all else works"
-        return _check("midi", "warn", f"asking for ports failed: {type(error).__name__}", remedy, ports=[])
+        return _check("warn", f"asking for ports failed: {type(error).__name__}", remedy, ports=[])
     if not found["drivers"]:
         remedy = "load the ALSA sequencer (modprobe snd-seq) or start JACK or PipeWire, if MIDI is wanted"
-        return _check("midi", "ok", "no MIDI driver answers (ALSA, JACK, CoreMIDI)", remedy, ports=[])
+        return _check("ok", "no MIDI driver answers (ALSA, JACK, CoreMIDI)", remedy, ports=[])
     drivers, ports = ", ".join(found["drivers"]), found["ports"]
     text = f"{drivers}; ports: {', '.join(ports) or 'none, but --midi virtual makes one'}"
-    return _check("midi", "ok", text, ports=ports)
+    return _check("ok", text, ports=ports)
 
 
 def _gpu() -> Check:
     from realtime.step.open import cuda_present
 
     if cuda_present() and importlib.util.find_spec("torch") is None:
-        return _check("gpu", "warn", "CUDA answers, torch is not there", "pip install 'pyanticip[gpu]'")
+        return _check("warn", "CUDA answers, torch is not there", "pip install 'pyanticip[gpu]'")
     if cuda_present():
-        return _check("gpu", "ok", "CUDA answers: `--backend auto` tries it against the processor")
-    return _check("gpu", "ok", "no CUDA: the model runs on the processor, which is enough")
+        return _check("ok", "CUDA answers: `--backend auto` tries it against the processor")
+    return _check("ok", "no CUDA: the model runs on the processor, which is enough")
 
 
 def _bind_error(port: int) -> str:
@@ -179,8 +171,7 @@ def _bind_error(port: int) -> str:
 
 
 def _sources() -> Check:
-    text = ", ".join(SOURCES.names())
-    return _check("sources", "ok", text)
+    return _check("ok", ", ".join(SOURCES.names()))
 
 
 def _plug_ins() -> Check:
@@ -205,8 +196,8 @@ def _plug_ins() -> Check:
                 problems.append(str(error))
     if problems:
         remedy = "mend or uninstall the package that it comes from; all else works"
-        return _check("plug-ins", "warn", "; ".join(problems), remedy)
-    return _check("plug-ins", "ok", ", ".join(found) or "none of other packages")
+        return _check("warn", "; ".join(problems), remedy)
+    return _check("ok", ", ".join(found) or "none of other packages")
 
 
 def _ports() -> Check:
@@ -216,11 +207,9 @@ def _ports() -> Check:
     somebody = "somebody" if _bind_error(9000) else "nobody"
     if in_use:
         remedy = "end the program that has it, or choose another: --source mocopi://:PORT, rig file"
-        return _check("ports", "warn", f"in use: {'; '.join(in_use)}", remedy)
+        return _check("warn", f"in use: {'; '.join(in_use)}", remedy)
     free = ", ".join(f"{port} ({what})" for port, what in ports)
-    return _check(
-        "ports", "ok", f"UDP {free} are free; {somebody} listens at 9000, where OSC goes by default"
-    )
+    return _check("ok", f"UDP {free} are free; {somebody} listens at 9000, where OSC goes by default")
 
 
 def _model() -> Check:
@@ -232,7 +221,7 @@ def _model() -> Check:
         backend = open_rust(None)
     except MotionError as error:
         remedy = "reinstall pyanticip; without the model the seven scalars play alone"
-        return _check("model", "warn", str(error), remedy)
+        return _check("warn", str(error), remedy)
     try:
         from pyanticip.vocabulary import FEATURES
 
@@ -252,10 +241,8 @@ def _model() -> Check:
     text = f"{manifest.name}, {manifest.parameters / 1e6:.2f} M parameters; on {backend.name} a step takes"
     text += f" {median:.2f} ms (slowest of {len(step_ms)}: {worst:.1f} ms)"
     if median > 10.0:
-        return _check(
-            "model", "warn", text, "a frame is 20 ms: on this machine the scalars will often stand in"
-        )
-    return _check("model", "ok", text, step_ms=round(median, 3))
+        return _check("warn", text, "a frame is 20 ms: on this machine the scalars will often stand in")
+    return _check("ok", text, step_ms=round(median, 3))
 
 
 def _front() -> Check:
@@ -274,8 +261,8 @@ def _front() -> Check:
         frames += front.feed(item.data, item.t_ns) is not None
     frame_us = 1e6 * (time.perf_counter() - started) / max(frames, 1)
     if frames < 95:
-        return _check("front-end", "broken", f"{frames} frames of 100 came out", "reinstall pyanticip")
-    return _check("front-end", "ok", f"{frames} frames of the bundled performance, {frame_us:.0f} us each")
+        return _check("broken", f"{frames} frames of 100 came out", "reinstall pyanticip")
+    return _check("ok", f"{frames} frames of the bundled performance, {frame_us:.0f} us each")
 
 
 def _voice() -> Check:
@@ -287,8 +274,8 @@ def _voice() -> Check:
     sound = voice.render(48_000)
     times = 1.0 / (time.perf_counter() - started)
     if not 0.01 < float(np.abs(sound).max()) < 0.9:
-        return _check("voice", "broken", "the built-in voice is silent or too loud", "reinstall pyanticip")
-    return _check("voice", "ok", f"renders {times:.0f} times as fast as it sounds")
+        return _check("broken", "the built-in voice is silent or too loud", "reinstall pyanticip")
+    return _check("ok", f"renders {times:.0f} times as fast as it sounds")
 
 
 _CHECKS: tuple[tuple[str, Callable[[], Check]], ...] = (
@@ -314,11 +301,12 @@ def doctor() -> dict[str, Any]:
     checks = []
     for name, run in _CHECKS:
         try:
-            checks.append(run())
+            check = run()
         except Exception as error:
             # An unexpected error is the finding of its check; the others still run.
             text = f"{type(error).__name__}: {error}".splitlines()[0]
-            checks.append(_check(name, "broken", text, "reinstall pyanticip, or report this line"))
+            check = _check("broken", text, "reinstall pyanticip, or report this line")
+        checks.append({"name": name, **check})
     return {
         "working": all(check["status"] != "broken" for check in checks),
         "python": sys.executable,

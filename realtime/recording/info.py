@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,12 @@ __all__ = ["export_recording", "recording_info"]
 _MAX_LISTED = 100
 
 
+@dataclass
 class _Source:
-    def __init__(self) -> None:
-        self.datagrams = 0
-        self.bytes = 0
-        self.first_ns = 0
-        self.last_ns = 0
+    datagrams: int = 0
+    bytes: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
 
     def add(self, raw: Raw) -> None:
         if not self.datagrams:

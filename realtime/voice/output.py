@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,28 +36,8 @@ _FILE_ONLY = "continuing with the file only; start again to hear it"
 Say = Callable[[str], None]
 
 
-class Render(Protocol):
-    """Renders samples, see :meth:`realtime.voice.synth.VoicePlayer.render`."""
-
-    def __call__(self, samples: int, now: float, latency: float = 0.0) -> npt.NDArray[np.float32]:
-        """The next block, shape (samples, 2)."""
-        ...
-
-
-class Output(Protocol):
-    """Something that asks for samples and plays them; ``latency`` in seconds."""
-
-    name: str
-    underruns: int
-    latency: float
-
-    def is_alive(self) -> bool:
-        """Whether it still plays."""
-        ...
-
-    def close(self) -> None:
-        """Stop."""
-        ...
+#: Renders the next block, shape (samples, 2); see :meth:`realtime.voice.synth.VoicePlayer.render`.
+Render = Callable[[int, float, float], npt.NDArray[np.float32]]
 
 
 class _Device:
@@ -143,11 +123,8 @@ class _FileOnly:
             wait = start + rendered / self._tap.rate - time.monotonic()
             if wait > 0:
                 self._stop.wait(wait)
-            self._tap.put(self._render(BLOCK, time.monotonic()))
+            self._tap.put(self._render(BLOCK, time.monotonic(), self.latency))
             rendered += BLOCK
-
-    def is_alive(self) -> bool:
-        return True
 
     def close(self) -> None:
         self._stop.set()
@@ -241,7 +218,7 @@ class Sound:
         self.needs_restart = False
         #: Whether a device is gone that could not be stopped; PortAudio cannot terminate then.
         self.lost = False
-        self._output: Output | None = None
+        self._output: _Device | _FileOnly | None = None
         self._open("low")
 
     @property
@@ -264,7 +241,7 @@ class Sound:
         """Number of gaps in the sound so far."""
         return self._underruns + (0 if self._output is None else self._output.underruns)
 
-    def _render(self, samples: int, now: float, latency: float = 0.0) -> npt.NDArray[np.float32]:
+    def _render(self, samples: int, now: float, latency: float) -> npt.NDArray[np.float32]:
         if self._error is None:
             try:
                 return self._render_voice(samples, now, latency)

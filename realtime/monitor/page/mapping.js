@@ -1,6 +1,7 @@
 // The editor of the rig: one foldable section per output, with a field for every key that can be set during the show.
 
-const make = (tag, properties = {}, ...children) => {
+/** An element with these properties and children. */
+export const make = (tag, properties = {}, ...children) => {
   const element = Object.assign(document.createElement(tag), properties);
   element.append(...children);
   return element;

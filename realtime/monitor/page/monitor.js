@@ -1,7 +1,7 @@
 // The monitor's page: displays the show's frames and health, and sends commands to it.
 
 import { Body } from "./body.js";
-import { Mapping } from "./mapping.js";
+import { Mapping, make } from "./mapping.js";
 import { Plots } from "./plots.js";
 
 const $ = (id) => document.getElementById(id);
@@ -136,7 +136,7 @@ function showRecording(on) {
 }
 
 function onStatus(status) {
-  $("words").replaceChildren(...status.map((word) => Object.assign(document.createElement("li"), { textContent: word })));
+  $("words").replaceChildren(...status.map((word) => make("li", { textContent: word })));
 }
 
 /** Sets the options of a select from [value, text] pairs, if they changed, and its value, unless it has the focus. */
@@ -144,16 +144,12 @@ function setOptions(select, pairs, value) {
   const key = JSON.stringify(pairs);
   if (select.dataset.options !== key) {
     select.dataset.options = key;
-    select.replaceChildren(...pairs.map(([v, text]) => Object.assign(document.createElement("option"), { value: v, textContent: text })));
+    select.replaceChildren(...pairs.map(([v, text]) => make("option", { value: v, textContent: text })));
   }
   if (document.activeElement !== select) select.value = value;
 }
 
-function row(cells, bad = []) {
-  const tr = document.createElement("tr");
-  cells.forEach((text, i) => tr.append(Object.assign(document.createElement("td"), { textContent: text, className: bad[i] ? "bad" : "" })));
-  return tr;
-}
+const row = (cells, bad = []) => make("tr", {}, ...cells.map((text, i) => make("td", { textContent: text, className: bad[i] ? "bad" : "" })));
 
 function onHealth(report) {
   const before = health;
@@ -188,11 +184,9 @@ function onHealth(report) {
     ["place", now && now.place && now.place[0] >= 0 ? `${now.place[1].toFixed(1)} s` : "-"],
     ["model", report.backend], ["bad", report.bad, report.bad > (before.bad ?? report.bad)],
   ];
-  $("facts").replaceChildren(...facts.map(([name, value, bad]) => {
-    const div = document.createElement("div");
-    div.append(Object.assign(document.createElement("dt"), { textContent: name, title: TOOLTIPS[name] ?? "" }), Object.assign(document.createElement("dd"), { textContent: value, className: bad ? "bad" : "" }));
-    return div;
-  }));
+  $("facts").replaceChildren(...facts.map(([name, value, bad]) => make(
+    "div", {}, make("dt", { textContent: name, title: TOOLTIPS[name] ?? "" }), make("dd", { textContent: value, className: bad ? "bad" : "" }),
+  )));
   showState(report.state);
 }
 
