@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.bench.machine import machine, percentiles
+from pyanticip.bench.machine import machine, percentiles, rich_table
 from pyanticip.geometry import vector_scalars
 
 if TYPE_CHECKING:
@@ -219,13 +219,10 @@ def _array(values: Any) -> npt.NDArray[Any]:
 def table(result: dict[str, Any]) -> Group:
     """The result as a table."""
     from rich.console import Group
-    from rich.table import Table
 
-    shown = Table(
-        title=f"seven scalars of ({result['batch']}, L, {result['dim']}), {result['data']}, ms a call"
-    )
-    for column in ("L", "implementation", "median", "min", "p10", "p90", "calls", "from Rust"):
-        shown.add_column(column, justify="left" if column == "implementation" else "right")
+    title = f"seven scalars of ({result['batch']}, L, {result['dim']}), {result['data']}, ms a call"
+    columns = ("L", "implementation", "median", "min", "p10", "p90", "calls", "from Rust")
+    shown = rich_table(title, columns, ("implementation",))
     lines = []
     for row in result["rows"]:
         if "left_out" in row:

@@ -6,14 +6,17 @@ import platform
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pyanticip.system import cores
 
-__all__ = ["Values", "machine", "percentiles"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Values", "machine", "percentiles", "rich_table"]
 
 Values = Sequence[float] | npt.NDArray[np.float64]
 
@@ -61,3 +64,10 @@ def percentiles(values: Values, points: Sequence[float], scale: float = 1.0) -> 
         return {}
     array = np.asarray(values, dtype=np.float64) * scale
     return {f"p{point:g}": round(float(np.percentile(array, point)), 3) for point in points}
+
+
+def rich_table(title: str, columns: Sequence[str], words: Sequence[str] = ()) -> Table:
+    """An empty table whose columns are for numbers, except for those in ``words``."""
+    from rich.table import Column, Table
+
+    return Table(*(Column(c, justify="left" if c in words else "right") for c in columns), title=title)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.bench.machine import machine, percentiles
+from pyanticip.bench.machine import machine, percentiles, rich_table
 from pyanticip.geometry import ScalarStream
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
@@ -63,11 +63,9 @@ def run(seconds: float = 30.0) -> dict[str, Any]:
 def table(result: dict[str, Any]) -> Group:
     """The result as a table."""
     from rich.console import Group
-    from rich.table import Table
 
-    shown = Table(title=f"push, {result['joints']} joints, called from Python, one core, microseconds")
-    for column in ("window", "motion", "p50", "p99", "budget"):
-        shown.add_column(column, justify="left" if column == "motion" else "right")
+    title = f"push, {result['joints']} joints, called from Python, one core, microseconds"
+    shown = rich_table(title, ("window", "motion", "p50", "p99", "budget"), ("motion",))
     for window, motions in result["push_us"].items():
         for name, times in motions.items():
             budget = f"{result['budget_us'][window]:g}" if name == "smooth" else ""

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 from rich.console import Group
-from rich.table import Table
 from torch import Tensor
 from torch.nn import functional as F
 
-from pyanticip.bench.machine import machine
+from pyanticip.bench.machine import machine, rich_table
 from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import DeviceError
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
@@ -320,10 +319,11 @@ def _quartiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float
 
 def table(result: dict[str, Any]) -> Group:
     """The result as tables for people."""
-    train = Table(title=f"forward and backward, {result['size']}, {result['tokens']} tokens a batch")
-    for column in ("threads", "length", "anticipatory ms", "plain ms", "ratio (quartiles)", "CPU time",
-                   "A/A", "pairs", "bridge ms"):  # fmt: skip
-        train.add_column(column, justify="right")
+    train = rich_table(
+        f"forward and backward, {result['size']}, {result['tokens']} tokens a batch",
+        ("threads", "length", "anticipatory ms", "plain ms", "ratio (quartiles)", "CPU time", "A/A", "pairs",
+         "bridge ms"),
+    )  # fmt: skip
     for row in result["train"]:
         ratio, cpu, same = row["ratio"], row["cpu_ratio"], row["same_ratio"]
         train.add_row(
@@ -337,17 +337,14 @@ def table(result: dict[str, Any]) -> Group:
             str(row["pairs"]),
             f"{row['bridge_ms']:.1f}",
         )
-    memory = Table(title="peak memory of a training step on one sequence, MiB")
-    for column in ("length", "fused", "reference", "plain"):
-        memory.add_column(column, justify="right")
+    title = "peak memory of a training step on one sequence, MiB"
+    memory = rich_table(title, ("length", "fused", "reference", "plain"))
     for row in result["memory"]:
         cells = ("-" if row[n] is None else f"{row[n]:.1f}" for n in ("fused", "reference", "plain"))
         memory.add_row(str(row["length"]), *cells)
-    decode = Table(title="one token, one row, microseconds, after so many tokens")
-    decode.add_column("model")
     positions = list(result["decode"]["us"]["plain"])
-    for position in positions:
-        decode.add_column(position, justify="right")
+    title = "one token, one row, microseconds, after so many tokens"
+    decode = rich_table(title, ("model", *positions), ("model",))
     for name, times in result["decode"]["us"].items():
         decode.add_row(name, *(f"{times[position]:.0f}" for position in positions))
     words = (

@@ -30,9 +30,8 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console, Group
 from rich.progress import track
-from rich.table import Table
 
-from pyanticip.bench.machine import machine
+from pyanticip.bench.machine import machine, rich_table
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import PROTOCOLS, datagrams
 from pyanticip.vocabulary import PARAMETERS, RATE
@@ -309,10 +308,8 @@ _TITLES = {
 
 def table(result: dict[str, Any]) -> Group:
     """The result as tables for the terminal."""
-    tables = [Table(title=title) for title in _TITLES.values()]
+    tables = [rich_table(title, _COLUMNS, ("",)) for title in _TITLES.values()]
     for part, one in zip(_TITLES, tables, strict=True):
-        for column in _COLUMNS:
-            one.add_column(column, justify="right" if column else "left")
         for row in result[part]:
             one.add_row(*_cells(row))
     return Group(*tables)

@@ -156,10 +156,8 @@ def echo() -> dict[str, Any]:
         tuning.lock_memory()
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(("127.0.0.1", 0))
-    has_timestamps = False
     if sys.platform == "linux":
         sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-        has_timestamps = True
     print(sock.getsockname()[1], flush=True)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     times: list[float] = []
@@ -172,7 +170,7 @@ def echo() -> dict[str, Any]:
         if data == b"end":
             return {"times_ms": times}
         received_ns = time.time_ns()
-        if has_timestamps and ancillary:
+        if ancillary:
             seconds, nanos = struct.unpack_from("@qq", ancillary[0][2])
             received_ns = seconds * 1_000_000_000 + nanos
         sock.sendto(data, peer)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from pyanticip.bench.machine import machine, percentiles
+from pyanticip.bench.machine import machine, percentiles, rich_table
 from pyanticip.errors import DeviceError, OptionError
 from pyanticip.models.checkpoint.manifest import MANIFEST, SHIPPED, Manifest, read_manifest
 from pyanticip.vocabulary import FEATURES, RATE
@@ -84,18 +84,18 @@ def run(
 def table(result: dict[str, Any]) -> Table:
     """The result as a table."""
     model = result["checkpoint"] + (" (random weights)" if result["random"] else "")
-    shown = Table(title=f"model step at 50 Hz, microseconds: {model}, {result['parameters']:,} parameters")
+    title = f"model step at 50 Hz, microseconds: {model}, {result['parameters']:,} parameters"
     if "batch_us" in result:
-        for column in ("backend", "performers", "p50", "p90", "p99", "a performer", "steps"):
-            shown.add_column(column, justify="left" if column == "backend" else "right")
+        columns = ("backend", "performers", "p50", "p90", "p99", "a performer", "steps")
+        shown = rich_table(title, columns, ("backend",))
         for backend, sizes in result["batch_us"].items():
             for size, values in sizes.items():
                 cells = [f"{values[p]:.0f}" for p in ("p50", "p90", "p99")]
                 name = backend + (f" ({values['why']})" if values["why"] else "")
                 shown.add_row(name, size, *cells, f"{values['performer']:.1f}", str(values["steps"]))
         return shown
-    for column in ("backend", "mode", "frames", "p50", "p90", "p99", "steps"):
-        shown.add_column(column, justify="left" if column in ("backend", "mode", "frames") else "right")
+    words = ("backend", "mode", "frames")
+    shown = rich_table(title, (*words, "p50", "p90", "p99", "steps"), words)
     for backend, modes in result["steps_us"].items():
         for mode, kinds in modes.items():
             for kind, values in kinds.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ _OTHER_FOLDERS = (
     ("project.json", "teach project", "teach list"),
 )
 """Manifest of a folder, its kind, and the command that describes it."""
+
+_READERS: dict[object, Callable[[Path], Manifest | ForecastManifest]] = {
+    LANGUAGE_FORMAT: read_language_manifest,
+    FORECAST_FORMAT: read_forecast_manifest,
+}
+"""Reads the manifest of a checkpoint, by its format; that of any other is a motion model's."""
 
 Description = tuple[dict[str, Any], list[str]]
 """The description as a dict (for --json), and as lines of text."""
@@ -129,13 +136,7 @@ def _mapping(file: Path) -> Description:
 
 def _checkpoint(folder: Path) -> Description:
     data = read_description(folder)
-    manifest: Manifest | ForecastManifest
-    if data.get("format") == LANGUAGE_FORMAT:
-        manifest = read_language_manifest(folder)
-    elif data.get("format") == FORECAST_FORMAT:
-        manifest = read_forecast_manifest(folder)
-    else:
-        manifest = read_manifest(folder)
+    manifest = _READERS.get(data.get("format"), read_manifest)(folder)
     for name in manifest.sha256:
         read_verified(folder, name, manifest.sha256)
     kind, count = KINDS[data["format"]], data["parameter_count"]

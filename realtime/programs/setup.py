@@ -266,8 +266,7 @@ def _receiver_tables(
 
 def _is_refused(host: str, port: int) -> bool:
     """Whether datagrams to a port are refused: reliable for this machine, mostly unknown for others."""
-    sock = connect_udp(host, port, "osc")
-    with sock:
+    with connect_udp(host, port, "osc") as sock:
         sock.settimeout(0.1)
         try:
             sock.send(b"/anticip/hello\0\0,\0\0\0")

@@ -63,7 +63,7 @@ class ReplaySource:
     """Delivers items when they are due on ``clock``, which it starts at the first item's time.
 
     It reports the recorded arrival times, not the moments of delivery, so that every replay gives the same
-    frames. ``ended`` is called after the last item, or ``seconds`` (wall clock) after the first frame of
+    frames. :attr:`ended` is called after the last item, or ``seconds`` (wall clock) after the first frame of
     motion.
     """
 
@@ -71,14 +71,13 @@ class ReplaySource:
         self,
         items: Iterable[Item],
         clock: ScaledClock,
-        ended: Callable[[], None] = lambda: None,
-        obey: Obey = lambda command: None,
         seconds: float | None = None,
     ) -> None:
         self._items: Iterator[Item] = iter(items)
         self._clock = clock
-        self.ended = ended
-        self.obey = obey
+        self.ended: Callable[[], object] = lambda: None
+        #: Executes the commands.
+        self.obey: Obey = lambda command: None
         self._next: Item | None = None
         self._advance()
         self._seconds = seconds

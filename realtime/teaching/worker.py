@@ -28,14 +28,8 @@ _NICE = 5
 def _request(
     folder: Path, options: dict[str, Any], checkpoint: Path | str | None, model: bool, nice: int = 0
 ) -> bytes:
-    request = {
-        "folder": str(folder),
-        "options": options,
-        "checkpoint": None if checkpoint is None else str(checkpoint),
-        "model": model,
-        "nice": nice,
-    }
-    return json.dumps(request).encode()
+    request = {"folder": folder, "options": options, "checkpoint": checkpoint, "model": model, "nice": nice}
+    return json.dumps(request, default=str).encode()
 
 
 def _parse_response(data: bytes, code: int | None) -> dict[str, Any]:

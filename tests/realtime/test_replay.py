@@ -30,7 +30,8 @@ def test_a_replay_keeps_its_pace_and_reports_recorded_arrivals() -> None:
         loop = asyncio.get_running_loop()
         clock = ScaledClock(4.0)
         ended = asyncio.Event()
-        source = ReplaySource(make_items(41), clock, ended.set)
+        source = ReplaySource(make_items(41), clock)
+        source.ended = ended.set
         start_s = loop.time()
         source.start(loop, lambda data, t, sender: got.append((int(data), t)))
         await asyncio.wait_for(ended.wait(), 5)
