@@ -108,6 +108,7 @@ def record(args: options.RecordOptions) -> Answer:
 
     Example: pyanticip teach record mine --source mocopi://0.0.0.0 --take high --values brightness=.8
     """
+    from realtime.loop import run_loop
     from realtime.rig import load_rig
     from realtime.teaching.recording import record_take
 
@@ -117,7 +118,7 @@ def record(args: options.RecordOptions) -> Answer:
     with _open_or_create(args.project) as opened:
         before = opened.state
         _report_new_labels(before, labels)
-        take = record_take(
+        recording = record_take(
             opened,
             load_rig(args.rig_file, args.over).source,
             name=args.take,
@@ -127,6 +128,7 @@ def record(args: options.RecordOptions) -> Answer:
             countdown=args.countdown,
             say=say,
         )
+        take = run_loop(recording)
         if made := _created_outputs(before, opened):
             say(f"{args.project}: outputs, each 0..1: {', '.join(made)}")
     result = {"take": take.name, "seconds": take.frames / RATE, "lead_in_s": take.begin / RATE}

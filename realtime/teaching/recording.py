@@ -14,7 +14,7 @@ from pyanticip.errors import DeviceError
 from pyanticip.motion.npz import save_npz
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
-from realtime.loop import obey_signals, run_loop
+from realtime.loop import obey_signals
 from realtime.rig import SourceRig
 from realtime.sockets import host_and_port
 from realtime.sources.udp import UdpSource
@@ -33,7 +33,7 @@ _REFUSED_TAKE_S = 2.0
 """A body is refused within its first second: a longer take began with another body, and is kept."""
 
 
-def record_take(
+async def record_take(
     project: Project,
     source: SourceRig,
     *,
@@ -41,8 +41,8 @@ def record_take(
     values: Mapping[str, float],
     labels: Mapping[str, str],
     seconds: float | None,
-    countdown: float = 3.0,
-    say: Say = lambda line: None,
+    countdown: float,
+    say: Say,
 ) -> TakeEntry:
     """Record one take with constant values and labels and store it; Ctrl-C ends it like ``seconds``.
 
@@ -52,28 +52,7 @@ def record_take(
         DeviceError: the port is in use, no frame for half a minute, or a body that cannot be played.
         OptionError: values outside their ranges, a name in use, a take too short.
     """
-
-    async def record() -> TakeEntry:
-        done = asyncio.Event()
-        with obey_signals(done.set, done.set):
-            return await _record(project, source, name, values, labels, seconds, countdown, say, done)
-
-    return run_loop(record())
-
-
-async def _record(
-    project: Project,
-    source: SourceRig,
-    name: str | None,
-    values: Mapping[str, float],
-    labels: Mapping[str, str],
-    seconds: float | None,
-    countdown: float,
-    say: Say,
-    done: asyncio.Event,
-) -> TakeEntry:
-    loop = asyncio.get_running_loop()
-    begun = asyncio.Event()
+    begun, done = asyncio.Event(), asyncio.Event()
     # Steadied as a performance is, so that taught and played motion are alike.
     front = LiveFront(source.wire, steady=True)
     take_recorder = TakeRecorder(project, body=front, source=source.kind, on_full=done.set)
@@ -97,8 +76,9 @@ async def _record(
     take_recorder.start(name, seconds)
     take_recorder.cancel()
     udp = UdpSource(source.kind, *source.listen, say=say, **source.udp_options())
-    try:
-        udp.start(loop, receive)
+    # Until the take is stored, a further Ctrl-C must not lose it.
+    with contextlib.closing(udp), obey_signals(done.set, done.set):
+        udp.start(asyncio.get_running_loop(), receive)
         say(f"listening for {source.kind} at {host_and_port(*udp.address)}")
         try:
             try:
@@ -125,15 +105,14 @@ async def _record(
             await asyncio.wait_for(done.wait(), timeout)
         if not done.is_set():
             say("the suit fell silent: the take ends there")
-    finally:
-        udp.close()
-    refusal = why_refused(source.kind, front.refusal)
-    if refusal and take_recorder.seconds < _REFUSED_TAKE_S:
-        raise DeviceError(refusal)
-    played = take_recorder.stop()
-    if warning := played.warning:
-        say(f"{refusal}: the take ends there" if refusal and played.cut else warning)
-    return store_or_keep(played, project)
+        # No frame comes in between: nothing is awaited from here on.
+        refusal = why_refused(source.kind, front.refusal)
+        if refusal and take_recorder.seconds < _REFUSED_TAKE_S:
+            raise DeviceError(refusal)
+        played = take_recorder.stop()
+        if warning := played.warning:
+            say(f"{refusal}: the take ends there" if refusal and played.cut else warning)
+        return store_or_keep(played, project)
 
 
 def store_or_keep(played: PlayedTake, project: Project) -> TakeEntry:
