@@ -93,12 +93,7 @@ class Recorder(recording.Records, Child):
     close_timeouts_s = (5.0, 1.0)
     first_retry_delay_s = 0.1
 
-    def __init__(
-        self,
-        say: Callable[[str], None] = lambda line: None,
-        spare: Path | None = None,
-        max_queue_bytes: int = _MAX_QUEUE_BYTES,
-    ) -> None:
+    def __init__(self, say: Callable[[str], None] = lambda line: None, spare: Path | None = None) -> None:
         #: Number of records of this recording that are in no file.
         self.dropped = 0
         # Why nothing is written; empty while writing.
@@ -108,7 +103,7 @@ class Recorder(recording.Records, Child):
         self._refusal: MotionError | None = None
         # Lines on files that ended early.
         self._early_ends: dict[Path, str] = {}
-        self._spare_folder, self._max_queue_bytes = spare, max_queue_bytes
+        self._spare_folder = spare
         self._session: _Session | None = None
         self._previous: _Session | None = None
         # Recordings that the child was told to finish, by the number of their file.
@@ -363,7 +358,7 @@ class Recorder(recording.Records, Child):
         if self._session is None:
             return
         is_lost = bool(self._failure) and not self._is_opening
-        if is_lost or len(self._queue) + len(record) > self._max_queue_bytes:
+        if is_lost or len(self._queue) + len(record) > _MAX_QUEUE_BYTES:
             self.dropped += 1
             # A stalled child may be reading again.
             self._flush()
