@@ -30,6 +30,8 @@ const HALF_SHARE_NOISE: f64 = 0.002;
 const FULL_SHARE_TEMPO: f64 = 0.5;
 /// Frames over which noise is averaged.
 const NOISE_FRAMES: f64 = 100.0;
+/// Frames after which the noise is known.
+const KNOWN_FRAMES: f64 = 20.0;
 /// Variance of the third difference of white noise relative to the noise.
 const THIRD_DIFFERENCE_GAIN: f32 = 20.0;
 
@@ -70,6 +72,14 @@ impl Fine {
         let square = distance_squared(&third, &[0.0; 32]) / (30.0 * THIRD_DIFFERENCE_GAIN);
         self.frames = (self.frames + 1.0).min(NOISE_FRAMES);
         self.log_noise += (f64::from(square + 1e-10).ln() - self.log_noise) / self.frames;
+    }
+
+    /// Variance of a coordinate from frame to frame, m^2: the jitter of the suit. 0 while it is not known.
+    pub(super) fn noise(&self) -> f32 {
+        if self.frames < KNOWN_FRAMES {
+            return 0.0;
+        }
+        self.log_noise.exp() as f32
     }
 
     /// The refined place; `believed` leads, `last` are the last four postures, newest first.

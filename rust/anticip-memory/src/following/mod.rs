@@ -11,7 +11,7 @@
 //! of its log likelihood counts, so that belief does not move to what merely looks more similar for a moment.
 //! How large that part is, and how much the performer may differ, is learned while following ([`performer`]):
 //! someone who repeats the rehearsal exactly and then deviates has jumped; someone who never repeats it
-//! exactly has not.
+//! exactly has not. What the suit's jitter adds does not count there, as it is independent from frame to frame.
 
 mod belief;
 mod fine;
@@ -32,7 +32,7 @@ use belief::{ANY_TEMPO, LEAVE, Motion, Observation, Scratch, Stretch, TEMPI, mas
 use fine::Fine;
 use performer::Performer;
 pub use posture::KeptPose;
-use posture::{HALF, Posture, Viewer, middle, velocity};
+use posture::{HALF, Posture, Viewer, errors, middle, velocity};
 use rehearsal::Rehearsal;
 use search::{SEARCH_STEP, Search};
 pub use spotter::{GESTURE_FRAMES, Spotted, Spotter};
@@ -258,9 +258,12 @@ impl Follower {
         let posture_at =
             |k: usize| &self.past[(self.frame - (2 * HALF - k).min(self.frame)) % PAST_FRAMES].place;
         let moving = self.frame >= 2 * HALF;
-        let mut observed = self
-            .performer
-            .observe(middle(posture_at), velocity(posture_at), moving);
+        let mut observed = self.performer.observe(
+            middle(posture_at),
+            velocity(posture_at),
+            moving,
+            errors(self.fine.noise()),
+        );
         // At first another step than was rehearsed looks like another part, and must not be taken for a jump
         // there.
         observed.weight *= ((self.frame + 1) as f32 / START_FRAMES as f32).min(1.0);

@@ -25,6 +25,8 @@ const OFFSET_RATE: f32 = 0.01;
 const TURN_RATE: f32 = 0.5;
 /// Turns that joints show in the same suit, from noise and repetition (rms, radians).
 const TURN_NOISE: f64 = 0.026;
+/// Scale that is assumed of a performer whose own differences are hidden by more jitter of the suit.
+const HIDDEN_SCALE: f32 = 0.1;
 /// Share of a frame's log likelihood that counts between stretches for a performer who differs the most.
 const MIN_WEIGHT: f32 = 0.13;
 /// Exponent with which that share grows for performers who differ less, whose frames are more independent.
@@ -63,8 +65,23 @@ impl Performer {
         self.turns.map(|turn| Quat::slerp(Quat::IDENTITY, turn, share))
     }
 
-    /// The observation of a posture and its velocity; `moving` is false while there is no velocity yet.
-    pub(super) fn observe(&self, mut place: Posture, velocity: Posture, moving: bool) -> Observation {
+    /// Scale of the performer's own differences, without the jitter of the suit, as a share of the rms difference
+    /// of unrelated moments; `error` is the squared error that the jitter causes.
+    fn own_scale(&self, n: usize, error: f32) -> f32 {
+        let [scale, jitter] = [self.scale[n], error / USUAL].map(|square| square / self.unrelated[n]);
+        let hidden = jitter.min(HIDDEN_SCALE * HIDDEN_SCALE);
+        (scale - jitter).max(hidden).sqrt().clamp(MIN_SCALE, MAX_SCALE[n])
+    }
+
+    /// The observation of a posture and its velocity; `moving` is false while there is no velocity yet, `errors`
+    /// are the squared errors of both that the jitter of the suit causes.
+    pub(super) fn observe(
+        &self,
+        mut place: Posture,
+        velocity: Posture,
+        moving: bool,
+        errors: [f32; 2],
+    ) -> Observation {
         place
             .iter_mut()
             .zip(&self.offset)
@@ -72,7 +89,7 @@ impl Performer {
         let inverse_share =
             |n: usize| 1.0 + ELSEWHERE_SHARE * ELSEWHERE_SHARE * self.unrelated[n] / self.scale[n];
         let closer: f32 = (0..2)
-            .map(|n| MAX_SCALE[n] * (self.unrelated[n] / self.scale[n]).sqrt())
+            .map(|n| MAX_SCALE[n] / self.own_scale(n, errors[n]))
             .product();
         Observation {
             place,
@@ -139,7 +156,7 @@ mod tests {
             let place = other.push(rehearsed);
             let observed = viewer.push_without(&performer.turns(), &pose(i, turn));
             distances.push(distance_squared(&observed, &place).sqrt());
-            let observed = performer.observe(observed, still, true);
+            let observed = performer.observe(observed, still, true, [0.0; 2]);
             performer.learn((&observed, &viewer.kept()), (&place, &still, &other.kept()));
         }
         distances

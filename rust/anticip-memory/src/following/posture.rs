@@ -156,6 +156,13 @@ pub(super) fn velocity<'a>(at: impl Fn(usize) -> &'a Posture) -> Posture {
     out
 }
 
+/// Squared error of a mean (m^2) and of a velocity ((m/s)^2) of postures whose coordinates have this variance
+/// from frame to frame, m^2.
+pub(super) fn errors(noise: f32) -> [f32; 2] {
+    let noise = STORED as f32 * noise;
+    [noise / MEAN_FRAMES, noise * SLOPE * RATE as f32]
+}
+
 /// The mean of the postures `at(0)` to `at(2 * HALF)`.
 pub(super) fn middle<'a>(at: impl Fn(usize) -> &'a Posture) -> Posture {
     let mut out = [0.0; WIDTH];
