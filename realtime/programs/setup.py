@@ -201,7 +201,8 @@ def _first_playable(
                 say(line)
         for suit in arrivals.senders.values():
             if suit.is_playable:
-                say(f"{suit.sender} plays: {suit.kind}, {suit.rate or 0.0:.1f} frames a second")
+                rate = "at no even rate" if suit.rate is None else f"{suit.rate:.1f} frames a second"
+                say(f"{suit.sender} plays: {suit.kind}, {rate}")
                 return suit
         if hints and waited > hints[0] and not arrivals.senders:
             hints.pop(0)

@@ -30,8 +30,9 @@ __all__ = [
     "wrong_kind",
 ]
 
-# Frames after which the rate is known.
+# Frames after which the rate is usually known, and after which a sender without a rate is playable too.
 _MIN_FRAMES = 30
+_MAX_FRAMES = 300
 _MAX_SENDERS = 16
 #: Kinds that are recognised but cannot be played without a mapping: what they are, and what to do.
 _UNPLAYABLE = {
@@ -148,8 +149,9 @@ class DetectedSender:
 
     @property
     def is_playable(self) -> bool:
-        """Whether enough frames have come, of a body that can be played."""
-        return self.frames >= _MIN_FRAMES and not self.refusal
+        """Whether enough frames have come to know the rate, of a body that can be played."""
+        min_frames = _MAX_FRAMES if self.rate is None else _MIN_FRAMES
+        return self.frames >= min_frames and not self.refusal
 
     @property
     def frames(self) -> int:

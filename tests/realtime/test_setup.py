@@ -133,13 +133,19 @@ def test_a_sender_in_the_wrong_mode_is_recognised_with_a_hint(kind: str, datagra
     assert sender.describe().startswith(f"this is {kind}, but: ")
 
 
-def test_a_frame_in_two_datagrams_is_decoded() -> None:
+@pytest.mark.parametrize(
+    ("frames", "interval_ns", "is_playable"), [(40, 20_000_000, True), (40, 0, False), (300, 0, True)]
+)
+def test_a_frame_in_two_datagrams_is_decoded(frames: int, interval_ns: int, is_playable: bool) -> None:
     sender = DetectedSender(1, "10.0.0.1:1")
-    for n in range(40):
+    for n in range(frames):
         whole = axis_frame(n, n / 50, 0.01 * n)
         for part in (whole[:1024], whole[1024:]):
-            sender.decode(part, n * 20_000_000)
-    assert (sender.kind, sender.frames, sender.is_playable) == ("axis", 40, True)
+            sender.decode(part, n * interval_ns)
+    assert (sender.kind, sender.frames) == ("axis", frames)
+    # Of frames that all come at once the rate is not known: it is waited for, but not for ever.
+    assert (sender.rate is not None) == (interval_ns > 0)
+    assert sender.is_playable == is_playable
 
 
 def test_no_playable_suit_is_one_line_and_no_file(ports, send, tmp_path):
