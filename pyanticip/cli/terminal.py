@@ -94,8 +94,7 @@ def run(group: click.Command) -> int:
         return _print_error(f"{error.filename}: {reason(error)}" if error.filename else reason(error), 1)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        # A module's name may be only the first part of its package's: linkpython, of linkpython-extern.
-        found = (of for name, of in _extra_packages() if re.match(rf"{re.escape(package)}\b", name))
+        found = (of for name, of in _extra_packages() if name == package)
         if (extra := next(found, None)) is None:
             raise
         return _print_error(_missing_message(package, extra), 1)

@@ -39,7 +39,9 @@ class _CoreSetting(Generic[T]):
     def __init__(self, part: str, name: str) -> None:
         self._part, self._name = part, name
 
-    def __get__(self, mixer: Mixer, owner: type[Mixer]) -> T:
+    def __get__(self, mixer: Mixer | None, owner: type[Mixer]) -> T:
+        if mixer is None:  # read from the class, as documentation tools do
+            return self  # type: ignore[return-value]
         value: T = getattr(getattr(mixer, self._part), self._name)
         return value
 

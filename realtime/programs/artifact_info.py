@@ -38,7 +38,7 @@ _OTHER_FOLDERS = (
 )
 """Manifest of a folder, its kind, and the command that describes it."""
 
-_READERS: dict[object, Callable[[Path], Manifest | ForecastManifest]] = {
+_READERS: dict[str, Callable[[Path], Manifest | ForecastManifest]] = {
     LANGUAGE_FORMAT: read_language_manifest,
     FORECAST_FORMAT: read_forecast_manifest,
 }
@@ -136,7 +136,7 @@ def _mapping(file: Path) -> Description:
 
 def _checkpoint(folder: Path) -> Description:
     data = read_description(folder)
-    manifest = _READERS.get(data.get("format"), read_manifest)(folder)
+    manifest = _READERS.get(str(data.get("format")), read_manifest)(folder)
     for name in manifest.sha256:
         read_verified(folder, name, manifest.sha256)
     kind, count = KINDS[data["format"]], data["parameter_count"]

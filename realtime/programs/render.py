@@ -248,14 +248,14 @@ def render(
     return report
 
 
-def with_progress(items: Iterable[T], total: int, progress: bool) -> Iterable[T]:
-    """The items; with ``progress`` a bar on standard error advances as they are consumed."""
+def with_progress(items: Iterable[T], total: int, progress: bool, name: str = "rendering") -> Iterable[T]:
+    """The items; with ``progress`` a bar called ``name`` on standard error advances as they are consumed."""
     if not progress:
         return items
     from rich.console import Console
     from rich.progress import track
 
-    return track(items, "rendering", total, console=Console(stderr=True), transient=True, update_period=0.2)
+    return track(items, name, total, console=Console(stderr=True), transient=True, update_period=0.2)
 
 
 def _cut(arrays: dict[str, npt.NDArray[Any]], frames: int) -> dict[str, npt.NDArray[Any]]:

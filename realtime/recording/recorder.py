@@ -286,15 +286,19 @@ class Recorder(recording.Records, Child):
                 if self._session is not None and number == self._session.number:
                     self._on_file_message(self._session, word, *values)
                 elif word in ("closed", "failed", "refused"):
-                    self._on_other_file_ended(number, "" if word == "closed" else values[0])
+                    reason, written = ("", 0) if word == "closed" else values
+                    self._on_other_file_ended(number, reason, written if word == "failed" else 0)
 
-    def _on_other_file_ended(self, number: int, reason: str) -> None:
-        """Handle the end of a file other than the current one; ``reason`` if it was not finished."""
+    def _on_other_file_ended(self, number: int, reason: str, written: int) -> None:
+        """Handle the end of a file other than the current one; ``reason`` if it was not finished, with
+        ``written`` records."""
         if number in self._finishing:
             self._report_end(self._finishing.pop(number), reason)
         elif self._previous is not None and number == self._previous.number:
             self._failure = reason
-            if not reason:
+            if reason:
+                self.dropped += self._previous.records_sent - max(written, self._previous.initial_records)
+            else:
                 self._report_end(self._previous)
                 self._previous = None
 

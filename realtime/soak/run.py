@@ -10,20 +10,19 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from pythonosc.osc_bundle import OscBundle
-from rich.console import Console
-from rich.progress import track
 
 from pyanticip.bench.machine import machine
 from pyanticip.controls import NEUTRAL
 from pyanticip.errors import DeviceError, MotionError
 from pyanticip.motion.recording import Control, Raw, read_recording
+from realtime.programs.render import with_progress
 from realtime.soak.faults import CHILDREN, FAULTS, available_faults, recovery_check
 from realtime.soak.report import FAILURES, I64, draw, figures, kill_figures
 from realtime.soak.show import Show, alive, descendants, open_show
@@ -31,7 +30,6 @@ from realtime.soak.show import Show, alive, descendants, open_show
 __all__ = ["PICTURE", "REPORT", "examine", "kills", "plan", "run"]
 
 REPORT, PICTURE = "soak.json", "soak.png"
-Step = TypeVar("Step")
 # Longest transit time of a datagram. Those within it of a recording's ends are not counted as missing.
 _EDGE_NS = 50_000_000
 # Interval of the samples of memory, descriptors and processes.
@@ -117,7 +115,7 @@ def _play(
     sampler.start()
     processes = [word for word, module in CHILDREN.items() if show.children(module)]
     faults = plan(available_faults(show, processes), seconds, Random(seed))
-    for kind, start_s, duration_s in _with_progress(faults, "faults"):
+    for kind, start_s, duration_s in with_progress(faults, len(faults), sys.stderr.isatty(), "faults"):
         show.wait(started + start_s - time.monotonic())
         if show.over.is_set() or not show.pid:
             break
@@ -131,10 +129,6 @@ def _play(
     show.over.set()
     sampler.join()
     return happened, np.array(usage), ended
-
-
-def _with_progress(steps: Sequence[Step], name: str) -> Iterable[Step]:
-    return track(steps, name, console=Console(stderr=True), disable=not sys.stderr.isatty())
 
 
 def _inject(show: Show, kind: str, processes: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
@@ -190,7 +184,7 @@ def kills(count: int, out: Path, *, seed: int = 0, say: Callable[[str], None] = 
     ended, last = "", {}
     with open_show(out, seed) as show:
         try:
-            for n in _with_progress(range(count), "killed"):
+            for n in with_progress(range(count), count, sys.stderr.isatty(), "killed"):
                 rows.append(_kill(show, f"take{n}", random.uniform(*_KILL_TIMES_S)))
             # After all kills a show must still start, and end normally.
             last = {"start_s": round(show.start("last"), 2), "exit_code": show.stop()}

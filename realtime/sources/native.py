@@ -56,6 +56,7 @@ class TrackerSource(NativeSource):
 
 # Rotation by 180 degrees about y.
 _HALF_TURN = np.array([0.0, 0.0, 1.0, 0.0])
+
 mocopi = partial(NativeSource, "mocopi", 12351)
 vmc = partial(NativeSource, "vmc", 39539)
 xsens = partial(NativeSource, "xsens", 9763)

@@ -71,6 +71,11 @@ def test_streamed_resampling_is_the_batch(rate_in, rate_out):
         np.testing.assert_allclose(batch_q, quats, atol=1e-7)
 
 
+def test_a_clip_without_joints_is_resampled() -> None:
+    quats, root = _core.resample(np.zeros((5, 0, 4)), np.zeros((5, 3)), 30.0, 50.0)
+    assert (quats.shape, root.shape) == ((7, 0, 4), (7, 3))
+
+
 def test_features_depend_on_the_past_only():
     quats, root = random_motion(200, seed=2)
     mask = np.ones(22, bool)

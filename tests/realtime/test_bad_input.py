@@ -48,6 +48,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     checkpoint = folder / "corrupt"
     checkpoint.mkdir()
     (checkpoint / "model.json").write_text("{")
+    (folder / "nameless").mkdir()
+    (folder / "nameless" / "model.json").write_text('{"format": []}')
     (folder / "words").mkdir()
     (folder / "words" / "model.json").write_text('{"format": "anticip-language"}')
     in_use = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -113,6 +115,7 @@ CASES = [
     ("send empty.bvh --as kinect --to 127.0.0.1:9", 2, "--as"),
     ("send empty.bvh --as vmc --to nowhere.invalid:9", 1, "nowhere.invalid"),
     ("info empty.bvh", 1, "empty.bvh"),
+    ("info nameless", 1, "is of format '[]'"),
     ("info number.bvh --skeleton empty.bvh", 2, "--skeleton is for AMC files; number.bvh has no use for it"),
     ("replay torn.anticip --units cm", 2, "--units is for motion files that are no recording"),
     ("render number.bvh --out x.wav --skeleton empty.bvh", 2, "--skeleton is for AMC files"),

@@ -107,6 +107,27 @@ def test_limbs_are_sent_when_present(receiver: socket.socket) -> None:
     assert "/anticip/limbs" not in dict(received(receiver))
 
 
+def test_place_and_cues_are_sent_when_present(receiver: socket.socket) -> None:
+    sink = open_sink(receiver)
+    current = frame(events=[("cue/soon", 0.9, 0.15)])
+    current.place = (0, 4.0, 1.0, 0.9)
+    sink.send(current)
+    sent = dict(received(receiver))
+    assert sent["/anticip/place"] == pytest.approx([0, 4.0, 1.0, 0.9])
+    assert sent["/anticip/cue/soon"] == pytest.approx([0.9, 0.15])
+
+
+def test_a_frame_holds_nothing_of_the_one_before(receiver: socket.socket) -> None:
+    sink = open_sink(receiver)
+    sink.send(frame(events=[("onset", 0.9, 0.05), ("phrase", 0.8, 0.1)]))
+    first = received(receiver)
+    sink.send(ControlFrame(8, 0.16, [0.0] * 7, [0.5] * 8))
+    second = received(receiver)
+    assert len(first) == len(second) + 2
+    assert dict(second)["/anticip/params"] == [0.5] * 8
+    assert dict(second)["/anticip/frame"][0] == 8
+
+
 def test_addresses_ranges_and_parts_are_per_target(receiver: socket.socket) -> None:
     sink = open_sink(
         receiver,

@@ -99,7 +99,12 @@ def test_one_process_writes_one_file_after_the_other(tmp_path: Path) -> None:
     ]
 
 
-def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
+def test_a_file_that_exists_or_a_missing_folder_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "show.anticip"
+    path.write_bytes(b"precious")
+    with pytest.raises(OptionError, match="already exists"):
+        open_recorder(path)
+    assert path.read_bytes() == b"precious"
     with pytest.raises(DeviceError, match=r"x\.anticip: cannot be written \(no such file or directory\)"):
         open_recorder(tmp_path / "none" / "x.anticip")
 

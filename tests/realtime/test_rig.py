@@ -1,6 +1,7 @@
 import socket
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +16,8 @@ from realtime.programs.check import check_show
 from realtime.rig import Rig, load_rig, template
 from realtime.rig.checks import rig_warnings
 from realtime.rig.mapping import smoothings
+from realtime.sinks.link import LinkConfig
+from realtime.sinks.midi.clock import ClockConfig
 from realtime.sources.osc import Address
 
 
@@ -194,6 +197,17 @@ def test_a_missing_extra_is_found(tmp_path, monkeypatch, text, says):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DeviceError, match=f"^{says}: pip install 'pyanticip"):
         check_show(load_rig(write(tmp_path, text)))
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ({"kind": "link", "latency_ms": 20.0}, LinkConfig(latency_ms=20.0)),
+        ({"kind": "midi-clock", "port": "virtual:daw"}, ClockConfig(port="virtual:daw")),
+    ],
+)
+def test_settings_of_a_sink_reach_its_configuration(table: dict[str, Any], expected: Any) -> None:
+    assert Rig.model_validate({"sink": [table]}).sink[0].config() == expected
 
 
 def test_a_folder_without_a_sound_is_found(tmp_path: Path) -> None:

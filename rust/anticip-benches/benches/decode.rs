@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use anticip_wire::mocopi::{self, MocopiPacket};
-use anticip_wire::native::{self, NativePacket};
+use anticip_wire::mocopi::{self, MocopiDecoder};
+use anticip_wire::native::{self, NativeDecoder};
 use anticip_wire::vmc::{self, VmcAssembler};
 use anticip_wire::{Joint, PoseUpdate, Source};
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -22,7 +22,11 @@ fn pose(joints: u16) -> PoseUpdate {
 
 fn bench_decode(c: &mut Criterion, name: &str, source: &mut dyn Source, datagram: &[u8]) {
     c.bench_function(name, |b| {
-        b.iter(|| source.decode(black_box(datagram), &mut |update| drop(black_box(update))))
+        b.iter(|| {
+            source.decode(black_box(datagram), &mut |update| {
+                black_box(update);
+            })
+        })
     });
 }
 
@@ -32,12 +36,17 @@ fn benches(c: &mut Criterion) {
     vmc::encode_frame(&pose(55), &mut bundle).expect("55 joints");
     let quats = [[0.8f32, 0.6, 0.0, 0.0]; 22];
     native::encode_frame(1, 1.0, &quats, Some([0.0; 3]), &mut own).expect("22 joints");
-    bench_decode(c, "mocopi frame, 27 bones", &mut MocopiPacket::default(), &mocopi);
+    bench_decode(
+        c,
+        "mocopi frame, 27 bones",
+        &mut MocopiDecoder::default(),
+        &mocopi,
+    );
     bench_decode(c, "VMC bundle, 55 bones", &mut VmcAssembler::default(), &bundle);
     c.bench_function("VMC bundle, 55 bones, rosc alone", |b| {
         b.iter(|| rosc::decoder::decode_udp(black_box(&bundle)).is_ok());
     });
-    bench_decode(c, "msgpack frame, 22 joints", &mut NativePacket::default(), &own);
+    bench_decode(c, "msgpack frame, 22 joints", &mut NativeDecoder::default(), &own);
 
     let whole = pose(27);
     let mut out = Vec::new();

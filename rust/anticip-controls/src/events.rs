@@ -40,11 +40,11 @@ pub struct Event {
 }
 
 impl Event {
+    /// The cancellation of an announced event.
     pub(crate) fn cancel(kind: usize, strength: f64, ahead: f64) -> Self {
-        let cancelled = true;
         Self {
             kind,
-            cancelled,
+            cancelled: true,
             strength,
             ahead,
         }

@@ -339,10 +339,10 @@ mod tests {
 
         fn with_simd<S: Simd>(self, s: S) {
             let one = |v| <f32 as Lanes>::largest(s, v);
-            let close = |name: &str, x: f32, found: f32, wanted: f64, least: f64| {
-                let error = (f64::from(found) - wanted).abs();
+            let close = |name: &str, x: f32, found: f32, expected: f64, least: f64| {
+                let error = (f64::from(found) - expected).abs();
                 assert!(
-                    error <= 2e-7 * wanted.abs().max(least),
+                    error <= 2e-7 * expected.abs().max(least),
                     "{name}({x}): off by {error:e}"
                 );
             };
@@ -362,8 +362,8 @@ mod tests {
                 let exact = f64::from(x);
                 let vector = <f32 as Lanes>::splat(s, x);
                 close("tanh", x, one(<f32 as Lanes>::tanh(s, vector)), exact.tanh(), 1.0);
-                let (sigmoid, wanted) = (<f32 as Lanes>::sigmoid(s, vector), 1.0 / (1.0 + (-exact).exp()));
-                close("sigmoid", x, one(sigmoid), wanted, 1.0);
+                let (sigmoid, expected) = (<f32 as Lanes>::sigmoid(s, vector), 1.0 / (1.0 + (-exact).exp()));
+                close("sigmoid", x, one(sigmoid), expected, 1.0);
             }
             assert!(<f32 as Lanes>::raise_one(s, -1e30_f32) < 1e-37);
             let nan = <f32 as Lanes>::splat(s, f32::NAN);

@@ -378,10 +378,10 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         for (slots, codes, steps, message) in [
-            (5, &[][..], 1, "slots: expected 1 to 4, given 5"),
-            (2, &[4], 1, "codes: expected below 4, given one outside"),
-            (2, &[-2], 1, "codes: expected below 4, given one outside"),
-            (2, &[0; 3], 2, "comes: expected 2 values, given 3"),
+            (5, &[][..], 1, "slots: expected 1 to 4, got 5"),
+            (2, &[4], 1, "codes: expected below 4, got one outside"),
+            (2, &[-2], 1, "codes: expected below 4, got one outside"),
+            (2, &[0; 3], 2, "comes: expected 2 values, got 3"),
         ] {
             assert_eq!(draw(slots, codes, steps).unwrap_err().to_string(), message);
         }
@@ -406,7 +406,7 @@ mod tests {
         let refused = flat.draw(7, 2, none, (&mut codes, &mut found));
         assert_eq!(
             refused.unwrap_err().to_string(),
-            "quantiles: expected 2 values, given 1"
+            "quantiles: expected 2 values, got 1"
         );
     }
 }

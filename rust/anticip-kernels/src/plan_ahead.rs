@@ -209,27 +209,27 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let told = |codes: &[i64], horizon, sizes: (usize, usize, usize)| {
-            let given = PlanAhead {
+        let error = |codes: &[i64], horizon, sizes: (usize, usize, usize)| {
+            let input = PlanAhead {
                 horizon,
                 ..ahead(codes)
             };
             let (mut place, mut gone) = (vec![0; sizes.0], vec![false; sizes.1]);
-            given
+            input
                 .targets(&mut place, &mut gone, &mut vec![false; sizes.2])
                 .is_ok()
         };
-        assert!(told(&[1, 2], 3, (6, 6, 2)));
-        assert!(told(&[], 3, (0, 0, 0)));
+        assert!(error(&[1, 2], 3, (6, 6, 2)));
+        assert!(error(&[], 3, (0, 0, 0)));
         let no_horizon = PlanAhead {
             horizon: 0,
             ..ahead(&[1, 2])
         };
         let refused = no_horizon.targets(&mut [], &mut [], &mut [false; 2]);
         let message = refused.unwrap_err().to_string();
-        assert_eq!(message, "horizon: expected at least 1, given 0");
-        assert!(!told(&[1, 2], 3, (5, 6, 2)));
-        assert!(!told(&[1, 2], 3, (6, 7, 2)));
-        assert!(!told(&[], 3, (0, 0, 1)));
+        assert_eq!(message, "horizon: expected at least 1, got 0");
+        assert!(!error(&[1, 2], 3, (5, 6, 2)));
+        assert!(!error(&[1, 2], 3, (6, 7, 2)));
+        assert!(!error(&[], 3, (0, 0, 1)));
     }
 }

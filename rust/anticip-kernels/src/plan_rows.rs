@@ -183,18 +183,18 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let mut out = [0.0; 8];
-        let mut told = |codes: &[i64], queries: &[f64], table: &[f64]| {
+        let mut error = |codes: &[i64], queries: &[f64], table: &[f64]| {
             rows(codes)
                 .products(queries, table, &mut out)
                 .map_err(|e| e.to_string())
         };
         assert_eq!(
-            told(&[0, 3, 1, 1], &[0.0; 8], &TABLE),
+            error(&[0, 3, 1, 1], &[0.0; 8], &TABLE),
             Err("codes: expected below 3, got one outside".into())
         );
-        assert!(told(&[0, -1, 1, 1], &[0.0; 8], &TABLE).is_err());
-        assert!(told(&CODES, &[0.0; 7], &TABLE).is_err());
-        assert!(told(&CODES, &[0.0; 8], &TABLE[1..]).is_err());
-        assert!(told(&CODES[1..], &[0.0; 8], &TABLE).is_err());
+        assert!(error(&[0, -1, 1, 1], &[0.0; 8], &TABLE).is_err());
+        assert!(error(&CODES, &[0.0; 7], &TABLE).is_err());
+        assert!(error(&CODES, &[0.0; 8], &TABLE[1..]).is_err());
+        assert!(error(&CODES[1..], &[0.0; 8], &TABLE).is_err());
     }
 }

@@ -82,7 +82,7 @@ impl Member {
     }
 }
 
-/// A fixed number of performers, one step every 20 ms: pass each performer's frames with `hear`, then call `step`
+/// A fixed number of performers, one step every 20 ms: pass each performer's frames with `push`, then call `step`
 /// once.
 #[derive(Debug, Clone)]
 pub struct Ensemble {

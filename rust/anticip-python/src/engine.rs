@@ -195,7 +195,7 @@ impl PyEngine {
                 .extract::<Option<Vec<f64>>>(py)?,
         };
         let output = self.play(py, &row.out, step.as_ref(), mapped.as_deref(), slot)?;
-        let mapped = Instant::now();
+        let finished = Instant::now();
         let nanoseconds = |from: Instant, to: Instant| (to - from).as_nanos() as i64;
         Ok(Some(PyFrameResult {
             front_output: out,
@@ -205,7 +205,7 @@ impl PyEngine {
             remembered,
             slot,
             output,
-            stages_ns: (nanoseconds(started, stepped), nanoseconds(stepped, mapped)),
+            stages_ns: (nanoseconds(started, stepped), nanoseconds(stepped, finished)),
         }))
     }
 

@@ -16,9 +16,10 @@ use crate::shared::Shared;
 const MAX_SAMPLES: usize = 600 * 192_000;
 
 fn synth_error(error: SynthError) -> PyErr {
-    let kind = match error {
-        SynthError::Block(_) => Kind::Shape,
-        _ => Kind::Value,
+    let kind = if matches!(error, SynthError::Block(_)) {
+        Kind::Shape
+    } else {
+        Kind::Value
     };
     raise(kind, &error.to_string())
 }

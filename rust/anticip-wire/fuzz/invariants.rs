@@ -1,8 +1,8 @@
 //! Invariants that hold for any bytes, checked by the fuzz targets and, on stable, by `tests/all/fuzz.rs`.
 
 use anticip_wire::axis::{self, AxisDecoder};
-use anticip_wire::mocopi::{self, MocopiPacket};
-use anticip_wire::native::{self, NativePacket};
+use anticip_wire::mocopi::{self, MocopiDecoder};
+use anticip_wire::native::{self, NativeDecoder};
 use anticip_wire::natnet::{self, NatnetDecoder};
 use anticip_wire::recording::{self, Next};
 use anticip_wire::rokoko::{self, RokokoDecoder};
@@ -110,16 +110,16 @@ fn trackers(update: &TrackerUpdate) {
 pub fn mocopi(data: &[u8]) {
     let Updates {
         skeletons, frames, ..
-    } = decode_all::<MocopiPacket>(&[data]);
+    } = decode_all::<MocopiDecoder>(&[data]);
     for frame in frames.iter().filter(|frame| !frame.joints.is_empty()) {
         let bits = frame.time.map_or(u32::MAX, |seconds| (seconds as f32).to_bits());
-        let again = decode_again::<MocopiPacket>(|out| mocopi::encode_frame(frame, bits, frame.time, out));
+        let again = decode_again::<MocopiDecoder>(|out| mocopi::encode_frame(frame, bits, frame.time, out));
         let again = &again.frames[0];
         assert_eq!(again.joints, frame.joints);
         assert_eq!((again.seq, again.time), (frame.seq, frame.time));
     }
     for skeleton in &skeletons {
-        let again = decode_again::<MocopiPacket>(|out| mocopi::encode_skeleton(skeleton, out));
+        let again = decode_again::<MocopiDecoder>(|out| mocopi::encode_skeleton(skeleton, out));
         assert_eq!(again.skeletons[0], *skeleton);
     }
 }
@@ -176,15 +176,20 @@ pub fn natnet(data: &[u8]) {
 
 /// VRChat trackers: no panic, also repeated; decoded trackers can be encoded and decoded.
 pub fn vrchat(data: &[u8]) {
-    if let Some(update) = decode_all::<VrchatAssembler>(&[data, data]).trackers.pop() {
+    let mut updates = decode_all::<VrchatAssembler>(&[data, data]);
+    assert!(
+        updates.skeletons.is_empty() && updates.frames.is_empty(),
+        "a body"
+    );
+    if let Some(update) = updates.trackers.pop() {
         decode_again::<VrchatAssembler>(|out| vrchat::encode_frame(&update.trackers, out));
     }
 }
 
 /// This project's own datagrams: no panic; a decoded skeleton survives encoding and decoding.
 pub fn native(data: &[u8]) {
-    for skeleton in decode_all::<NativePacket>(&[data]).skeletons {
-        let again = decode_again::<NativePacket>(|out| native::encode_skeleton(&skeleton, out));
+    for skeleton in decode_all::<NativeDecoder>(&[data]).skeletons {
+        let again = decode_again::<NativeDecoder>(|out| native::encode_skeleton(&skeleton, out));
         assert_eq!(again.skeletons, [skeleton]);
     }
 }

@@ -45,7 +45,7 @@ pub fn run(data: &[u8]) -> Result<()> {
         }
         damage(&mut u, &mut bytes)?;
         target(&bytes);
-        let _ = source.decode(&bytes, &mut |_| ());
+        let _ = invariants::Updates::default().decode(source.as_mut(), &bytes);
         let _ = recognise(&bytes);
     }
     Ok(())

@@ -25,7 +25,7 @@ const EXPECTED: &str = "msgpack datagram";
 
 /// Decoder of this format; it reuses its memory.
 #[derive(Clone, Debug, Default)]
-pub struct NativePacket {
+pub struct NativeDecoder {
     pose: PoseUpdate,
     skeleton: SkeletonUpdate,
 }
@@ -38,7 +38,7 @@ pub fn recognises(datagram: &[u8]) -> bool {
     }
 }
 
-impl Source for NativePacket {
+impl Source for NativeDecoder {
     fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         let mut keys = read_keys(datagram)?;
         if let Some(error) = keys.type_error.take() {
@@ -137,7 +137,7 @@ impl<'a> Keys<'a> {
 
 /// Reads the known keys in one pass over the map.
 fn read_keys(datagram: &[u8]) -> Result<Keys<'_>, WireError> {
-    let alien = WireError::Alien { expected: EXPECTED };
+    let alien = WireError::alien(EXPECTED);
     let mut reader = Reader::new(datagram);
     let entries = match reader.value() {
         Ok(Value::Map(entries)) => entries,

@@ -27,13 +27,13 @@ const fn protocol<S: Source + Default + 'static>(
 
 /// All protocols, the most common first.
 pub const PROTOCOLS: [Protocol; 8] = [
-    protocol::<mocopi::MocopiPacket>("mocopi", mocopi::recognises),
+    protocol::<mocopi::MocopiDecoder>("mocopi", mocopi::recognises),
     protocol::<vmc::VmcAssembler>("vmc", vmc::recognises),
     protocol::<xsens::XsensAssembler>("xsens", xsens::recognises),
     protocol::<rokoko::RokokoDecoder>("rokoko", rokoko::recognises),
     protocol::<axis::AxisDecoder>("axis", axis::recognises),
     protocol::<natnet::NatnetDecoder>("natnet", natnet::recognises),
-    protocol::<native::NativePacket>("msgpack", native::recognises),
+    protocol::<native::NativeDecoder>("msgpack", native::recognises),
     protocol::<vrchat::VrchatAssembler>("vrchat", vrchat::recognises),
 ];
 

@@ -107,7 +107,7 @@ def test_a_taught_output_is_sent_once_announced() -> None:
     assert translator.frame(frame(0)) == []
     translator.announce([TaughtOutput("tail"), TaughtOutput("wings")])  # type: ignore[list-item]
     later = frame(1)
-    assert translator.frame(later) == [], "a frame translator before the mapping was loaded"
+    assert translator.frame(later) == [], "a frame made before the mapping was loaded"
     later.extras = [0.0, 1.0]
     assert hex_messages(translator.frame(later)) == ["b0 14 7f"]
 

@@ -304,9 +304,9 @@ class Child:
 
 @pytest.fixture
 def children() -> Iterator[list[Child]]:
-    rendered: list[Child] = []
-    yield rendered
-    for child in rendered:
+    started: list[Child] = []
+    yield started
+    for child in started:
         child.close()
 
 

@@ -167,11 +167,13 @@ class AnticipationSimulator(nn.Module):
 
     def _on_host(self, log_frequency: Tensor) -> npt.NDArray[np.float64]:
         """The frequencies as the core takes them; copied again only when they have changed."""
-        kept, version = self._frequencies, log_frequency._version
-        if kept is None or kept[0] is not log_frequency or kept[1] != version:
-            kept = log_frequency, version, log_frequency.double().numpy(force=True)
-            self._frequencies = kept
-        return kept[2]
+        if log_frequency.is_inference():  # such tensors do not count their changes
+            return log_frequency.double().numpy(force=True)
+        cached, version = self._frequencies, log_frequency._version
+        if cached is None or cached[0] is not log_frequency or cached[1] != version:
+            cached = log_frequency, version, log_frequency.double().numpy(force=True)
+            self._frequencies = cached
+        return cached[2]
 
 
 def _quantiles(alpha: float, beta: float) -> npt.NDArray[np.float64]:

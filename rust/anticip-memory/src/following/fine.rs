@@ -90,7 +90,10 @@ impl Fine {
         now: usize,
         believed: Place,
     ) -> Place {
-        self.measure_noise(last);
+        // Before, the first posture stands for missing ones.
+        if now >= 3 {
+            self.measure_noise(last);
+        }
         if now.is_multiple_of(MOMENT) {
             self.step(at, [last[0], last[MOMENT]], &believed);
         } else if let Some(found) = &mut self.found {

@@ -32,7 +32,7 @@ use belief::{ANY_TEMPO, LEAVE, Motion, Observation, Scratch, Stretch, TEMPI, mas
 use fine::Fine;
 use performer::Performer;
 pub use posture::KeptPose;
-use posture::{HALF, Posture, Viewer, errors, middle, velocity};
+use posture::{HALF, Posture, Viewer, jitter_errors, middle, velocity};
 use rehearsal::Rehearsal;
 use search::{SEARCH_STEP, Search};
 pub use spotter::{GESTURE_FRAMES, Spotted, Spotter};
@@ -179,6 +179,7 @@ impl Follower {
     pub fn reset(&mut self) {
         self.interrupt();
         self.performer = Performer::new(&self.rehearsal);
+        self.fine = Fine::default();
         self.gap_s = None;
     }
 
@@ -201,7 +202,7 @@ impl Follower {
         self.viewer = Viewer::default();
         self.frame = 0;
         self.candidates.clear();
-        self.fine = Fine::default();
+        self.fine.stop();
         self.places.clear();
     }
 
@@ -262,7 +263,7 @@ impl Follower {
             middle(posture_at),
             velocity(posture_at),
             moving,
-            errors(self.fine.noise()),
+            jitter_errors(self.fine.noise()),
         );
         // At first another step than was rehearsed looks like another part, and must not be taken for a jump
         // there.

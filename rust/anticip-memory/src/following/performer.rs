@@ -25,7 +25,7 @@ const OFFSET_RATE: f32 = 0.01;
 const TURN_RATE: f32 = 0.5;
 /// Turns that joints show in the same suit, from noise and repetition (rms, radians).
 const TURN_NOISE: f64 = 0.026;
-/// Scale that is assumed of a performer whose own differences are hidden by more jitter of the suit.
+/// Scale assumed for a performer whose own differences are hidden by larger jitter of the suit.
 const HIDDEN_SCALE: f32 = 0.1;
 /// Share of a frame's log likelihood that counts between stretches for a performer who differs the most.
 const MIN_WEIGHT: f32 = 0.13;
@@ -69,8 +69,8 @@ impl Performer {
     /// of unrelated moments; `error` is the squared error that the jitter causes.
     fn own_scale(&self, n: usize, error: f32) -> f32 {
         let [scale, jitter] = [self.scale[n], error / USUAL].map(|square| square / self.unrelated[n]);
-        let hidden = jitter.min(HIDDEN_SCALE * HIDDEN_SCALE);
-        (scale - jitter).max(hidden).sqrt().clamp(MIN_SCALE, MAX_SCALE[n])
+        let floor = jitter.min(HIDDEN_SCALE * HIDDEN_SCALE);
+        (scale - jitter).max(floor).sqrt().clamp(MIN_SCALE, MAX_SCALE[n])
     }
 
     /// The observation of a posture and its velocity; `moving` is false while there is no velocity yet, `errors`

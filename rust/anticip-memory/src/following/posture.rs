@@ -156,9 +156,9 @@ pub(super) fn velocity<'a>(at: impl Fn(usize) -> &'a Posture) -> Posture {
     out
 }
 
-/// Squared error of a mean (m^2) and of a velocity ((m/s)^2) of postures whose coordinates have this variance
-/// from frame to frame, m^2.
-pub(super) fn errors(noise: f32) -> [f32; 2] {
+/// Squared errors, summed over the coordinates, of a mean (m^2) and of a velocity ((m/s)^2) of postures whose
+/// coordinates each have the variance `noise` (m^2) from frame to frame.
+pub(super) fn jitter_errors(noise: f32) -> [f32; 2] {
     let noise = STORED as f32 * noise;
     [noise / MEAN_FRAMES, noise * SLOPE * RATE as f32]
 }
@@ -211,6 +211,24 @@ mod tests {
         pose[HIPS] = [0.6, 0.0, 0.8, 0.0];
         let turned = viewer.push(&pose);
         assert!(distance_squared(&ahead, &turned) < 1e-10);
+    }
+
+    #[test]
+    fn jitter_errors_are_those_of_means_and_slopes_of_white_noise() {
+        let mut sums = [0.0; 2];
+        for k in 0..=2 * HALF {
+            let mut postures = [[0.0; WIDTH]; 2 * HALF + 1];
+            postures[k][..STORED].fill(1.0);
+            for (sum, posture) in sums
+                .iter_mut()
+                .zip([middle(|i| &postures[i]), velocity(|i| &postures[i])])
+            {
+                *sum += dot(&posture, &posture);
+            }
+        }
+        for (sum, error) in sums.iter().zip(jitter_errors(1.0)) {
+            assert!((sum / error - 1.0).abs() < 1e-5, "{sum} {error}");
+        }
     }
 
     /// The interpolated formulas equal those over all seven postures.

@@ -220,7 +220,6 @@ proptest! {
     }
 }
 
-/// What comes before the first cycle was not rehearsed, and is like every cycle that was.
 /// Every joint jitters by about 1.5 degrees about each axis (rms), independently from frame to frame.
 fn jittered(mut pose: CanonicalPose, seed: u64, frame: usize) -> CanonicalPose {
     let noise = Movement(seed.wrapping_add(frame as u64) << 8);
@@ -260,6 +259,7 @@ fn after_a_jump_jitter_of_the_suit_delays_little() {
     );
 }
 
+/// What comes before the first cycle was not rehearsed, and is like every cycle that was.
 #[test]
 fn who_begins_a_walk_earlier_than_rehearsed_is_not_a_cycle_off() {
     for movement in (0..20).map(Movement) {

@@ -100,6 +100,7 @@ pub(super) struct StreamClock {
 impl StreamClock {
     pub(super) fn new() -> Self {
         Self {
+            time_is_stuck: true,
             map: TimeMap::new(),
             ..Self::default()
         }
@@ -205,8 +206,9 @@ impl StreamClock {
         }
     }
 
-    /// Whether outliers at the pace of their arrivals, `placement` the last one's, show that the clock was set: they
-    /// are a little late, or far off and began where the stream, whose newest frame is `newest`, broke off.
+    /// Whether outliers at the pace of their arrivals show that the sender's clock was set. `placement` is the last
+    /// outlier's: a little late, or far off (`Strange`) if the first of them came right after `newest`, the stream's
+    /// newest frame.
     fn was_set(&self, placement: Placement, newest: Stamp) -> bool {
         let goes_on = self.outliers.paced_from() - newest.arrival < MAX_SET_GAP_S;
         let is_set =

@@ -63,9 +63,9 @@ impl Source {
     /// Creates the decoder of this protocol.
     fn open(self) -> Box<dyn anticip_wire::Source> {
         match self {
-            Self::Mocopi => Box::<anticip_wire::mocopi::MocopiPacket>::default(),
+            Self::Mocopi => Box::<anticip_wire::mocopi::MocopiDecoder>::default(),
             Self::Vmc => Box::<anticip_wire::vmc::VmcAssembler>::default(),
-            Self::Msgpack => Box::<anticip_wire::native::NativePacket>::default(),
+            Self::Msgpack => Box::<anticip_wire::native::NativeDecoder>::default(),
             Self::Other(index) => (PROTOCOLS[index].open)(),
         }
     }

@@ -38,11 +38,10 @@ impl Clip {
         self.roots.len()
     }
 
-    /// Rotations and root of each frame; there must be a joint.
+    /// Rotations and root of each frame.
     pub(super) fn frames(&self) -> impl Iterator<Item = (&[Quat], [f64; 3])> {
-        self.poses
-            .chunks_exact(self.joints)
-            .zip(self.roots.iter().copied())
+        let roots = self.roots.iter().enumerate();
+        roots.map(|(i, root)| (&self.poses[i * self.joints..][..self.joints], *root))
     }
 }
 

@@ -197,7 +197,7 @@ impl Source for AxisDecoder {
         let is_start = recognises(datagram);
         let has_partial = !self.partial.is_empty();
         if !is_start && !has_partial {
-            return Err(WireError::Alien { expected: EXPECTED });
+            return Err(WireError::alien(EXPECTED));
         }
         let mut bytes = std::mem::take(&mut self.partial);
         if is_start {

@@ -18,7 +18,7 @@ mod encode;
 pub use encode::{encode_frame, encode_skeleton};
 
 use crate::WireError;
-use crate::bytes::{array, f32s_le, slice};
+use crate::bytes::{array, f32s_le};
 use crate::pose::{MAX_JOINTS, PoseUpdate, SkeletonUpdate, is_forest, is_position, is_rotation};
 use crate::source::{Source, Update};
 
@@ -66,7 +66,7 @@ const EXPECTED: &str = "mocopi datagram";
 
 /// Decoder of mocopi datagrams; it reuses its memory.
 #[derive(Clone, Debug, Default)]
-pub struct MocopiPacket {
+pub struct MocopiDecoder {
     pose: PoseUpdate,
     skeleton: SkeletonUpdate,
     seen: Seen,
@@ -178,7 +178,7 @@ enum Kind {
     Frame,
 }
 
-impl Source for MocopiPacket {
+impl Source for MocopiDecoder {
     fn decode(&mut self, datagram: &[u8], on_update: &mut dyn FnMut(Update<'_>)) -> Result<(), WireError> {
         // Without this start the datagram is another protocol's, whatever else is wrong with it.
         if array::<4>(datagram, 4) != Some(*b"head") {
@@ -214,7 +214,12 @@ impl Source for MocopiPacket {
             Some(Kind::Frame) => on_update(Update::Frame(&self.pose)),
             None if has_unknown_fields => return Err(WireError::alien(EXPECTED)),
             None => {
-                slice(datagram, datagram.len(), 8, "skdf or fram")?;
+                return Err(WireError::Truncated {
+                    what: "skdf or fram",
+                    at: datagram.len(),
+                    needed: 8,
+                    left: 0,
+                });
             }
         }
         Ok(())
@@ -269,8 +274,8 @@ fn decode_bone(field: &Field<'_>) -> Result<Bone, WireError> {
     })
 }
 
-fn decode_frame(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), WireError> {
-    let MocopiPacket { pose, seen, .. } = out;
+fn decode_frame(field: &Field<'_>, out: &mut MocopiDecoder) -> Result<(), WireError> {
+    let MocopiDecoder { pose, seen, .. } = out;
     pose.clear();
     *seen = Seen::default();
     let mut time_bits = None;
@@ -320,8 +325,8 @@ fn decode_transforms(field: &Field<'_>, pose: &mut PoseUpdate, seen: &mut Seen) 
     Ok(())
 }
 
-fn decode_skeleton(field: &Field<'_>, out: &mut MocopiPacket) -> Result<(), WireError> {
-    let MocopiPacket { skeleton, seen, .. } = out;
+fn decode_skeleton(field: &Field<'_>, out: &mut MocopiDecoder) -> Result<(), WireError> {
+    let MocopiDecoder { skeleton, seen, .. } = out;
     *seen = Seen::default();
     let SkeletonUpdate {
         names,

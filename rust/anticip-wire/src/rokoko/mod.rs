@@ -124,7 +124,7 @@ impl RokokoDecoder {
         let is_other_version =
             |scene: &Scene| version < 3.0 || (scene.actors.is_empty() && !scene.newtons.is_empty());
         let Some(scene) = message.scene.filter(|scene| !is_other_version(scene)) else {
-            return Err(WireError::Alien { expected: EXPECTED });
+            return Err(WireError::alien(EXPECTED));
         };
         let is_active = |name: &str| self.actor.id.as_deref() == Some(name);
         let actors = || {
@@ -170,7 +170,7 @@ impl Source for RokokoDecoder {
             return self.decode_json(datagram, on_update);
         }
         if !datagram.starts_with(LZ4_MAGIC) {
-            return Err(WireError::Alien { expected: EXPECTED });
+            return Err(WireError::alien(EXPECTED));
         }
         let mut text = std::mem::take(&mut self.text);
         text.clear();

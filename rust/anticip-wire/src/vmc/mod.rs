@@ -1,8 +1,8 @@
 //! The VMC protocol: humanoid bones over OSC, UDP port 39539.
 //!
 //! The messages are `/VMC/Ext/Bone/Pos ,sfffffff` and `/VMC/Ext/Root/Pos ,sfffffff` (name, position, quaternion
-//! `x, y, z, w`, local to the parent) and `/VMC/Ext/T ,f` (the sender's clock in seconds). A number may be `f`, `d`, `i` or
-//! `h`, but a clock that only ever sends integers is ignored. Other addresses and further arguments are ignored;
+//! `x, y, z, w`, local to the parent) and `/VMC/Ext/T ,f` (the sender's clock in seconds). A number may be `f`,
+//! `d`, `i` or `h`, but a clock that only ever sends integers is ignored. Other addresses and further arguments are ignored;
 //! messages with too few or wrongly typed arguments are dropped.
 //!
 //! Unity is left-handed: positions become `(x, y, -z)`, quaternions `w, x, y, z = (-qw, qx, qy, -qz)`. The root's

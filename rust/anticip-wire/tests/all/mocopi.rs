@@ -3,7 +3,7 @@
 use crate::common::{decode, real};
 use crate::invariants::Updates;
 use anticip_wire::mocopi::{
-    BONE_NAMES, BONE_PARENTS, MocopiPacket, encode_frame, encode_skeleton, stream_seconds,
+    BONE_NAMES, BONE_PARENTS, MocopiDecoder, encode_frame, encode_skeleton, stream_seconds,
 };
 use anticip_wire::{Joint, PoseUpdate, SkeletonUpdate, WireError};
 
@@ -12,7 +12,7 @@ const ALIEN: WireError = WireError::Alien {
 };
 
 fn decoded(bytes: &[u8]) -> Result<Updates, WireError> {
-    decode(&mut MocopiPacket::default(), bytes)
+    decode(&mut MocopiDecoder::default(), bytes)
 }
 
 fn decoded_frame(bytes: &[u8]) -> PoseUpdate {

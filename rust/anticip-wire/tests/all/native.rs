@@ -2,7 +2,7 @@
 
 use crate::common::decode;
 use crate::invariants::Updates;
-use anticip_wire::native::{NativePacket, VERSION, encode_frame, encode_skeleton};
+use anticip_wire::native::{NativeDecoder, VERSION, encode_frame, encode_skeleton};
 use anticip_wire::{SkeletonUpdate, WireError};
 
 const ALIEN: WireError = WireError::Alien {
@@ -10,7 +10,7 @@ const ALIEN: WireError = WireError::Alien {
 };
 
 fn decoded(bytes: &[u8]) -> Result<Updates, WireError> {
-    decode(&mut NativePacket::default(), bytes)
+    decode(&mut NativeDecoder::default(), bytes)
 }
 
 fn skeleton(joints: usize) -> SkeletonUpdate {

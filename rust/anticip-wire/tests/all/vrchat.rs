@@ -15,7 +15,9 @@ fn message(address: &str, values: &[f32]) -> Vec<u8> {
 }
 
 fn decoded(source: &mut VrchatAssembler, data: &[u8]) -> Vec<TrackerUpdate> {
-    decode(source, data).unwrap().trackers
+    let updates = decode(source, data).unwrap();
+    assert!(updates.skeletons.is_empty() && updates.frames.is_empty());
+    updates.trackers
 }
 
 #[test]

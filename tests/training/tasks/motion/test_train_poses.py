@@ -1,6 +1,8 @@
 """``pyanticip train poses``: trains a perceptron beside a checkpoint's trunk and nothing else."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,10 +46,14 @@ def test_what_it_learns_is_noted_and_the_same_twice_and_all_else_stays(cli, live
     assert errors[1] < 0.97 * errors[0]
 
     noted, models = read_manifest("out").training, {}
-    # Captured instead of exported, which takes seconds.
-    monkeypatch.setattr(
-        poses, "save_checkpoint", lambda out, model, *, training: models.update({str(out): model})
-    )
+    held_out: list[dict[str, list[str]]] = []
+
+    def save(out: Path, model: Any, *, training: dict[str, Any]) -> None:
+        """Captured instead of exported, which takes seconds."""
+        models[str(out)] = model
+        held_out.append(training["held_out"])
+
+    monkeypatch.setattr(poses, "save_checkpoint", save)
     code, stdout, stderr = cli("--json", steps=30, out="again")
     report = json.loads(stdout)
     assert (code, stderr) == (0, "")
@@ -61,6 +67,11 @@ def test_what_it_learns_is_noted_and_the_same_twice_and_all_else_stays(cli, live
     assert code == 0, stderr
     other = models["other seed"].state_dict()
     assert {name.split(".")[0] for name in other if not torch.equal(other[name], again[name])} == {"poses"}
+    code, stdout, stderr = cli("--json", out="without", without="ben", steps=1)
+    assert code == 0, stderr
+    report = json.loads(stdout)
+    assert (report["learned_from"], report["without"]) == (["anna"], ["ben"])
+    assert held_out[-1]["validation"] == ["ben", "carl"]
 
 
 def test_frames_are_those_of_the_clips_and_streams_begin_in_some(lively):
