@@ -30,6 +30,8 @@ const HALF_SHARE_NOISE: f64 = 0.002;
 const FULL_SHARE_TEMPO: f64 = 0.5;
 /// Frames over which noise is averaged.
 const NOISE_FRAMES: f64 = 100.0;
+/// Squared noise below which none is measured, and that of a new suit, m^2.
+const MIN_NOISE: f32 = 1e-10;
 /// Frames after which the noise is known.
 const KNOWN_FRAMES: f64 = 20.0;
 /// Variance of the third difference of white noise relative to the noise.
@@ -57,7 +59,7 @@ impl Default for Fine {
             paths: [NO_PATH; BAND],
             band: None,
             found: None,
-            log_noise: 0.0,
+            log_noise: f64::from(MIN_NOISE).ln(),
             frames: 0.0,
         }
     }
@@ -71,7 +73,7 @@ impl Fine {
             std::array::from_fn(|n| last[0][n] - last[3][n] + 3.0 * (last[2][n] - last[1][n]));
         let square = distance_squared(&third, &[0.0; 32]) / (30.0 * THIRD_DIFFERENCE_GAIN);
         self.frames = (self.frames + 1.0).min(NOISE_FRAMES);
-        self.log_noise += (f64::from(square + 1e-10).ln() - self.log_noise) / self.frames;
+        self.log_noise += (f64::from(square + MIN_NOISE).ln() - self.log_noise) / self.frames;
     }
 
     /// Variance of a coordinate from frame to frame, m^2: the jitter of the suit. 0 while it is not known.
