@@ -8,7 +8,7 @@ frame is processed by one call of the core's :class:`Desk`; this module holds th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar, overload
 
 from pyanticip._core import Desk, Lead
 from pyanticip.controls import (
@@ -39,9 +39,13 @@ class _CoreSetting(Generic[T]):
     def __init__(self, part: str, name: str) -> None:
         self._part, self._name = part, name
 
-    def __get__(self, mixer: Mixer | None, owner: type[Mixer]) -> T:
+    @overload
+    def __get__(self, mixer: None, owner: type[Mixer]) -> Self: ...
+    @overload
+    def __get__(self, mixer: Mixer, owner: type[Mixer]) -> T: ...
+    def __get__(self, mixer: Mixer | None, owner: type[Mixer]) -> Self | T:
         if mixer is None:  # read from the class, as documentation tools do
-            return self  # type: ignore[return-value]
+            return self
         value: T = getattr(getattr(mixer, self._part), self._name)
         return value
 

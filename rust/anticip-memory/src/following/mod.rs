@@ -32,7 +32,7 @@ use belief::{ANY_TEMPO, LEAVE, Motion, Observation, Scratch, Stretch, TEMPI, mas
 use fine::Fine;
 use performer::Performer;
 pub use posture::KeptPose;
-use posture::{HALF, Posture, Viewer, jitter_errors, middle, velocity};
+use posture::{HALF, Posture, Viewer, middle, velocity};
 use rehearsal::Rehearsal;
 use search::{SEARCH_STEP, Search};
 pub use spotter::{GESTURE_FRAMES, Spotted, Spotter};
@@ -259,12 +259,10 @@ impl Follower {
         let posture_at =
             |k: usize| &self.past[(self.frame - (2 * HALF - k).min(self.frame)) % PAST_FRAMES].place;
         let moving = self.frame >= 2 * HALF;
-        let mut observed = self.performer.observe(
-            middle(posture_at),
-            velocity(posture_at),
-            moving,
-            jitter_errors(self.fine.noise()),
-        );
+        let noise = self.fine.noise();
+        let mut observed = self
+            .performer
+            .observe(middle(posture_at), velocity(posture_at), moving, noise);
         // At first another step than was rehearsed looks like another part, and must not be taken for a jump
         // there.
         observed.weight *= ((self.frame + 1) as f32 / START_FRAMES as f32).min(1.0);

@@ -3,7 +3,7 @@
 use anticip_geometry::Quat;
 
 use super::belief::Observation;
-use super::posture::{KeptPose, Posture, Turns, UNTURNED, between, distance_squared};
+use super::posture::{KeptPose, Posture, Turns, UNTURNED, between, distance_squared, jitter_errors};
 use super::rehearsal::Rehearsal;
 
 /// Initial scale of differences when a movement is repeated, as a share of the rms difference of unrelated
@@ -73,14 +73,14 @@ impl Performer {
         (scale - jitter).max(floor).sqrt().clamp(MIN_SCALE, MAX_SCALE[n])
     }
 
-    /// The observation of a posture and its velocity; `moving` is false while there is no velocity yet, `errors`
-    /// are the squared errors of both that the jitter of the suit causes.
+    /// The observation of a posture and its velocity; `moving` is false while there is no velocity yet, `noise`
+    /// is the suit's jitter (see [`jitter_errors`]).
     pub(super) fn observe(
         &self,
         mut place: Posture,
         velocity: Posture,
         moving: bool,
-        errors: [f32; 2],
+        noise: f32,
     ) -> Observation {
         place
             .iter_mut()
@@ -88,6 +88,7 @@ impl Performer {
             .for_each(|(v, offset)| *v -= offset);
         let inverse_share =
             |n: usize| 1.0 + ELSEWHERE_SHARE * ELSEWHERE_SHARE * self.unrelated[n] / self.scale[n];
+        let errors = jitter_errors(noise);
         let closer: f32 = (0..2)
             .map(|n| MAX_SCALE[n] / self.own_scale(n, errors[n]))
             .product();
@@ -156,7 +157,7 @@ mod tests {
             let place = other.push(rehearsed);
             let observed = viewer.push_without(&performer.turns(), &pose(i, turn));
             distances.push(distance_squared(&observed, &place).sqrt());
-            let observed = performer.observe(observed, still, true, [0.0; 2]);
+            let observed = performer.observe(observed, still, true, 0.0);
             performer.learn((&observed, &viewer.kept()), (&place, &still, &other.kept()));
         }
         distances
