@@ -21,14 +21,8 @@ Uncertainty = Literal["directional", "vendi"]
 Stability = Literal["speed", "max_jerk"]
 Profile = Literal["causal", "paper"]
 
-_UNBOUNDED_WINDOW = 1 << 20
-"""Frames that an unbounded window (None) is treated as when options are checked."""
-
 WINDOW_RANGE = "32 to 16384 frames"
 """Allowed window lengths, for error messages."""
-
-_MIN_WINDOW = 32
-"""The shortest window, frames."""
 
 
 @dataclass(frozen=True)
@@ -166,11 +160,6 @@ class _Options(dict[str, Any]):
             uncertainty=str(uncertainty),
             stability=str(stability),
         )
-        # Checked here because the core's message uses another name for m; a window that is too short is
-        # left to the core.
-        max_m = min(self["window"] or _UNBOUNDED_WINDOW, _UNBOUNDED_WINDOW) - 1
-        if _MIN_WINDOW <= max_m + 1 <= self["m"]:
-            raise OptionError(f"option m: expected 1 to {max_m} frames, inside the window, got {m}")
 
 
 class _Stream:

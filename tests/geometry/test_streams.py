@@ -166,6 +166,10 @@ def test_shapes_are_refused(call, message):
             "option stride: expected at most 128 frames of 65536 numbers, got 262144",
         ),
         (
+            lambda: pa.VectorStream(65_536, window=None, m=1 << 19),
+            "option m: expected at most 256 frames of 65536 numbers, got 524288",
+        ),
+        (
             lambda: pa.ScalarStream(1, limits=pa.JointLimits([1], [1], [1], [[0, 0, 0]])),
             "option limits: expected an axis with a direction and limits above 0",
         ),

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::config::{Options, PoseConfig};
-use crate::error::{GeometryError, option};
+use crate::error::{GeometryError, check};
 use crate::paper::{whole_pose, whole_vector};
 use crate::stream::{PoseStream, VectorStream};
 
@@ -23,10 +23,8 @@ pub fn pose_scalars<T: Copy + Into<f64> + Sync>(
     paper: bool,
 ) -> Result<Vec<[f64; 7]>, GeometryError> {
     let stream = PoseStream::new(joints, config.clone())?;
-    if paper && frames > MAX_FRAMES {
-        let most = format!("at most {MAX_FRAMES} frames for \"paper\"");
-        return Err(option("profile", most, frames));
-    }
+    let most = format!("at most {MAX_FRAMES} frames for \"paper\"");
+    check(!paper || frames <= MAX_FRAMES, "profile", most, frames)?;
     let what = "sequences x frames x joints";
     each_sequence(stream, what, quats, frames, joints, |stream, seq, out| {
         stream.reset();

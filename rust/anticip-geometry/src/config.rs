@@ -1,6 +1,6 @@
 //! Options of the scalars and their ranges.
 
-use crate::error::{GeometryError, option as fail};
+use crate::error::{GeometryError, check};
 
 /// The seven scalars, in the order used everywhere.
 pub const SCALARS: [&str; 7] = [
@@ -104,58 +104,60 @@ impl Options {
     /// Checks every range.
     fn validate(&self) -> Result<(), GeometryError> {
         let window = self.window.unwrap_or(usize::MAX);
-        if let Some(w) = self.window.filter(|w| !(32..=16_384).contains(w)) {
-            return Err(fail("window", "32 to 16384 frames", w));
-        }
-        if !(2..=1024).contains(&self.k) {
-            return Err(fail("k", "2 to 1024 neighbours", self.k));
-        }
+        let is_window = self.window.is_none_or(|w| (32..=16_384).contains(&w));
+        check(is_window, "window", "32 to 16384 frames", window)?;
+        check((2..=1024).contains(&self.k), "k", "2 to 1024 neighbours", self.k)?;
         let inside = window.min(1 << 20) - 1;
-        let frames = format!("1 to {inside} frames, inside the window");
         for (name, value) in [
             ("horizon", self.horizon),
             ("theiler", self.theiler),
-            ("persistence", self.persistence),
+            // Its name in Python.
+            ("m", self.persistence),
         ] {
-            if !(1..=inside).contains(&value) {
-                return Err(fail(name, frames, value));
-            }
+            let frames = format!("1 to {inside} frames, inside the window");
+            check((1..=inside).contains(&value), name, frames, value)?;
         }
-        if !(1..=inside / 3).contains(&self.stride) {
-            let frames = format!("1 to {} frames, three strides inside the window", inside / 3);
-            return Err(fail("stride", frames, self.stride));
-        }
-        let positive = 1e-100..=1e100;
-        if !positive.contains(&self.eps_v) {
-            return Err(fail("eps_v", "1e-100 to 1e100", self.eps_v));
-        }
-        if !positive.contains(&self.radius_offset()) {
-            return Err(fail("r0", "1e-100 to 1e100", self.radius_offset()));
+        let (most, stride) = (inside / 3, self.stride);
+        let frames = format!("1 to {most} frames, three strides inside the window");
+        check((1..=most).contains(&stride), "stride", frames, stride)?;
+        for (name, value) in [("eps_v", self.eps_v), ("r0", self.radius_offset())] {
+            check((1e-100..=1e100).contains(&value), name, "1e-100 to 1e100", value)?;
         }
         let c = self.commitment;
-        if !c.iter().all(|w| (0.0..=1.0).contains(w)) || (c.iter().sum::<f64>() - 1.0).abs() > 1e-9 {
-            return Err(fail("commitment", "three weights of at least 0 that sum to 1", c));
-        }
-        if let Some(a) = self.ema.filter(|a| !(*a > 0.0 && *a <= 1.0)) {
-            return Err(fail("ema", "a weight above 0 and at most 1", a));
-        }
-        Ok(())
+        let is_share =
+            c.iter().all(|w| (0.0..=1.0).contains(w)) && (c.iter().sum::<f64>() - 1.0).abs() <= 1e-9;
+        check(
+            is_share,
+            "commitment",
+            "three weights of at least 0 that sum to 1",
+            c,
+        )?;
+        let is_weight = self.ema.is_none_or(|a| a > 0.0 && a <= 1.0);
+        check(
+            is_weight,
+            "ema",
+            "a weight above 0 and at most 1",
+            self.ema.unwrap_or(1.0),
+        )
     }
 
     /// Checks every range for vectors of dimension `dim`.
     pub(crate) fn validate_vectors(&self, dim: usize) -> Result<(), GeometryError> {
-        if !(1..=MAX_DIM).contains(&dim) {
-            return Err(fail("dim", format!("1 to {MAX_DIM}"), dim));
-        }
+        check(
+            (1..=MAX_DIM).contains(&dim),
+            "dim",
+            format!("1 to {MAX_DIM}"),
+            dim,
+        )?;
         self.validate()?;
-        if dim * self.window.unwrap_or(0) > MAX_NUMBERS {
-            let most = format!("at most {} frames of {dim} numbers", MAX_NUMBERS / dim);
-            return Err(fail("window", most, self.window));
-        }
-        // Two strides of increments are stored, which is more than the window only if that grows.
-        if dim * 2 * self.stride > MAX_NUMBERS {
-            let most = format!("at most {} frames of {dim} numbers", MAX_NUMBERS / dim / 2);
-            return Err(fail("stride", most, self.stride));
+        // A window that grows begins with two strides of increments and with the velocities of the persistence.
+        for (name, rows, frames) in [
+            ("window", 1, self.window.unwrap_or(0)),
+            ("stride", 2, self.stride),
+            ("m", 1, self.persistence),
+        ] {
+            let most = format!("at most {} frames of {dim} numbers", MAX_NUMBERS / dim / rows);
+            check(dim * rows * frames <= MAX_NUMBERS, name, most, frames)?;
         }
         Ok(())
     }
@@ -211,53 +213,34 @@ impl Default for PoseConfig {
 impl PoseConfig {
     /// Checks every range for a body of `joints` joints.
     pub(crate) fn validate(&self, joints: usize) -> Result<(), GeometryError> {
-        if !(1..=MAX_JOINTS).contains(&joints) {
-            return Err(fail("joints", format!("1 to {MAX_JOINTS}"), joints));
-        }
-        if self.options.window.is_none() {
-            return Err(fail(
-                "window",
-                "32 to 16384 frames for poses",
-                self.options.window,
-            ));
-        }
+        let is_body = (1..=MAX_JOINTS).contains(&joints);
+        check(is_body, "joints", format!("1 to {MAX_JOINTS}"), joints)?;
+        let window = self.options.window;
+        check(window.is_some(), "window", "32 to 16384 frames for poses", window)?;
         self.options.validate()?;
-        if joints * self.options.window.unwrap_or(0) > MAX_ROTATIONS {
-            let most = format!("at most {} frames of {joints} joints", MAX_ROTATIONS / joints);
-            return Err(fail("window", most, self.options.window));
-        }
+        let most = format!("at most {} frames of {joints} joints", MAX_ROTATIONS / joints);
+        let frames = window.unwrap_or(0);
+        check(joints * frames <= MAX_ROTATIONS, "window", most, frames)?;
         if let Some(w) = &self.weights {
-            if w.len() != joints {
-                return Err(fail(
-                    "weights",
-                    format!("{joints} weights, one for each joint"),
-                    w.len(),
-                ));
-            }
-            let sum: f64 = w.iter().sum();
-            let usable = |x: f64| x.is_finite() && x >= 0.0;
-            if !w.iter().copied().all(usable) || !(1e-100..=1e100).contains(&sum) {
-                return Err(fail("weights", "finite weights of at least 0, not all 0", w));
-            }
+            let one_each = format!("{joints} weights, one for each joint");
+            check(w.len() == joints, "weights", one_each, w.len())?;
+            let is_usable = w.iter().all(|x| x.is_finite() && *x >= 0.0)
+                && (1e-100..=1e100).contains(&w.iter().sum::<f64>());
+            check(is_usable, "weights", "finite weights of at least 0, not all 0", w)?;
         }
         if let Some(l) = &self.limits {
-            if l.len() != joints {
-                return Err(fail(
-                    "limits",
-                    format!("{joints} limits, one for each joint"),
-                    l.len(),
-                ));
-            }
+            let one_each = format!("{joints} limits, one for each joint");
+            check(l.len() == joints, "limits", one_each, l.len())?;
             for limit in l {
                 let axis = limit.axis.iter().map(|c| c * c).sum::<f64>();
-                let positive = [limit.swing, limit.twist, limit.speed].iter().all(|&x| x > 0.0);
-                if !(positive && (1e-12..=1e12).contains(&axis)) {
-                    return Err(fail(
-                        "limits",
-                        "an axis with a direction and limits above 0",
-                        limit,
-                    ));
-                }
+                let is_positive = [limit.swing, limit.twist, limit.speed].iter().all(|&x| x > 0.0);
+                let is_usable = is_positive && (1e-12..=1e12).contains(&axis);
+                check(
+                    is_usable,
+                    "limits",
+                    "an axis with a direction and limits above 0",
+                    limit,
+                )?;
             }
         }
         Ok(())

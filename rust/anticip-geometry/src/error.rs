@@ -44,15 +44,19 @@ pub enum GeometryError {
     },
 }
 
-/// Creates the error of option `name`.
-pub(crate) fn option(
+/// Fails with the error of option `name` unless `is_valid`.
+pub(crate) fn check(
+    is_valid: bool,
     name: &'static str,
     expected: impl Into<String>,
     given: impl std::fmt::Debug,
-) -> GeometryError {
-    GeometryError::Option {
+) -> Result<(), GeometryError> {
+    if is_valid {
+        return Ok(());
+    }
+    Err(GeometryError::Option {
         name,
         expected: expected.into(),
         given: format!("{given:?}"),
-    }
+    })
 }

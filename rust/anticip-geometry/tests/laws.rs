@@ -430,6 +430,22 @@ fn no_mean_is_taken_of_more_frames_than_its_sums_hold() {
 }
 
 #[test]
+fn no_option_reserves_more_than_the_most_numbers() {
+    let growing = Options {
+        window: None,
+        ..Options::vectors()
+    };
+    for (persistence, stride, is_valid) in [(256, 128, true), (257, 1, false), (1, 129, false)] {
+        let options = Options {
+            persistence,
+            stride,
+            ..growing.clone()
+        };
+        assert_eq!(VectorStream::new(65_536, options).is_ok(), is_valid);
+    }
+}
+
+#[test]
 fn no_unique_mean_takes_the_most_recent_rotation() {
     // Half a turn back and forth about one axis: the top two eigenvalues are equal whenever both rotations are equally
     // frequent, and the radius is then half a turn, measured from the newest.
