@@ -5,7 +5,7 @@
 //! quaternions the chord is `c = 2 - 2 |d|`. Rounding changes `c` by less than [`ERROR`], whatever its value, so the
 //! bound is good for poses far apart and says nothing about those that nearly agree.
 
-use crate::kernel::{LANES, POSE_GROUP};
+use crate::kernel::{LANES, POSE_GROUP, pairs};
 use crate::sketch::ROUND;
 
 /// Numbers in a group.
@@ -36,14 +36,9 @@ pub(crate) fn coarsen(state: &[f64], out: &mut [i16]) {
 #[inline(always)]
 pub(crate) fn least_dist2(a: &[i16], b: &[i16], weights: &[f32]) -> f64 {
     let mut low = [0.0f32; LANES];
-    let groups = a
-        .as_chunks::<COARSE_GROUP>()
-        .0
-        .iter()
-        .zip(b.as_chunks::<COARSE_GROUP>().0);
-    for ((a, b), w) in groups.zip(weights.as_chunks::<LANES>().0) {
+    for ((a, b), w) in pairs::<COARSE_GROUP, _>(a, b).zip(weights.as_chunks::<LANES>().0) {
         let mut products = [0i32; LANES];
-        for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {
+        for (a, b) in pairs::<LANES, _>(a, b) {
             for l in 0..LANES {
                 products[l] += i32::from(a[l]) * i32::from(b[l]);
             }

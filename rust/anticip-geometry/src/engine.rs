@@ -4,7 +4,7 @@ use crate::config::{Options, Stability, Uncertainty};
 use crate::increments::Increments;
 use crate::kernel::dot;
 use crate::space::Space;
-use crate::vendi::Vendi;
+use crate::vendi;
 use crate::window::Window;
 
 /// One stream: takes states, returns scalars. Allocates nothing after construction, except for the growing window of
@@ -27,7 +27,8 @@ pub(crate) struct Engine<S> {
     /// Norms of the jerks, by slot.
     jerks: Vec<f64>,
     sum: Vec<f64>,
-    vendi: Option<Vendi>,
+    /// Scratch of the Vendi score.
+    kernel: Vec<f64>,
     /// Commitment and uncertainty of the newest frame and of the stride before it, frame `t` at `t % (stride + 1)`.
     history: Vec<[f64; 2]>,
     pressure: f64,
@@ -61,7 +62,10 @@ impl<S: Space> Engine<S> {
             rests: vec![0.0; n],
             jerks: vec![0.0; n],
             sum: vec![0.0; tangent],
-            vendi: (options.uncertainty == Uncertainty::Vendi).then(|| Vendi::new(options.k)),
+            kernel: match options.uncertainty {
+                Uncertainty::Directional => Vec::new(),
+                Uncertainty::Vendi => vec![0.0; options.k * options.k],
+            },
             history: vec![[0.0; 2]; stride + 1],
             pressure: 0.0,
             options,
@@ -238,16 +242,17 @@ impl<S: Space> Engine<S> {
         if n < 2 {
             return 1.0;
         }
-        let spread = if let Some(mut vendi) = self.vendi.take() {
+        let spread = if self.options.uncertainty == Uncertainty::Vendi {
             let ages = || self.window.neighbours();
-            let value = vendi.spread(n, |i, j| {
+            let mut kernel = std::mem::take(&mut self.kernel);
+            let value = vendi::spread(&mut kernel, n, |i, j| {
                 let (Some(a), Some(b)) = (ages().nth(i), ages().nth(j)) else {
                     return 0.0;
                 };
                 let ((u, p), (v, q)) = (self.direction(a), self.direction(b));
                 dot(u, v) + p * q
             });
-            self.vendi = Some(vendi);
+            self.kernel = kernel;
             value
         } else {
             let mut sum = std::mem::take(&mut self.sum);

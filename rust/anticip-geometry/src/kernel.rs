@@ -65,6 +65,15 @@ const LOG: [f64; 21] = [
     2.311_192_690_577_692e-10,
 ];
 
+/// Groups of `N` numbers of both.
+#[inline(always)]
+pub(crate) fn pairs<'a, const N: usize, T>(
+    a: &'a [T],
+    b: &'a [T],
+) -> impl Iterator<Item = (&'a [T; N], &'a [T; N])> {
+    a.as_chunks().0.iter().zip(b.as_chunks().0)
+}
+
 /// Horner's scheme in two interleaved chains, even and odd powers, which halves the latency.
 #[inline(always)]
 fn polynomial<const N: usize>(p: &[f64; N], c: f64) -> f64 {
@@ -111,12 +120,7 @@ pub(crate) fn sum_lanes(s: &[f64; LANES]) -> f64 {
 #[inline(always)]
 pub(crate) fn pose_dist2(a: &[f64], b: &[f64], weights: &[f64]) -> f64 {
     let mut acc = [0.0; LANES];
-    let groups = a
-        .as_chunks::<POSE_GROUP>()
-        .0
-        .iter()
-        .zip(b.as_chunks::<POSE_GROUP>().0);
-    for ((a, b), w) in groups.zip(weights.as_chunks::<LANES>().0) {
+    for ((a, b), w) in pairs::<POSE_GROUP, _>(a, b).zip(weights.as_chunks::<LANES>().0) {
         for l in 0..LANES {
             let c = chord(a, b, l);
             acc[l] += w[l] * (c * polynomial(&ANGLE2, c));
@@ -131,12 +135,7 @@ pub(crate) fn pose_dist2(a: &[f64], b: &[f64], weights: &[f64]) -> f64 {
 #[inline(always)]
 pub(crate) fn pose_dist2_bounds(a: &[f64], b: &[f64], weights: &[f64]) -> (f64, f64) {
     let (mut low, mut cubic) = ([0.0; LANES], [0.0; LANES]);
-    let groups = a
-        .as_chunks::<POSE_GROUP>()
-        .0
-        .iter()
-        .zip(b.as_chunks::<POSE_GROUP>().0);
-    for ((a, b), w) in groups.zip(weights.as_chunks::<LANES>().0) {
+    for ((a, b), w) in pairs::<POSE_GROUP, _>(a, b).zip(weights.as_chunks::<LANES>().0) {
         for l in 0..LANES {
             let c = chord(a, b, l);
             let wc = w[l] * c;
@@ -154,13 +153,9 @@ const UPPER_CUBIC: f64 = 0.067_034;
 /// `sqrt(w_j) Log(conj(a_j) b_j)` of every joint.
 #[inline(always)]
 pub(crate) fn pose_inc(a: &[f64], b: &[f64], root_weights: &[f64], out: &mut [f64]) {
-    let groups = a
-        .as_chunks::<POSE_GROUP>()
-        .0
-        .iter()
-        .zip(b.as_chunks::<POSE_GROUP>().0);
     let outs = out.as_chunks_mut::<TANGENT_GROUP>().0.iter_mut();
-    for (((a, b), w), out) in groups.zip(root_weights.as_chunks::<LANES>().0).zip(outs) {
+    let groups = pairs::<POSE_GROUP, _>(a, b).zip(root_weights.as_chunks::<LANES>().0);
+    for (((a, b), w), out) in groups.zip(outs) {
         for l in 0..LANES {
             let (aw, ax, ay, az) = (a[l], a[l + 8], a[l + 16], a[l + 24]);
             let (bw, bx, by, bz) = (b[l], b[l + 8], b[l + 16], b[l + 24]);
@@ -179,7 +174,7 @@ pub(crate) fn pose_inc(a: &[f64], b: &[f64], root_weights: &[f64], out: &mut [f6
 #[inline(always)]
 pub(crate) fn vector_dist2(a: &[f64], b: &[f64]) -> f64 {
     let mut acc = [0.0; LANES];
-    for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {
+    for (a, b) in pairs::<LANES, _>(a, b) {
         for l in 0..LANES {
             let d = a[l] - b[l];
             acc[l] += d * d;
@@ -192,7 +187,7 @@ pub(crate) fn vector_dist2(a: &[f64], b: &[f64]) -> f64 {
 #[inline(always)]
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut acc = [0.0; LANES];
-    for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {
+    for (a, b) in pairs::<LANES, _>(a, b) {
         for l in 0..LANES {
             acc[l] += a[l] * b[l];
         }
@@ -204,8 +199,7 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
 #[inline(always)]
 pub(crate) fn jerk2(a: &[f64], b: &[f64], c: &[f64]) -> f64 {
     let mut acc = [0.0; LANES];
-    let newer = a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0);
-    for ((a, b), c) in newer.zip(c.as_chunks::<LANES>().0) {
+    for ((a, b), c) in pairs::<LANES, _>(a, b).zip(c.as_chunks::<LANES>().0) {
         for l in 0..LANES {
             let j = (a[l] - b[l]) - (b[l] - c[l]);
             acc[l] += j * j;

@@ -5,7 +5,7 @@
 //! an upper bound on the distance of the states. The bounds hold for any data; if they are too wide to decide
 //! anything, only time is lost.
 
-use crate::kernel::LANES;
+use crate::kernel::{LANES, pairs};
 
 /// The length of a sketch is a multiple of this.
 const WIDE: usize = 32;
@@ -72,12 +72,7 @@ impl Sketch {
     #[inline(always)]
     pub(crate) fn widen(&mut self, state: &[f64]) -> bool {
         let mut max = [0.0; LANES];
-        let chunks = state
-            .as_chunks::<LANES>()
-            .0
-            .iter()
-            .zip(self.origin.as_chunks::<LANES>().0);
-        for (x, o) in chunks {
+        for (x, o) in pairs::<LANES, _>(state, &self.origin) {
             for l in 0..LANES {
                 let d = (x[l] - o[l]).abs();
                 max[l] = if d > max[l] { d } else { max[l] };
@@ -156,12 +151,7 @@ fn dot(a: &[i16], b: &[i16]) -> i64 {
         sum += i64::from(block(a, b));
     }
     let mut rest = 0;
-    for (a, b) in a_rest
-        .as_chunks::<WIDE>()
-        .0
-        .iter()
-        .zip(b_rest.as_chunks::<WIDE>().0)
-    {
+    for (a, b) in pairs::<WIDE, _>(a_rest, b_rest) {
         rest += block(a, b);
     }
     sum + i64::from(rest)
@@ -183,12 +173,7 @@ fn block<const N: usize>(a: &[i16; N], b: &[i16; N]) -> i32 {
 fn draw(origin: &[f64], step: f64, state: &[f64], out: &mut [i16]) -> f64 {
     let inverse = 1.0 / step;
     let (mut error, mut norm) = ([0.0; LANES], [0.0; LANES]);
-    let chunks = state
-        .as_chunks::<LANES>()
-        .0
-        .iter()
-        .zip(origin.as_chunks::<LANES>().0);
-    for ((x, o), out) in chunks.zip(out.as_chunks_mut::<LANES>().0) {
+    for ((x, o), out) in pairs::<LANES, _>(state, origin).zip(out.as_chunks_mut::<LANES>().0) {
         for l in 0..LANES {
             let d = x[l] - o[l];
             let rounded = d * inverse + ROUND;
