@@ -14,6 +14,7 @@ from typing import Any
 from pyanticip.errors import DeviceError, reason
 
 __all__ = [
+    "LINUX_TIMESTAMPNS",
     "address_of_this_machine",
     "bind_udp",
     "connect_udp",
@@ -24,13 +25,22 @@ __all__ = [
     "is_from",
     "is_loopback",
     "join_group",
+    "kernel_time_ns",
     "reachable_host",
     "resolve",
     "tcp_server_host",
 ]
 
+#: ``SO_TIMESTAMPNS``: the kernel's time comes with each datagram; in Python's socket module from 3.12 on.
+LINUX_TIMESTAMPNS = 35
 # IP_MULTICAST_ALL, for which Python has no name.
 _LINUX_MULTICAST_ALL = 49
+
+
+def kernel_time_ns(message: bytes) -> int:
+    """The wall time, nanoseconds, of an ancillary message of :data:`LINUX_TIMESTAMPNS`."""
+    seconds, nanos = struct.unpack_from("@qq", message)
+    return int(seconds * 1_000_000_000 + nanos)
 
 
 def resolve(host: str, port: int, what: str, kind: socket.SocketKind, flags: int = 0) -> tuple[Any, ...]:

@@ -20,11 +20,10 @@ import time
 from typing import Any
 
 from realtime import tuning
+from realtime.sockets import LINUX_TIMESTAMPNS, kernel_time_ns
 
 # Time before a deadline that is spun rather than slept.
 _SPIN_S = 0.0003
-# SO_TIMESTAMPNS of Linux; in Python's socket module from 3.12 on.
-_SO_TIMESTAMPNS = 35
 
 
 def _wait_until(when: float) -> None:
@@ -157,7 +156,7 @@ def echo() -> dict[str, Any]:
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(("127.0.0.1", 0))
     if sys.platform == "linux":
-        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        sock.setsockopt(socket.SOL_SOCKET, LINUX_TIMESTAMPNS, 1)
     print(sock.getsockname()[1], flush=True)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     times: list[float] = []
@@ -171,8 +170,7 @@ def echo() -> dict[str, Any]:
             return {"times_ms": times}
         received_ns = time.time_ns()
         if ancillary:
-            seconds, nanos = struct.unpack_from("@qq", ancillary[0][2])
-            received_ns = seconds * 1_000_000_000 + nanos
+            received_ns = kernel_time_ns(ancillary[0][2])
         sock.sendto(data, peer)
         times.append((time.time_ns() - received_ns) / 1e6)
 

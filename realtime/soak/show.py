@@ -8,7 +8,6 @@ import shlex
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -32,7 +31,7 @@ from pyanticip.system import OWN_PROCESS_GROUP
 from realtime.control.server import CONTROL
 from realtime.osc import message
 from realtime.soak.suit import Suit
-from realtime.sockets import bind_udp, free_port
+from realtime.sockets import LINUX_TIMESTAMPNS, bind_udp, free_port, kernel_time_ns
 from realtime.voice.audio import quiet_stderr
 
 __all__ = ["MODEL", "RIG", "OscReceiver", "Server", "Show", "alive", "descendants", "open_show", "pulse"]
@@ -46,8 +45,6 @@ _REPLY_TIMEOUT_S, _SERVER_TIMEOUT_S = 1.0, 10.0
 _POLL_S = 0.2
 _MIDI_PORT = "listener"
 _PROC, _ALSA = Path("/proc"), Path("/usr/share/alsa/alsa.conf")
-# SO_TIMESTAMPNS of Linux; in Python's socket module from 3.12 on.
-_SO_TIMESTAMPNS = 35
 _FRAME, _STATUS = b"/anticip/frame\0\0,if\0", b"/anticip/status\0"
 
 
@@ -93,7 +90,7 @@ class OscReceiver:
     def _listen_udp(self) -> None:
         with bind_udp("127.0.0.1", self.port, "soak") as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
-            sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            sock.setsockopt(socket.SOL_SOCKET, LINUX_TIMESTAMPNS, 1)
             self._receive(sock)
 
     def _listen_tcp(self) -> None:
@@ -113,8 +110,7 @@ class OscReceiver:
                 self.is_receiving = True
                 if not stamps:
                     continue
-                seconds, nanos = struct.unpack_from("@qq", stamps[0][2])
-                t_ns = time.monotonic_ns() - time.time_ns() + seconds * 1_000_000_000 + nanos
+                t_ns = time.monotonic_ns() - time.time_ns() + kernel_time_ns(stamps[0][2])
                 if data[20:].startswith(_FRAME):
                     self.recent.append((t_ns, data))
                     self.received.extend((t_ns, int.from_bytes(data[40:44], "big")))

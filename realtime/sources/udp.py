@@ -15,7 +15,7 @@ from typing import Any
 
 from pyanticip.errors import MotionError, WireError, one_line
 from realtime.seams import SOURCES, SlowCalls
-from realtime.sockets import bind_udp, host_and_port, join_group
+from realtime.sockets import LINUX_TIMESTAMPNS, bind_udp, host_and_port, join_group, kernel_time_ns
 from realtime.sources.base import Receive, Source
 from realtime.sources.helped import HelpedSource
 from realtime.sources.osc import OscSource
@@ -32,10 +32,9 @@ _MAX_SENDERS = 256
 _ASK_INTERVAL_NS = 3_000_000_000
 # After a pause longer than this a sender may have been restarted.
 _RESTART_PAUSE_NS = 3_000_000_000
-# Linux ABI numbers; Python defines the first only from 3.12 on.
-_LINUX_TIMESTAMPNS, _LINUX_RXQ_OVFL = 35, 40
+# ABI numbers that Python has no names for.
+_LINUX_RXQ_OVFL = 40
 _BSD_TIMESTAMP, _BSD_SCM_TIMESTAMP = 0x0400, 2
-_TIMESPEC = struct.Struct("@qq")
 _TIMEVAL = struct.Struct("@qi")
 
 
@@ -132,7 +131,7 @@ class UdpSource:
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.SOL_SOCKET, _LINUX_RXQ_OVFL, 1)
-            options = [("SO_TIMESTAMPNS", _LINUX_TIMESTAMPNS)]
+            options = [("SO_TIMESTAMPNS", LINUX_TIMESTAMPNS)]
         elif sys.platform != "win32":
             options = [("SO_TIMESTAMP", _BSD_TIMESTAMP)]
         for name, number in options:
@@ -262,9 +261,8 @@ class UdpSource:
             if kind == _LINUX_RXQ_OVFL and self.stamp == "SO_TIMESTAMPNS":
                 self._dropped_by_socket[sock] = int.from_bytes(data[:4], sys.byteorder)
                 self.dropped = sum(self._dropped_by_socket.values())
-            elif kind == _LINUX_TIMESTAMPNS and self.stamp == "SO_TIMESTAMPNS":
-                seconds, nanos = _TIMESPEC.unpack_from(data)
-                age = time.time_ns() - (seconds * 1_000_000_000 + nanos)
+            elif kind == LINUX_TIMESTAMPNS and self.stamp == "SO_TIMESTAMPNS":
+                age = time.time_ns() - kernel_time_ns(data)
             elif kind == _BSD_SCM_TIMESTAMP and self.stamp == "SO_TIMESTAMP":
                 seconds, micros = _TIMEVAL.unpack_from(data)
                 age = time.time_ns() - (seconds * 1_000_000 + micros) * 1000
