@@ -79,13 +79,10 @@ impl Layer {
         })
     }
 
-    fn apply(&self, x: &[f32]) -> Vec<f32> {
+    fn apply(&self, x: &[f32], out: &mut Vec<f32>) {
         let rows = self.weight.chunks_exact(x.len().max(1));
-        self.bias
-            .iter()
-            .zip(rows)
-            .map(|(bias, row)| bias + dot(row, x))
-            .collect()
+        out.clear();
+        out.extend(self.bias.iter().zip(rows).map(|(bias, row)| bias + dot(row, x)));
     }
 }
 
@@ -176,7 +173,20 @@ impl Network {
     }
 }
 
-/// Solves the joints that a stream of canonical frames at 50 Hz does not measure.
+/// Memory of one frame, reused.
+#[derive(Debug, Clone, Default)]
+struct Scratch {
+    /// World rotations of the measured joints.
+    now: Vec<Quat>,
+    columns: Vec<f32>,
+    input: Vec<f32>,
+    state: Vec<f32>,
+    recurrent: Vec<f32>,
+    linear: Vec<f32>,
+}
+
+/// Solves the joints that a stream of canonical frames at 50 Hz does not measure; after the first frame nothing is
+/// allocated.
 #[derive(Debug, Clone)]
 pub struct Completion {
     network: Arc<Network>,
@@ -187,6 +197,7 @@ pub struct Completion {
     before: Vec<Quat>,
     yaw: Quat,
     confidence: [f32; JOINT_COUNT],
+    scratch: Scratch,
 }
 
 impl Completion {
@@ -221,6 +232,7 @@ impl Completion {
             before: Vec::new(),
             yaw: Quat::IDENTITY,
             confidence: mask.map(|present| f32::from(u8::from(present))),
+            scratch: Scratch::default(),
         })
     }
 
@@ -242,6 +254,8 @@ impl Completion {
     /// ignored.
     pub fn push(&mut self, pose: &mut [Quat]) {
         let net = Arc::clone(&self.network);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let Scratch { now, columns, .. } = &mut scratch;
         // World rotations as given: a joint without one has that of its parent.
         let mut world = [Quat::IDENTITY; JOINT_COUNT];
         let mut measured = net.measured.iter().peekable();
@@ -251,14 +265,15 @@ impl Completion {
             world[j] = if is_given { parent * pose[j] } else { parent };
         }
         let input_world = world;
-        let now: Vec<Quat> = net.measured.iter().map(|j| world[*j]).collect();
+        now.clear();
+        now.extend(net.measured.iter().map(|j| world[*j]));
         if self.before.is_empty() {
-            self.before.clone_from(&now);
+            self.before.clone_from(now);
         }
         // Heading of the first measured joint: its twist about the vertical.
         self.yaw = Quat::new(now[0].w, 0.0, now[0].y, 0.0).normalize_or(self.yaw);
         let back = self.yaw.conj();
-        let mut columns = Vec::with_capacity(IN * now.len());
+        columns.clear();
         for (q, before) in now.iter().zip(&self.before) {
             columns.extend(two_columns(back * *q));
             let turn = *q * before.conj();
@@ -269,17 +284,26 @@ impl Completion {
             );
             columns.push(1.0);
         }
-        self.before = now;
-        self.step(&net, &columns);
-        let (recurrent, linear) = (net.output.apply(&self.hidden), net.skip.apply(&columns));
-        let output: Vec<f32> = recurrent.iter().zip(&linear).map(|(a, b)| a + b).collect();
-        for ((joint, nearest), values) in net.solved.iter().zip(output.chunks_exact(OUT)) {
+        std::mem::swap(&mut self.before, now);
+        self.step(&net, &mut scratch);
+        let Scratch {
+            columns,
+            recurrent,
+            linear,
+            ..
+        } = &mut scratch;
+        net.output.apply(&self.hidden, recurrent);
+        net.skip.apply(columns, linear);
+        let outputs = recurrent.chunks_exact(OUT).zip(linear.chunks_exact(OUT));
+        for ((joint, nearest), (recurrent, linear)) in net.solved.iter().zip(outputs) {
+            let values: [f32; OUT] = std::array::from_fn(|i| recurrent[i] + linear[i]);
             let base = &columns[IN * nearest..IN * nearest + 6];
             let six: [f64; 6] = std::array::from_fn(|i| f64::from(base[i]) + f64::from(values[i]));
             // Columns that span no frame: the rotation of the nearest measured joint is used.
             world[*joint] = rotation(six).map_or(self.before[*nearest], |q| self.yaw * q);
             self.confidence[*joint] = (-values[6].exp() / ERROR_SCALE).exp();
         }
+        self.scratch = scratch;
         self.reach(&input_world, &mut world);
         for j in 0..JOINT_COUNT {
             let parent = usize::try_from(PARENTS[j]).map_or(Quat::IDENTITY, |p| world[p]);
@@ -334,9 +358,16 @@ impl Completion {
     }
 
     /// One step of the recurrence.
-    fn step(&mut self, net: &Network, columns: &[f32]) {
+    fn step(&mut self, net: &Network, scratch: &mut Scratch) {
         let width = net.width();
-        let (input, state) = (net.input.apply(columns), net.recurrent.apply(&self.hidden));
+        let Scratch {
+            columns,
+            input,
+            state,
+            ..
+        } = scratch;
+        net.input.apply(columns, input);
+        net.recurrent.apply(&self.hidden, state);
         for (i, h) in self.hidden.iter_mut().enumerate() {
             let reset = sigmoid(input[i] + state[i]);
             let update = sigmoid(input[width + i] + state[width + i]);

@@ -4,7 +4,7 @@
 mod counting;
 
 use anticip_motion::{FrontConfig, LiveFront, Source, standard};
-use anticip_wire::{Joint, PoseUpdate, mocopi};
+use anticip_wire::{Joint, PoseUpdate, Tracker, mocopi, vrchat};
 use counting::allocations;
 
 #[test]
@@ -50,4 +50,39 @@ fn a_mocopi_frame_is_fed_without_allocating() {
     let mut rows = 0;
     assert_eq!(allocations(|| rows = feed(counted)), 0);
     assert!(rows > counted.len());
+}
+
+#[test]
+fn a_body_of_trackers_is_completed_without_allocating() {
+    // Hips, feet, thighs, chest.
+    let places = [
+        [0.0, 0.95],
+        [0.1, 0.08],
+        [-0.1, 0.08],
+        [0.1, 0.6],
+        [-0.1, 0.6],
+        [0.0, 1.3],
+    ];
+    let datagram = |number: u32| {
+        let half = 0.3 * (f64::from(number) * 0.1).sin() as f32;
+        let tracker = |[x, y]: [f32; 2]| Tracker {
+            rotation: Some([half.cos(), 0.0, half.sin(), 0.0]),
+            position: Some([x, y, 0.1 * half]),
+            ..Tracker::default()
+        };
+        let mut out = Vec::new();
+        vrchat::encode_frame(&places.map(tracker), &mut out).expect("encodes");
+        out
+    };
+    let source = Source::from_name("vrchat").expect("known");
+    let mut front = LiveFront::new(source, FrontConfig::default()).expect("options");
+    let datagrams: Vec<Vec<u8>> = (0..400).map(datagram).collect();
+    let mut feed = |range: std::ops::Range<usize>| {
+        let fed = range.map(|i| front.feed(&datagrams[i], i as i64 * 20_000_000, "").is_some());
+        fed.filter(|&is_frame| is_frame).count()
+    };
+    feed(0..200);
+    let mut frames = 0;
+    assert_eq!(allocations(|| frames = feed(200..400)), 0);
+    assert!(frames > 190, "{frames}");
 }
