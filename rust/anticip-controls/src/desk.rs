@@ -24,7 +24,7 @@ pub struct ModelOutputWithLeads<'a> {
     /// Parameters at each horizon.
     pub forecast: Forecast,
     /// Hazard of each bin, per event kind; at least one bin each.
-    pub hazards: [Vec<f64>; EVENT_COUNT],
+    pub hazards: [&'a [f64]; EVENT_COUNT],
     /// Value of the commitment gate.
     pub gate: f64,
     /// Lead of each parameter, in ms.
@@ -225,8 +225,8 @@ impl Desk {
             _ => scalar_mapping(scalars),
         };
         let events = if let Some(output) = output {
-            let hazards = output.hazards.each_ref().map(Vec::as_slice);
-            self.trigger.step(hazards, output.gate, output.event_lead_ms, dt)
+            self.trigger
+                .step(output.hazards, output.gate, output.event_lead_ms, dt)
         } else {
             self.trigger.advance(dt);
             Vec::new()
@@ -273,7 +273,7 @@ impl Desk {
             }
             // The cast saturates: then all bins have passed.
             let passed = (1000.0 * since_step_s / BIN_MS).round_ties_even() as usize;
-            let hazards = output.hazards.each_ref().map(|row| shift_hazards(row, passed));
+            let hazards = output.hazards.map(|row| shift_hazards(row, passed));
             events = self.trigger.step(
                 hazards.each_ref().map(Vec::as_slice),
                 output.gate,

@@ -2,7 +2,7 @@
 
 use crate::desk::{Desk, ModelOutputWithLeads, Out};
 use crate::lead::{Lead, Trust};
-use crate::range::Range;
+use crate::range::{Range, STRETCHED};
 use crate::shared::Shared;
 use crate::vectors::{Forecast, Parameters, Reach, SCALAR_COUNT};
 use crate::{EVENT_COUNT, vectors};
@@ -64,7 +64,7 @@ impl Mixer {
             self.observe(model_output, activity, dt);
         }
         let reaches = self.reaches();
-        let output = model_output.map(|model_output| self.with_leads(model_output, &reaches));
+        let output = model_output.map(|model_output| self.with_leads(model_output, reaches.as_slice()));
         self.desk.play(output.as_ref(), scalars, mapped, activity, dt)
     }
 
@@ -72,7 +72,7 @@ impl Mixer {
     /// [`Desk::bridge`].
     pub fn bridge(&mut self, model_output: Option<&ModelOutput>, since_step_s: f64, dt: f64) -> Out {
         let reaches = self.reaches();
-        let output = model_output.map(|model_output| self.with_leads(model_output, &reaches));
+        let output = model_output.map(|model_output| self.with_leads(model_output, reaches.as_slice()));
         self.desk.bridge(output.as_ref(), since_step_s, dt)
     }
 
@@ -103,23 +103,24 @@ impl Mixer {
         }
     }
 
-    fn reaches(&self) -> Vec<Reach> {
-        let reaches = self
-            .range
-            .as_ref()
-            .map(|range| range.with(|range| range.reaches()));
-        reaches.map_or_else(Vec::new, Vec::from)
+    fn reaches(&self) -> Option<[Reach; STRETCHED.len()]> {
+        let range = self.range.as_ref()?;
+        Some(range.with(|range| range.reaches()))
     }
 
-    fn with_leads<'a>(&self, model_output: &ModelOutput, reaches: &'a [Reach]) -> ModelOutputWithLeads<'a> {
+    fn with_leads<'a>(
+        &self,
+        model_output: &'a ModelOutput,
+        reaches: &'a [[Reach; STRETCHED.len()]],
+    ) -> ModelOutputWithLeads<'a> {
         let (leads_ms, event_lead_ms) = self.lead.with(|lead| (lead.leads(), lead.event_lead_ms()));
         ModelOutputWithLeads {
             forecast: model_output.forecast,
-            hazards: model_output.hazards.clone(),
+            hazards: model_output.hazards.each_ref().map(Vec::as_slice),
             gate: model_output.gate,
             leads_ms,
             event_lead_ms,
-            reaches,
+            reaches: reaches.as_flattened(),
         }
     }
 }

@@ -60,8 +60,8 @@ impl Presence {
     /// them.
     pub fn live(&mut self, values: &mut [f64], mut dt: f64) {
         if dt > GAP_S {
-            let held = self.after_silence(dt);
-            self.catch_up.start(&held);
+            self.fade(dt);
+            self.catch_up.start(&self.out);
             dt = GAP_S / 5.0;
         }
         self.silent_s = 0.0;
@@ -73,19 +73,15 @@ impl Presence {
     /// The held or fading vector, without a frame for another `dt` seconds.
     pub fn silence(&mut self, dt: f64) -> &[f64] {
         self.silent_s += dt.max(0.0);
-        self.out = self.after_silence(self.silent_s);
+        self.fade(self.silent_s);
         &self.out
     }
 
-    /// The vector `seconds` after the last frame.
-    fn after_silence(&self, seconds: f64) -> Vec<f64> {
-        let mut out = self.neutral.clone();
-        mix(
-            &self.held,
-            &mut out,
-            ease((seconds - self.settings.hold) / self.settings.fade),
-        );
-        out
+    /// Sets the output to that `seconds` after the last frame.
+    fn fade(&mut self, seconds: f64) {
+        self.out.copy_from_slice(&self.neutral);
+        let faded = ease((seconds - self.settings.hold) / self.settings.fade);
+        mix(&self.held, &mut self.out, faded);
     }
 
     /// Continues as if `values` had just been played.

@@ -22,7 +22,7 @@ fn desk() -> Desk {
 fn falling(lead_ms: f64) -> ModelOutputWithLeads<'static> {
     ModelOutputWithLeads {
         forecast: [HORIZONS_MS.map(|ms| 0.8 * (1.0 - ms / 400.0)); PARAMETER_COUNT],
-        hazards: [vec![0.0; 25], vec![0.0; 25]],
+        hazards: [&[0.0; 25]; 2],
         gate: 1.0,
         leads_ms: [lead_ms; PARAMETER_COUNT],
         event_lead_ms: lead_ms,

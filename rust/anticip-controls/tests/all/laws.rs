@@ -48,7 +48,7 @@ fn desk() -> Desk {
 fn model_output(level: f64, hazard: f64) -> ModelOutputWithLeads<'static> {
     ModelOutputWithLeads {
         forecast: [[level; 5]; 8],
-        hazards: [vec![hazard; 25], vec![hazard; 25]],
+        hazards: [vec![hazard; 25].leak(); 2],
         gate: 1.0,
         leads_ms: [0.0; 8],
         event_lead_ms: 0.0,
@@ -327,7 +327,9 @@ fn beats() -> Desk {
 
 fn beat(bin: usize) -> ModelOutputWithLeads<'static> {
     let mut frame = model_output(0.5, 0.0);
-    frame.hazards[0][bin] = 0.6;
+    let mut row = vec![0.0; 25];
+    row[bin] = 0.6;
+    frame.hazards[0] = row.leak();
     frame
 }
 
