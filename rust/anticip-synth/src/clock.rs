@@ -2,9 +2,10 @@
 
 use fundsp::math::{rnd1, smooth3};
 
-use crate::control::{FRAME, Line};
+use crate::control::{FRAME, Line, frame_seconds};
 use crate::params::Parameter;
 use crate::presets::Controls;
+use crate::tone::equal_power;
 
 /// Strokes per second before a tempo is known, and about as many afterwards.
 pub(crate) const STROKES_HZ: f32 = 4.0;
@@ -130,7 +131,7 @@ impl RandomTicks {
         Self {
             random: Random::new(seed),
             countdown: 0.5,
-            dt: (FRAME as f64 / sample_rate) as f32,
+            dt: frame_seconds(sample_rate),
         }
     }
 
@@ -159,6 +160,13 @@ impl RandomTicks {
             0.5 * (5.0 * density).exp2()
         };
         self.frame(rate)
+    }
+
+    /// Gains of a random position around the pan; the closer that is to a side, the narrower the spread.
+    pub(crate) fn random_pan(&mut self, controls: &Controls, spread: f32) -> [f32; 2] {
+        let pan = controls.pan.to;
+        let offset = spread * (self.random.next() - 0.5) * (1.0 - (2.0 * pan - 1.0).abs());
+        equal_power(0.5 + offset)
     }
 }
 

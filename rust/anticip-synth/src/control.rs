@@ -7,6 +7,11 @@ use fundsp::MAX_BUFFER_SIZE;
 /// Samples in a frame: the grid on which controls move (fundsp's block size).
 pub const FRAME: usize = MAX_BUFFER_SIZE;
 
+/// Duration of a frame, seconds.
+pub(crate) fn frame_seconds(sample_rate: f64) -> f32 {
+    (FRAME as f64 / sample_rate) as f32
+}
+
 /// A control over one frame, linear from the value at the end of the last frame to that at the end of this
 /// one.
 #[derive(Clone, Copy, Default)]
@@ -75,7 +80,7 @@ pub(crate) struct Smoother {
 impl Smoother {
     /// `tau` is in seconds: 95 % of a step is reached after 4.7 `tau`.
     pub(crate) fn new(tau: f32, sample_rate: f64) -> Self {
-        let dt = (FRAME as f64 / sample_rate) as f32;
+        let dt = frame_seconds(sample_rate);
         let omega = 1.0 / tau;
         Self {
             value: 0.0,

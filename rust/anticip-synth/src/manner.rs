@@ -1,7 +1,7 @@
 //! A performer's manner: slow averages of the movement, and the resonances that an instrument derives from
 //! them.
 
-use crate::control::FRAME;
+use crate::control::frame_seconds;
 
 /// Number of averaged traits: pitch, roughness, space, pulse, and speed of the hands.
 const TRAITS: usize = 5;
@@ -53,7 +53,7 @@ impl Manner {
         Self {
             means: USUAL,
             weight_s: PRIOR_S,
-            dt: (FRAME as f64 / sample_rate) as f32,
+            dt: frame_seconds(sample_rate),
         }
     }
 

@@ -1,7 +1,7 @@
 //! When the struck presets play a note, and which: at random by density, with the melody, on the beat.
 
 use crate::clock::RandomTicks;
-use crate::control::FRAME;
+use crate::control::frame_seconds;
 use crate::params::Parameter;
 use crate::presets::Controls;
 
@@ -33,7 +33,7 @@ impl Notes {
             ticks: RandomTicks::new(sample_rate, seed),
             last_root: f32::NAN,
             since_last_s: 0.0,
-            dt: (FRAME as f64 / sample_rate) as f32,
+            dt: frame_seconds(sample_rate),
         }
     }
 
@@ -53,7 +53,7 @@ impl Notes {
         self.since_last_s += self.dt;
         if root != self.last_root && self.since_last_s > MIN_INTERVAL_S {
             if !self.last_root.is_nan() {
-                let weights = self.random_pan(controls, 0.4);
+                let weights = self.ticks.random_pan(controls, 0.4);
                 strike(Note {
                     degree: root + (1.6 * space).round() * octave,
                     strength: 0.7,
@@ -67,7 +67,7 @@ impl Notes {
             let voice = (self.ticks.random.next() * 3.0) as usize % 3;
             let octave_offset = (1.6 * space + 1.2 * self.ticks.random.next() - 0.2).floor() * octave;
             let strength = 0.35 + 0.4 * self.ticks.random.next();
-            let weights = self.random_pan(controls, 1.0);
+            let weights = self.ticks.random_pan(controls, 1.0);
             strike(Note {
                 degree: root + chord[voice] + octave_offset,
                 strength,
@@ -84,13 +84,5 @@ impl Notes {
                 weights: [1.0; 2],
             });
         }
-    }
-
-    /// Gains of a random position around the pan; the closer that is to a side, the narrower the spread.
-    pub(crate) fn random_pan(&mut self, controls: &Controls, spread: f32) -> [f32; 2] {
-        let pan = controls.pan.to;
-        let offset = spread * (self.ticks.random.next() - 0.5) * (1.0 - (2.0 * pan - 1.0).abs());
-        let angle = (0.5 + offset) * core::f32::consts::FRAC_PI_2;
-        [angle.cos(), angle.sin()].map(|w| w * core::f32::consts::SQRT_2)
     }
 }

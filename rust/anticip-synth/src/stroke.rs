@@ -1,6 +1,6 @@
 //! A new stroke within a sustained sound, of a bow or a breath: an inaudibly short dip, then an accent.
 
-use crate::control::{FRAME, Line, Smoother};
+use crate::control::{Line, Smoother, frame_seconds};
 
 /// Duration of the dip, seconds.
 const DIP_S: f32 = 0.004;
@@ -24,7 +24,7 @@ impl Stroke {
             follower: Smoother::new(0.003, sample_rate),
             accent,
             since_begin_s: 0.0,
-            dt: (FRAME as f64 / sample_rate) as f32,
+            dt: frame_seconds(sample_rate),
         };
         stroke.reset();
         stroke

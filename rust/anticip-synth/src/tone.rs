@@ -41,6 +41,12 @@ pub(crate) fn band(sample_rate: f64, centre: f32, q: f32) -> Band {
     filter(BandpassMode::new(), sample_rate, centre, q, 1.0)
 }
 
+/// Gains of left and right at a position from 0 (left) to 1 (right): of equal power, 1 each in the middle.
+pub(crate) fn equal_power(pan: f32) -> [f32; 2] {
+    let angle = pan * core::f32::consts::FRAC_PI_2;
+    [angle.cos(), angle.sin()].map(|w| w * core::f32::consts::SQRT_2)
+}
+
 /// Smooth saturation, slope 1 at 0 and at most 1 beyond: the Pade approximant of tanh, within 2 % up to 3.
 #[inline]
 pub(crate) fn saturate(x: f32) -> f32 {

@@ -3,14 +3,15 @@
 use core::f32::consts::FRAC_PI_2;
 
 use crate::clock::Beat;
-use crate::control::{FRAME, Line, Smoother, decayed};
+use crate::control::{FRAME, Line, Smoother, decayed, frame_seconds};
 use crate::error::SynthError;
 use crate::harmony::Harmony;
 use crate::limiter::Limiter;
-use crate::params::{EVENTS, Event, LIMBS, PARAMETERS, Parameter, Settings};
+use crate::params::{Event, LIMBS, PARAMETERS, Parameter, Settings};
 use crate::presets::{Controls, Instrument, PRESETS, position};
 use crate::queue::{QUEUE_SIZE, Queue};
 use crate::room::Room;
+use crate::tone::equal_power;
 
 /// Maximum delay of an event and duration of a fade, seconds.
 const MAX_SECONDS: f64 = 60.0;
@@ -238,7 +239,6 @@ impl Voice {
             1 => Event::Phrase,
             _ => return Err(SynthError::Event(index)),
         };
-        debug_assert!(index < EVENTS.len());
         if !(0.0..=MAX_SECONDS).contains(&seconds) {
             return Err(SynthError::Seconds(seconds));
         }
@@ -359,10 +359,6 @@ impl Voice {
         self.room.reset(space);
     }
 
-    fn frame_seconds(&self) -> f32 {
-        (FRAME as f64 / self.sample_rate) as f32
-    }
-
     /// Effect of an event on all presets: an onset boosts, a phrase changes the chord and swells.
     fn apply_event(&mut self, event: Event, strength: f32) {
         match event {
@@ -403,7 +399,7 @@ impl Voice {
         let [pitch, loudness, brightness, roughness, _, space, pan, pulse] = lines;
         let steps = self.harmony.chord(self.phrase);
         let chord: [Line; 3] = core::array::from_fn(|v| self.chord[v].step(steps[v]));
-        let dt = self.frame_seconds();
+        let dt = frame_seconds(self.sample_rate);
         let boost = self.boost.step(self.boost_target);
         self.boost_target = decayed(self.boost_target, dt / 0.12);
         let swell = self.swell.step(self.swell_target);
@@ -483,9 +479,8 @@ impl Voice {
     /// Applies loudness and equal-power panning to the dry sound: its middle goes to the pan position, its
     /// sides around it.
     fn apply_loudness_and_pan(&mut self, loudness: Line, pan: Line) {
-        let angle = |p: f32| p * core::f32::consts::FRAC_PI_2;
-        let left = pan.map(|p| core::f32::consts::SQRT_2 * angle(p).cos());
-        let right = pan.map(|p| core::f32::consts::SQRT_2 * angle(p).sin());
+        let left = pan.map(|p| equal_power(p)[0]);
+        let right = pan.map(|p| equal_power(p)[1]);
         for (i, x) in self.dry.iter_mut().enumerate() {
             let loud = loudness.at(i);
             let level = 1.65 * loud * loud;

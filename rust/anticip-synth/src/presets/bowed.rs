@@ -5,7 +5,7 @@ use fundsp::oscillator::PolySaw;
 
 use super::{Controls, Instrument, scale};
 use crate::clock::RandomTicks;
-use crate::control::{FRAME, Line};
+use crate::control::{FRAME, Line, frame_seconds};
 use crate::params::{Event, Settings};
 use crate::stroke::Stroke;
 use crate::tone::{Band, Body, Tone, White, band, with_sample_rate};
@@ -55,7 +55,7 @@ impl Bowed {
             bow: Stroke::new(0.8, sample_rate),
             vibrato: 0.0,
             shift: 0.0,
-            dt: (FRAME as f64 / sample_rate) as f32,
+            dt: frame_seconds(sample_rate),
             max_frequency: 0.42 * sample_rate as f32,
         };
         bowed.reset();

@@ -5,7 +5,7 @@ use fundsp::oscillator::PolySaw;
 
 use super::{Controls, Instrument, scale};
 use crate::clock::RandomTicks;
-use crate::control::{FRAME, Line};
+use crate::control::{FRAME, Line, frame_seconds};
 use crate::manner::Manner;
 use crate::params::{Event, Parameter, Settings};
 use crate::stroke::Stroke;
@@ -93,7 +93,7 @@ impl Choir {
             white: White::new(settings.seed ^ 0xc0),
             ticks: RandomTicks::new(sample_rate, settings.seed ^ 0xc401),
             syllable: Stroke::new(0.8, sample_rate),
-            dt: (FRAME as f64 / sample_rate) as f32,
+            dt: frame_seconds(sample_rate),
             softening: 1.0 - (-core::f32::consts::TAU * 500.0 / sample_rate as f32).exp(),
         };
         choir.reset();

@@ -39,10 +39,8 @@ impl PadAndBells {
         }
         const STEPS: [f32; 6] = [0.0, 2.0, 4.0, 6.0, 7.0, 9.0];
         let step = STEPS[(self.ticks.random.next() * STEPS.len() as f32) as usize % STEPS.len()];
-        let (brightness, roughness, pan) = (controls.brightness.to, controls.roughness.to, controls.pan.to);
-        // The closer the pan is to a side, the narrower the spread of the bells.
-        let offset = (self.ticks.random.next() - 0.5) * (1.0 - (2.0 * pan - 1.0).abs());
-        let angle = (0.5 + offset) * core::f32::consts::FRAC_PI_2;
+        let (brightness, roughness) = (controls.brightness.to, controls.roughness.to);
+        let weights = self.ticks.random_pan(controls, 1.0);
         let strength = 0.55 + 0.45 * self.ticks.random.next();
         let harmony = controls.harmony;
         self.bells.strike(Stroke {
@@ -51,7 +49,7 @@ impl PadAndBells {
             index: 0.3 + 2.4 * brightness + roughness,
             amplitude: 0.26 * strength,
             decay: 0.26 - 0.18 * density,
-            weights: [angle.cos(), angle.sin()].map(|w| w * core::f32::consts::SQRT_2),
+            weights,
         });
     }
 }

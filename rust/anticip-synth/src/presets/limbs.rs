@@ -15,6 +15,50 @@ const RESONANCE: Body = [[300.0, 0.7, 14.0], [2_500.0, 0.6, -16.0], [7_650.0, 0.
 /// Neutral speed of a stroke; used for limbs whose speed is unknown.
 const NEUTRAL_SPEED: f32 = 0.4;
 
+/// A limb's drum.
+struct Drum {
+    /// Octaves and steps above the note.
+    octaves: f32,
+    steps: f32,
+    /// Level, and decay in seconds.
+    skin: [f32; 2],
+    /// Noise: centre in Hz, Q, level, decay in seconds.
+    brush: [f32; 4],
+    weights: [f32; 2],
+}
+
+/// The drums of left hand, right hand, left foot and right foot.
+const DRUMS: [Drum; 4] = [
+    Drum {
+        octaves: 1.0,
+        steps: 0.0,
+        skin: [0.8, 0.16],
+        brush: [2_600.0, 1.5, 0.25, 0.02],
+        weights: [1.3, 0.5],
+    },
+    Drum {
+        octaves: 1.0,
+        steps: 2.0,
+        skin: [0.6, 0.1],
+        brush: [4_200.0, 0.9, 0.5, 0.05],
+        weights: [0.5, 1.3],
+    },
+    Drum {
+        octaves: -1.0,
+        steps: 0.0,
+        skin: [1.2, 0.3],
+        brush: [700.0, 0.8, 0.4, 0.03],
+        weights: [1.1, 0.9],
+    },
+    Drum {
+        octaves: 0.0,
+        steps: 0.0,
+        skin: [0.9, 0.22],
+        brush: [1_300.0, 0.8, 0.4, 0.03],
+        weights: [0.9, 1.1],
+    },
+];
+
 pub(crate) struct Limbs {
     kit: Kit,
     tone: Tone,
@@ -44,66 +88,15 @@ impl Limbs {
         let brightness = (2.0 * (height - 0.3) + 1.5 * (controls.brightness.to - 0.7)).exp2();
         let sharpness = (5.0 * (controls.roughness.to - 0.65) + 3.0 * (speed - NEUTRAL_SPEED)).exp2();
         let ring = (1.4 * (controls.target(Parameter::Space) - 0.5)).exp2();
-        let note = controls.note();
-        let frequency = |steps: f32| controls.harmony.frequency(note + steps);
-        match limb {
-            0 => {
-                self.kit.drum(
-                    frequency(octave + height_steps),
-                    0.8 * strength,
-                    0.16 * ring,
-                    [1.3, 0.5],
-                );
-                self.kit.noise(
-                    2_600.0 * brightness,
-                    1.5,
-                    0.25 * sharpness * strength,
-                    0.02,
-                    [1.3, 0.5],
-                );
-            }
-            1 => {
-                self.kit.drum(
-                    frequency(octave + height_steps + 2.0),
-                    0.6 * strength,
-                    0.1 * ring,
-                    [0.5, 1.3],
-                );
-                self.kit.noise(
-                    4_200.0 * brightness,
-                    0.9,
-                    0.5 * sharpness * strength,
-                    0.05,
-                    [0.5, 1.3],
-                );
-            }
-            2 => {
-                self.kit.drum(
-                    frequency(height_steps - octave),
-                    1.2 * strength,
-                    0.3 * ring,
-                    [1.1, 0.9],
-                );
-                self.kit.noise(
-                    700.0 * brightness,
-                    0.8,
-                    0.4 * sharpness * strength,
-                    0.03,
-                    [1.1, 0.9],
-                );
-            }
-            _ => {
-                self.kit
-                    .drum(frequency(height_steps), 0.9 * strength, 0.22 * ring, [0.9, 1.1]);
-                self.kit.noise(
-                    1_300.0 * brightness,
-                    0.8,
-                    0.4 * sharpness * strength,
-                    0.03,
-                    [0.9, 1.1],
-                );
-            }
-        }
+        let drum = &DRUMS[limb];
+        let steps = drum.octaves * octave + height_steps + drum.steps;
+        let frequency = controls.harmony.frequency(controls.note() + steps);
+        let [level, decay] = drum.skin;
+        self.kit
+            .drum(frequency, level * strength, decay * ring, drum.weights);
+        let [centre, q, level, decay] = drum.brush;
+        let level = level * sharpness * strength;
+        self.kit.noise(centre * brightness, q, level, decay, drum.weights);
     }
 
     /// A random limb, more likely the faster it moves; a hand if speeds are unknown.
