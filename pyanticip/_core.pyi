@@ -829,8 +829,8 @@ class Decoder:
         "skeleton", `names`, `parents`, `offsets` (J, 3) m, `rest` (J, 4), `rate` (Hz or None). Trackers
         without a skeleton: `kind` "trackers", `seq`, `time`, `names` (K,), `quats` (K, 4) wxyz and
         `positions` (K, 3) m in the world, NaN where unknown. Bones that a VMC frame lacks keep their last
-        pose, with `fresh` False; bones never seen are not listed. Raises `WireError`; what the datagram
-        completed before the error is then lost.
+        pose, with `fresh` False; bones never seen are not listed. Raises `WireError` for a malformed
+        datagram that completes nothing.
         """
 
 def encode_mocopi_skeleton(parents: Sequence[int], offsets: npt.ArrayLike) -> bytes:

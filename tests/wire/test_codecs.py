@@ -54,6 +54,20 @@ def test_vmc_as_python_osc_builds_it() -> None:
     assert read["time"] == 2.5
 
 
+def test_what_a_datagram_completes_before_its_error_is_read() -> None:
+    def bone(name: str) -> Any:
+        return osc("/VMC/Ext/Bone/Pos", name, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+
+    decoder = _core.Decoder("vmc")
+    assert len(decoder.feed(bundle(osc("/VMC/Ext/T", 1.0), bone("Hips"), bone("Head")))) == 1
+    # Half of a frame; then the next frame's time ends it, and none of its bones can be read.
+    assert decoder.feed(bundle(osc("/VMC/Ext/T", 2.0), bone("Hips"))) == []
+    broken = bundle(osc("/VMC/Ext/T", 3.0), osc("/VMC/Ext/Bone/Pos", "Hips"))
+    assert [read["time"] for read in decoder.feed(broken)] == [2.0]
+    with pytest.raises(WireError):
+        decoder.feed(broken)
+
+
 def test_our_own_datagrams_are_plain_msgpack() -> None:
     data = _core.encode_native_frame(7, 1.25, QUATS[:22], [0, 1, 2])
     plain = msgpack.unpackb(data)

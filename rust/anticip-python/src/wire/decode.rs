@@ -75,26 +75,31 @@ impl Decoder {
     #[new]
     #[pyo3(signature = (protocol, /))]
     fn new(protocol: &str) -> PyResult<Self> {
-        let protocol_found = PROTOCOLS.iter().find(|registered| registered.name == protocol);
-        let names = || PROTOCOLS.map(|known| known.name).join(", ");
-        let message = || format!("protocol: expected one of {}, got {protocol:?}", names());
-        let known = protocol_found.ok_or_else(|| raise(Kind::Value, &message()))?;
+        let found = PROTOCOLS.iter().find(|known| known.name == protocol);
+        let known = found.ok_or_else(|| {
+            let names = PROTOCOLS.map(|known| known.name).join(", ");
+            let message = format!("protocol: expected one of {names}, got {protocol:?}");
+            raise(Kind::Value, &message)
+        })?;
         Ok(Self(Shared::new((known.open)())))
     }
 
     #[pyo3(signature = (datagram, /))]
     fn feed<'py>(&self, py: Python<'py>, datagram: &[u8]) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let decoded = self.0.with(py, |source| {
-            let mut protocol_found = Vec::new();
-            let decoded = source.decode(datagram, &mut |update| {
-                protocol_found.push(match update {
+            let mut completed = Vec::new();
+            let result = source.decode(datagram, &mut |update| {
+                completed.push(match update {
                     Update::Skeleton(update) => DecodedUpdate::Skeleton(update.clone()),
                     Update::Frame(update) => DecodedUpdate::Frame(update.clone()),
                     Update::Trackers(update) => DecodedUpdate::Trackers(update.clone()),
                     Update::Late(_) => return,
                 });
             });
-            decoded.map(|()| protocol_found)
+            match result {
+                Err(error) if completed.is_empty() => Err(error),
+                _ => Ok(completed),
+            }
         });
         let as_dict = |update: &DecodedUpdate| match update {
             DecodedUpdate::Skeleton(update) => skeleton(py, update),
