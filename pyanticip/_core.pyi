@@ -942,12 +942,12 @@ def prism_places(
     table: npt.NDArray[Any],
     out: npt.NDArray[Any],
     last: npt.NDArray[Any],
-    kept: npt.NDArray[Any] | None,
+    saved: npt.NDArray[Any] | None,
 ) -> None:
     """Histograms after every step times `table` (P, D), into `out` (B, C, L, D), and those after the last
     step into `last` (B, C, P); the GIL is released.
 
-    `kept` (B, C, ceil(L / 16), P) receives what the backward pass needs.
+    `saved` (B, C, ceil(L / 16), P) receives what the backward pass needs.
     """
 
 def prism_places_backward(
@@ -956,7 +956,7 @@ def prism_places_backward(
     gamma: npt.NDArray[Any] | None,
     jumps: npt.NDArray[Any] | None,
     table: npt.NDArray[Any],
-    kept: npt.NDArray[Any],
+    saved: npt.NDArray[Any],
     grad: npt.NDArray[Any],
     grad_last: npt.NDArray[Any] | None,
     d_moves: npt.NDArray[Any],
@@ -964,7 +964,7 @@ def prism_places_backward(
     d_gamma: npt.NDArray[Any] | None,
     d_jumps: npt.NDArray[Any] | None,
 ) -> None:
-    """Gradients of a scan's inputs, into the last four arguments, from `kept` and the gradients of the
+    """Gradients of a scan's inputs, into the last four arguments, from `saved` and the gradients of the
     outputs."""
 
 # --- the recurrence of PRISM positions' gated recurrent unit ---

@@ -51,7 +51,7 @@ impl<T: Lanes> Places<'_, T> {
         check("table", self.table, d.places * self.width)?;
         check("places", places, d.batch * d.cursors * d.steps * self.width)?;
         match saved {
-            Some(saved) => check("kept", saved, d.batch * d.cursors * self.saved_len()),
+            Some(saved) => check("saved", saved, d.batch * d.cursors * self.saved_len()),
             None => Ok(()),
         }
     }

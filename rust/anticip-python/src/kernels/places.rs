@@ -27,7 +27,7 @@ fn read_out<'a, T: Element + Lanes>(
 }
 
 #[pyfunction]
-#[pyo3(signature = (moves, start, gamma, jumps, table, out, last, kept))]
+#[pyo3(signature = (moves, start, gamma, jumps, table, out, last, saved))]
 #[expect(clippy::too_many_arguments, reason = "arrays of one scan, given by place")]
 pub(crate) fn prism_places(
     py: Python<'_>,
@@ -38,22 +38,22 @@ pub(crate) fn prism_places(
     table: &Bound<'_, PyAny>,
     out: &Bound<'_, PyAny>,
     last: &Bound<'_, PyAny>,
-    kept: Option<&Bound<'_, PyAny>>,
+    saved: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     by_precision!(moves, T, {
         let inputs = Inputs::<T>::take(moves, start, gamma, jumps)?;
         let table = reading::<T>("table", table)?;
         let places = read_out(&inputs, &table)?;
         let (mut out, mut last) = (writing::<T>("out", out)?, writing::<T>("last", last)?);
-        let mut kept = kept.map(|k| writing::<T>("kept", k)).transpose()?;
+        let mut saved = saved.map(|s| writing::<T>("saved", s)).transpose()?;
         let (out, last) = (out.as_slice_mut()?, last.as_slice_mut()?);
-        let kept = kept.as_mut().map(|k| k.as_slice_mut()).transpose()?;
-        done(py.detach(|| places.forward(out, last, kept)))
+        let saved = saved.as_mut().map(|s| s.as_slice_mut()).transpose()?;
+        done(py.detach(|| places.forward(out, last, saved)))
     })
 }
 
 #[pyfunction]
-#[pyo3(signature = (moves, start, gamma, jumps, table, kept, grad, grad_last, d_moves, d_start, d_gamma, d_jumps))]
+#[pyo3(signature = (moves, start, gamma, jumps, table, saved, grad, grad_last, d_moves, d_start, d_gamma, d_jumps))]
 #[expect(clippy::too_many_arguments, reason = "arrays of one scan, given by place")]
 pub(crate) fn prism_places_backward(
     py: Python<'_>,
@@ -62,7 +62,7 @@ pub(crate) fn prism_places_backward(
     gamma: Option<&Bound<'_, PyAny>>,
     jumps: Option<&Bound<'_, PyAny>>,
     table: &Bound<'_, PyAny>,
-    kept: &Bound<'_, PyAny>,
+    saved: &Bound<'_, PyAny>,
     grad: &Bound<'_, PyAny>,
     grad_last: Option<&Bound<'_, PyAny>>,
     d_moves: &Bound<'_, PyAny>,
@@ -74,8 +74,8 @@ pub(crate) fn prism_places_backward(
         let inputs = Inputs::<T>::take(moves, start, gamma, jumps)?;
         let table = reading::<T>("table", table)?;
         let places = read_out(&inputs, &table)?;
-        let (kept, grad) = (reading::<T>("kept", kept)?, reading::<T>("grad", grad)?);
-        let (kept, grad) = (kept.as_slice()?, grad.as_slice()?);
+        let (saved, grad) = (reading::<T>("saved", saved)?, reading::<T>("grad", grad)?);
+        let (saved, grad) = (saved.as_slice()?, grad.as_slice()?);
         let last = grad_last
             .map(|g| reading::<T>("last's gradient", g))
             .transpose()?;
@@ -94,6 +94,6 @@ pub(crate) fn prism_places_backward(
                 jumps: d_jumps.as_mut().map(|d| d.as_slice_mut()).transpose()?,
             },
         };
-        done(py.detach(|| places.backward(kept, gradients)))
+        done(py.detach(|| places.backward(saved, gradients)))
     })
 }
