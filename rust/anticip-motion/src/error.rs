@@ -48,3 +48,20 @@ pub enum MotionError {
     #[error("scalars: {0}")]
     Scalars(String),
 }
+
+/// Fails with the error of an option unless `is_valid`.
+pub(crate) fn check(
+    is_valid: bool,
+    option: &'static str,
+    expected: &'static str,
+    given: impl ToString,
+) -> Result<(), MotionError> {
+    if is_valid {
+        return Ok(());
+    }
+    Err(MotionError::Option {
+        option,
+        expected,
+        given: given.to_string(),
+    })
+}

@@ -6,6 +6,7 @@ use anticip_geometry::{Options, PoseConfig, PoseStream, Quat, SCALARS};
 
 use crate::MotionError;
 use crate::canonical::{HIPS, JOINT_COUNT, JOINTS};
+use crate::error::check;
 pub use crate::layout::{FEATURE_COUNT_V1, HEIGHT, MASK, RATE, ROOT_VELOCITY, ROTATION, SCALAR, VELOCITY};
 use crate::twin::{TWIN_COUNT, TwinColumns, twin_names};
 
@@ -67,13 +68,7 @@ impl FeatureExtractor {
     /// # Errors
     /// A window out of range, or a mask without any joint.
     pub fn new(mask: &[bool; JOINT_COUNT], window: usize) -> Result<Self, MotionError> {
-        if !mask.contains(&true) {
-            return Err(MotionError::Option {
-                option: "mask",
-                expected: "at least one joint present",
-                given: "none".into(),
-            });
-        }
+        check(mask.contains(&true), "mask", "at least one joint present", "none")?;
         let weights = mask.iter().map(|&m| f64::from(u8::from(m))).collect();
         let config = PoseConfig {
             options: Options {

@@ -49,7 +49,7 @@ pub use live::{
 pub use mapping::guess_joints;
 pub use noise::NoiseGate;
 pub use pose::Pose;
-pub use resample::{GridFrame, MAX_GAP, Pushed, Resampler, check_size, resample};
+pub use resample::{GridFrame, MAX_GAP, Pushed, Resampler, resample};
 pub use retarget::{Positions, Retargeter, T_POSE_TOLERANCE, t_pose_deviation};
 pub use skeleton::Skeleton;
 pub use tempo::{Tempo, TempoTracker};

@@ -65,34 +65,33 @@ impl LimbTracker {
             // Heights are in units of 0.3 m relative to the T-pose.
             let above = 0.3 * heights[joint];
             let height = if limb < 2 { 0.5 + above / 1.2 } else { above / 0.9 };
+            let motion = &mut self.motions[limb];
+            let stroke = motion.push(speed);
             Limb {
-                speed: 0.0,
+                speed: squash(motion.speed),
                 height: if height.is_finite() {
                     height.clamp(0.0, 1.0)
                 } else {
                     0.0
                 },
-                stroke: 0.0,
+                stroke: stroke.map_or(0.0, squash),
             }
-            .with_speed(&mut self.motions[limb], speed)
         })
     }
 }
 
-impl Limb {
-    /// Updates the motion with a new speed; fills in speed and stroke.
-    fn with_speed(mut self, motion: &mut Motion, speed: f64) -> Self {
-        motion.speed += SPEED_GAIN * (speed - motion.speed);
-        motion.peak = (PEAK_DECAY * motion.peak).max(motion.speed);
-        motion.since_stroke = motion.since_stroke.saturating_add(1);
-        self.speed = squash(motion.speed);
-        if motion.peak > MIN_STROKE_SPEED
-            && motion.speed < STROKE_FALL * motion.peak
-            && motion.since_stroke > MIN_STROKE_FRAMES
-        {
-            self.stroke = squash(motion.peak);
-            (motion.peak, motion.since_stroke) = (motion.speed, 0);
-        }
-        self
+impl Motion {
+    /// Adds a speed; returns the peak speed of a stroke that ends with it.
+    fn push(&mut self, speed: f64) -> Option<f64> {
+        self.speed += SPEED_GAIN * (speed - self.speed);
+        self.peak = (PEAK_DECAY * self.peak).max(self.speed);
+        self.since_stroke = self.since_stroke.saturating_add(1);
+        let ends = self.peak > MIN_STROKE_SPEED
+            && self.speed < STROKE_FALL * self.peak
+            && self.since_stroke > MIN_STROKE_FRAMES;
+        ends.then(|| {
+            self.since_stroke = 0;
+            std::mem::replace(&mut self.peak, self.speed)
+        })
     }
 }

@@ -104,13 +104,18 @@ fn map_names(skeleton: &Skeleton, order: &[usize]) -> Mapping {
     mapping
 }
 
+/// The first and the last joint of each source.
+pub(crate) fn ends(mapping: Mapping) -> [Option<[usize; 2]>; JOINT_COUNT] {
+    mapping.map(|source| source.map(|s| [s.anchor, s.rotation]))
+}
+
 /// For each canonical joint, the first and the last joint of a skeleton by its names, for a person to correct.
 ///
 /// # Errors
 /// [`MotionError::Skeleton`] or [`MotionError::Shape`] if the hierarchy is invalid.
 pub fn guess_joints(skeleton: &Skeleton) -> Result<[Option<[usize; 2]>; JOINT_COUNT], MotionError> {
     let order = skeleton.order()?;
-    Ok(map_names(skeleton, &order).map(|source| source.map(|s| [s.anchor, s.rotation])))
+    Ok(ends(map_names(skeleton, &order)))
 }
 
 /// Maps a skeleton's joints by name and checks that their hierarchy is that of a body.

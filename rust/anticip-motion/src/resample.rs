@@ -5,6 +5,7 @@ use anticip_geometry::Quat;
 
 use crate::MotionError;
 use crate::curve::{Curve, shortest};
+use crate::error::check;
 use crate::pose::Pose;
 
 /// Gaps of up to this many missing grid frames are filled; a longer one starts a new stream.
@@ -91,20 +92,8 @@ impl Resampler {
     /// # Errors
     /// A rate that is not positive and finite, more than 1024 joints.
     pub fn new(joints: usize, rate: f64, max_gap: Option<u32>) -> Result<Self, MotionError> {
-        if joints > MAX_JOINTS {
-            return Err(MotionError::Option {
-                option: "joints",
-                expected: "at most 1024",
-                given: joints.to_string(),
-            });
-        }
-        if !(rate > 0.0 && rate.is_finite()) {
-            return Err(MotionError::Option {
-                option: "rate",
-                expected: "a positive number of frames a second",
-                given: rate.to_string(),
-            });
-        }
+        check(joints <= MAX_JOINTS, "joints", "at most 1024", joints)?;
+        check_rate(rate)?;
         Ok(Self {
             rate,
             max_gap,
@@ -192,13 +181,7 @@ impl Resampler {
         scratch: &mut Pose,
         mut on_frame: impl FnMut(GridFrame, &Pose),
     ) -> Result<Pushed, MotionError> {
-        if !seconds.is_finite() {
-            return Err(MotionError::Option {
-                option: "t_seconds",
-                expected: "a finite time",
-                given: seconds.to_string(),
-            });
-        }
+        check(seconds.is_finite(), "t_seconds", "a finite time", seconds)?;
         if pose.rotations.len() != self.joints() {
             return Err(MotionError::Shape {
                 what: "pose",
@@ -402,36 +385,41 @@ impl Resampler {
     }
 }
 
-/// Checks that a resampled clip or gap has a reasonable size.
-///
-/// # Errors
-/// More than 2^25 rotations.
-pub fn check_size(frames: f64, joints: usize) -> Result<(), MotionError> {
-    if frames * (joints + 1) as f64 <= MAX_ROTATIONS {
-        return Ok(());
-    }
-    Err(MotionError::Option {
-        option: "frames on the grid",
-        expected: "at most 2^25 rotations at once",
-        given: format!("{frames:.0} frames of {joints} joints"),
-    })
+fn check_rate(rate: f64) -> Result<(), MotionError> {
+    let expected = "a positive number of frames a second";
+    check(rate > 0.0 && rate.is_finite(), "rate", expected, rate)
 }
 
-/// Resamples a clip whose frame i is at time i / `rate_in` to `rate_out`; the first frame stays the same.
+/// Checks that a resampled clip or gap has a reasonable size.
+fn check_size(frames: f64, joints: usize) -> Result<(), MotionError> {
+    check(
+        frames * (joints + 1) as f64 <= MAX_ROTATIONS,
+        "frames on the grid",
+        "at most 2^25 rotations at once",
+        format_args!("{frames:.0} frames of {joints} joints"),
+    )
+}
+
+/// Resamples a clip whose frame i, of rotations and root, is at time i / `rate_in` to `rate_out`, and calls `on_frame`
+/// with each frame of the result; the first one stays the same.
 ///
 /// # Errors
-/// A rate that is not positive and finite, frames of different joint counts, a size beyond [`check_size`].
-pub fn resample(frames: &[Pose], rate_in: f64, rate_out: f64) -> Result<Vec<Pose>, MotionError> {
-    let joints = frames.first().map_or(0, |f| f.rotations.len());
+/// A rate that is not positive and finite, frames without `joints` joints, a result of more than 2^25 rotations.
+pub fn resample<'a>(
+    frames: impl ExactSizeIterator<Item = (&'a [Quat], [f64; 3])>,
+    joints: usize,
+    [rate_in, rate_out]: [f64; 2],
+    mut on_frame: impl FnMut(&Pose),
+) -> Result<(), MotionError> {
     let mut resampler = Resampler::new(joints, rate_out, None)?;
-    Resampler::new(joints, rate_in, None)?;
+    check_rate(rate_in)?;
     check_size(frames.len() as f64 * rate_out / rate_in, joints)?;
-    let mut scratch = Pose::identity(joints);
-    let mut out = Vec::new();
-    for (i, frame) in frames.iter().enumerate() {
-        resampler.push(i as f64 / rate_in, frame, &mut scratch, |_, pose| {
-            out.push(pose.clone());
-        })?;
+    let [mut pose, mut scratch] = [Pose::identity(joints), Pose::identity(joints)];
+    for (i, (rotations, root)) in frames.enumerate() {
+        pose.rotations.clear();
+        pose.rotations.extend_from_slice(rotations);
+        pose.root = root;
+        resampler.push(i as f64 / rate_in, &pose, &mut scratch, |_, pose| on_frame(pose))?;
     }
-    Ok(out)
+    Ok(())
 }

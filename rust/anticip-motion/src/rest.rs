@@ -38,7 +38,16 @@ struct Rest<'a> {
     world: Quat,
 }
 
-impl Rest<'_> {
+impl<'a> Rest<'a> {
+    fn new(skeleton: &'a Skeleton, mapping: &'a Mapping, positions: &'a [[f64; 3]]) -> Self {
+        Self {
+            skeleton,
+            mapping,
+            positions,
+            world: world_rotation(mapping, positions),
+        }
+    }
+
     fn at(&self, joint: usize) -> Option<[f64; 3]> {
         self.mapping[joint].map(|s| self.positions[s.anchor])
     }
@@ -158,12 +167,7 @@ fn correct_hinge(
 
 /// Computes the correction of a skeleton's rest pose.
 pub(crate) fn correction(skeleton: &Skeleton, mapping: &Mapping, positions: &[[f64; 3]]) -> Correction {
-    let rest = Rest {
-        skeleton,
-        mapping,
-        positions,
-        world: world_rotation(mapping, positions),
-    };
+    let rest = Rest::new(skeleton, mapping, positions);
     let mut joints = [Quat::IDENTITY; JOINT_COUNT];
     for (side, x) in [(0, 1.0), (1, -1.0)] {
         let out = [x, 0.0, 0.0];
@@ -207,12 +211,7 @@ pub(crate) fn correction(skeleton: &Skeleton, mapping: &Mapping, positions: &[[f
 /// Largest angle (radians) of any upper or lower arm or leg of the rest pose from its T-pose direction, once the body
 /// is upright and faces forward.
 pub(crate) fn deviation(skeleton: &Skeleton, mapping: &Mapping, positions: &[[f64; 3]]) -> f64 {
-    let rest = Rest {
-        skeleton,
-        mapping,
-        positions,
-        world: world_rotation(mapping, positions),
-    };
+    let rest = Rest::new(skeleton, mapping, positions);
     let mut worst: f64 = 0.0;
     for (side, x) in [(0, 1.0), (1, -1.0)] {
         let limbs = [(ARMS[side] + 1, [x, 0.0, 0.0]), (LEGS[side], [0.0, -1.0, 0.0])];

@@ -4,7 +4,7 @@ use anticip_geometry::Quat;
 
 use crate::MotionError;
 use crate::canonical::{HIPS, JOINT_COUNT, PARENTS};
-use crate::mapping::{Mapping, map, parent};
+use crate::mapping::{Mapping, ends, map, parent};
 use crate::rest::{correction, deviation};
 use crate::skeleton::Skeleton;
 use crate::vector::add;
@@ -45,7 +45,6 @@ pub type Positions = [Option<[f64; 3]>; JOINT_COUNT];
 /// The T-pose is the skeleton's rest pose with its limbs straightened (see `docs/body.md`).
 #[derive(Debug, Clone)]
 pub struct Retargeter {
-    joints: usize,
     walk: Vec<Step>,
     links: [Option<Link>; JOINT_COUNT],
     /// Slots of the joints that give the canonical joints' positions.
@@ -57,7 +56,7 @@ pub struct Retargeter {
     sources: Vec<Vec<usize>>,
     ends: [Option<[usize; 2]>; JOINT_COUNT],
     globals: Vec<Quat>,
-    /// Scratch positions of [`Retargeter::places`].
+    /// Scratch of [`Retargeter::joint_positions`].
     positions: Vec<[f64; 3]>,
     names: Vec<String>,
 }
@@ -104,7 +103,6 @@ impl Retargeter {
             skeleton.path(h.anchor).into_iter().map(|j| slots[j]).collect()
         });
         Ok(Self {
-            joints: skeleton.len(),
             globals: vec![Quat::IDENTITY; walk.len()],
             positions: vec![[0.0; 3]; walk.len()],
             walk,
@@ -114,7 +112,7 @@ impl Retargeter {
             to_hips,
             mask: mapping.map(|s| s.is_some()),
             sources: sources(skeleton, &mapping),
-            ends: mapping.map(|source| source.map(|s| [s.anchor, s.rotation])),
+            ends: ends(mapping),
             names: skeleton.names.clone(),
         })
     }
@@ -122,7 +120,7 @@ impl Retargeter {
     /// Number of joints of a source pose.
     #[must_use]
     pub fn joints(&self) -> usize {
-        self.joints
+        self.names.len()
     }
 
     /// Whether each canonical joint has a source.
@@ -167,7 +165,10 @@ impl Retargeter {
             _ => false,
         });
         let steps = |r: &Self| r.walk.iter().map(|s| (s.joint, s.parent)).collect::<Vec<_>>();
-        links && self.joints == other.joints && close(self.world, other.world) && steps(self) == steps(other)
+        links
+            && self.joints() == other.joints()
+            && close(self.world, other.world)
+            && steps(self) == steps(other)
     }
 
     pub(crate) fn link(&self, joint: usize) -> Option<Link> {
@@ -190,7 +191,7 @@ impl Retargeter {
         self.anchors.map(|anchor| anchor.map(|slot| self.positions[slot]))
     }
 
-    /// World rotations of the source joints, as [`Retargeter::places`] gives their positions.
+    /// World rotations of the source joints, as [`Retargeter::joint_positions`] gives their positions.
     #[must_use]
     pub fn joint_rotations(&self) -> [Option<Quat>; JOINT_COUNT] {
         self.links.map(|link| link.map(|l| self.globals[l.slot]))

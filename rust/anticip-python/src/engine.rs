@@ -7,7 +7,7 @@ pub(crate) mod frame_result;
 mod model;
 
 use std::mem::{replace, take};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use anticip_controls::{Out, Trust};
@@ -18,12 +18,12 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::controls::desk::{PyDesk, check_mapped, mapped_error};
 use crate::errors::{Kind, raise};
+use crate::guarded::Guarded;
 use crate::memory::following::PyFollower;
 use crate::memory::stream::PyMemory;
 use crate::model::PyMotionStream;
 use crate::motion::front_output::PyFrontOutput;
 use crate::motion::live::PyLiveFront;
-use crate::shared::Shared;
 use crate::step_result::PyStepResult;
 use frame_result::{PyFrameResult, Remembered};
 use model::Model;
@@ -38,7 +38,7 @@ enum Front {
 struct MemoryParts {
     memory: Py<PyMemory>,
     follower: Option<Py<PyFollower>>,
-    numbers: Vec<usize>,
+    numbers: Arc<[usize]>,
 }
 
 /// Parts that may be replaced while playing.
@@ -55,9 +55,9 @@ pub(crate) struct PyEngine {
     front: Front,
     desk: Py<PyDesk>,
     warm: Py<PyDesk>,
-    grid: Shared<FrameGrid>,
+    grid: Guarded<FrameGrid>,
     /// Frames of datagrams that newer ones followed at once, joined, and the number of these datagrams.
-    held: Shared<Option<(FrontOutput, u32)>>,
+    held: Guarded<Option<(FrontOutput, u32)>>,
     parts: Mutex<Parts>,
 }
 
@@ -81,8 +81,8 @@ impl PyEngine {
             front,
             desk,
             warm,
-            grid: Shared::new(FrameGrid::new(now_ns, playout)),
-            held: Shared::new(None),
+            grid: Guarded::new(FrameGrid::new(now_ns, playout)),
+            held: Guarded::new(None),
             parts: Mutex::default(),
         })
     }
@@ -102,7 +102,7 @@ impl PyEngine {
         let memory = memory.map(|memory| MemoryParts {
             memory,
             follower,
-            numbers,
+            numbers: numbers.into(),
         });
         self.change(|parts| replace(&mut parts.memory, memory));
     }
@@ -161,7 +161,11 @@ impl PyEngine {
                 fill.call1((turns,))?;
             }
         }
-        let (model, memory, mapping) = self.parts(py);
+        let Parts {
+            model,
+            memory,
+            mapping,
+        } = self.parts(py);
         let started = Instant::now();
         let row = out.get();
         let reset = row.out.reset;
@@ -232,7 +236,7 @@ impl PyEngine {
     }
 
     fn learn(&self, py: Python<'_>) {
-        let (_, memory, _) = self.parts(py);
+        let memory = self.parts(py).memory;
         py.detach(|| {
             self.desk.get().0.locked(anticip_controls::Mixer::learn);
             if let Some(memory) = memory {
@@ -249,7 +253,7 @@ impl PyEngine {
         step: Option<&Bound<'_, PyStepResult>>,
         mapped: Option<Vec<f64>>,
     ) -> PyResult<()> {
-        let (_, memory, _) = self.parts(py);
+        let memory = self.parts(py).memory;
         if let Front::Other(front) = &self.front {
             front.call_method0(py, "prewarm")?;
         }
@@ -335,8 +339,6 @@ fn playout(buffer: &Bound<'_, PyAny>) -> PyResult<Playout> {
     }
 }
 
-type ActiveParts = (Option<Model>, Option<MemoryParts>, Option<Py<PyAny>>);
-
 impl PyEngine {
     /// Replaces a part. The old one is dropped after unlocking, because that may run any Python code.
     fn change<T>(&self, act: impl FnOnce(&mut Parts) -> T) {
@@ -345,13 +347,13 @@ impl PyEngine {
     }
 
     /// The current parts, cloned so that nothing is locked while they work.
-    fn parts(&self, py: Python<'_>) -> ActiveParts {
+    fn parts(&self, py: Python<'_>) -> Parts {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        (
-            parts.model.as_ref().map(|model| model.clone_ref(py)),
-            parts.memory.as_ref().map(|memory| memory.clone_ref(py)),
-            parts.mapping.as_ref().map(|mapping| mapping.clone_ref(py)),
-        )
+        Parts {
+            model: parts.model.as_ref().map(|model| model.clone_ref(py)),
+            memory: parts.memory.as_ref().map(|memory| memory.clone_ref(py)),
+            mapping: parts.mapping.as_ref().map(|mapping| mapping.clone_ref(py)),
+        }
     }
 
     fn complete_frame(
@@ -424,7 +426,7 @@ impl MemoryParts {
         Self {
             memory: self.memory.clone_ref(py),
             follower: self.follower.as_ref().map(|follower| follower.clone_ref(py)),
-            numbers: self.numbers.clone(),
+            numbers: Arc::clone(&self.numbers),
         }
     }
 

@@ -3,6 +3,8 @@
 //! The classes live in `pyanticip.errors`, below this module in the layering; they are looked up when an
 //! error is raised, never at import.
 
+use std::ops::RangeInclusive;
+
 use pyo3::prelude::*;
 
 /// The class in `pyanticip.errors` an error becomes.
@@ -36,6 +38,16 @@ pub(crate) fn raise(kind: Kind, message: &str) -> PyErr {
             Err(err) => err,
         }
     })
+}
+
+/// Raises unless a number is in its range.
+pub(crate) fn within(what: &str, value: f64, range: RangeInclusive<f64>) -> PyResult<()> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (least, most) = range.into_inner();
+    let message = format!("{what}: expected {least} to {most}, got {value}");
+    Err(raise(Kind::Value, &message))
 }
 
 /// The first 200 characters of an object's text, in one line.

@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::{Kind, one_line, raise};
+use crate::guarded::Guarded;
 use crate::motion::convert::flat;
-use crate::shared::Shared;
 
 /// Converts a geometry error to a Python exception.
-pub(crate) fn geometry_error(err: &GeometryError) -> PyErr {
+pub(crate) fn geometry_error(err: GeometryError) -> PyErr {
     let kind = match err {
         GeometryError::Joints { .. } | GeometryError::Dimension { .. } | GeometryError::Length { .. } => {
             Kind::Shape
@@ -216,7 +216,7 @@ macro_rules! stream_class {
         #[pyclass(name = $name, module = "pyanticip._core", frozen)]
         pub(crate) struct $class {
             size: usize,
-            inner: Shared<$stream>,
+            inner: Guarded<$stream>,
         }
 
         #[pymethods]
@@ -236,7 +236,7 @@ macro_rules! stream_class {
                     let frame = $parts(values);
                     self.inner.with(py, |stream| stream.push(frame))
                 });
-                Ok(PyArray1::from_slice(py, &scalars.map_err(|e| geometry_error(&e))?))
+                Ok(PyArray1::from_slice(py, &scalars.map_err(geometry_error)?))
             }
 
             fn push_many<'py>(&self, $given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
@@ -287,8 +287,8 @@ stream_class! {
         limits: Option<Vec<[f64; 6]>>,
     ) -> PyResult<Self> {
         let config = pose_config(options, weights, limits)?;
-        let stream = PoseStream::new(joints, config).map_err(|e| geometry_error(&e))?;
-        Ok(Self { size: joints, inner: Shared::new(stream) })
+        let stream = PoseStream::new(joints, config).map_err(geometry_error)?;
+        Ok(Self { size: joints, inner: Guarded::new(stream) })
     }
 }
 
@@ -298,15 +298,15 @@ stream_class! {
     x: "a vector" "a vector", "vectors" "an array of vectors",
     dim => [dim], std::convert::identity,
     fn new(dim: usize, options: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let stream = VectorStream::new(dim, read_options(options)?).map_err(|e| geometry_error(&e))?;
-        Ok(Self { size: dim, inner: Shared::new(stream) })
+        let stream = VectorStream::new(dim, read_options(options)?).map_err(geometry_error)?;
+        Ok(Self { size: dim, inner: Guarded::new(stream) })
     }
 }
 
 /// The scalars (T, 7) of frames of `parts` values each, pushed one after another.
 fn pushed<'py, S: Send, V: Sync>(
     py: Python<'py>,
-    stream: &Shared<S>,
+    stream: &Guarded<S>,
     values: &[V],
     parts: usize,
     push: impl Fn(&mut S, &[V]) -> Result<[f64; 7], GeometryError> + Send + Sync,
@@ -317,7 +317,7 @@ fn pushed<'py, S: Send, V: Sync>(
             .map(|frame| push(stream, frame))
             .collect()
     });
-    let rows = rows.map_err(|e| geometry_error(&e))?;
+    let rows = rows.map_err(geometry_error)?;
     PyArray1::from_slice(py, rows.as_flattened()).reshape([rows.len(), 7])
 }
 
@@ -345,7 +345,7 @@ pub(crate) fn pose_scalars<'py>(
         let quats = self::quats(values);
         py.detach(|| anticip_geometry::pose_scalars(quats, frames, *joints, &config, paper))
     });
-    to_array(py, &result.map_err(|e| geometry_error(&e))?, lead)
+    to_array(py, &result.map_err(geometry_error)?, lead)
 }
 
 /// Scalars of vector sequences; the last two axes of the shape are frames and dimension.
@@ -369,7 +369,7 @@ pub(crate) fn vector_scalars<'py>(
     let result = with_reals!(&reals, x => {
         py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &options, paper))
     });
-    to_array(py, &result.map_err(|e| geometry_error(&e))?, lead)
+    to_array(py, &result.map_err(geometry_error)?, lead)
 }
 
 /// An array of shape `lead + (7,)`.

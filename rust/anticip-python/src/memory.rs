@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::errors::{Kind, raise};
 use crate::motion::convert::{about_unit, doubles};
 
-fn memory_error(error: &MemoryError) -> PyErr {
+fn memory_error(error: MemoryError) -> PyErr {
     let kind = match error {
         MemoryError::Shape { .. } => Kind::Shape,
         MemoryError::Option { .. } | MemoryError::Full { .. } | MemoryError::Played => Kind::Value,

@@ -6,9 +6,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::{Kind, raise};
+use crate::guarded::Guarded;
 use crate::motion::convert::numbers;
 use crate::motion::features::{is_row_width, row_widths};
-use crate::shared::Shared;
 use crate::step_result::PyStepResult;
 
 /// The motion model and the state of one performer's stream.
@@ -16,7 +16,7 @@ use crate::step_result::PyStepResult;
 pub(crate) struct PyMotionStream {
     /// Number of columns of a row that it reads.
     columns: usize,
-    pub(crate) inner: Shared<MotionStream>,
+    pub(crate) inner: Guarded<MotionStream>,
 }
 
 #[pymethods]
@@ -65,7 +65,7 @@ impl PyMotionStream {
         match MotionStream::new(&tensors_read, &sizes) {
             Ok(stream) => Ok(Self {
                 columns: stream.columns(),
-                inner: Shared::new(stream),
+                inner: Guarded::new(stream),
             }),
             Err(error @ ModelError::Shape { .. }) => Err(raise(Kind::Shape, &error.to_string())),
         }
@@ -76,7 +76,7 @@ impl PyMotionStream {
         stream.reset();
         Self {
             columns: self.columns,
-            inner: Shared::new(stream),
+            inner: Guarded::new(stream),
         }
     }
 

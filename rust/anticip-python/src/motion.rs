@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use crate::errors::{Kind, raise};
 
 /// Converts a motion error to a Python exception.
-pub(crate) fn motion_error(err: &MotionError) -> PyErr {
+pub(crate) fn motion_error(err: MotionError) -> PyErr {
     let kind = match err {
         MotionError::Shape { .. } => Kind::Shape,
         MotionError::Skeleton(_) | MotionError::Unmapped { .. } | MotionError::Hierarchy { .. } => {

@@ -9,8 +9,8 @@ use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, raise};
+use crate::guarded::Guarded;
 use crate::motion::convert::exact;
-use crate::shared::Shared;
 
 /// Maximum number of stereo samples per call (ten minutes at 192 kHz).
 const MAX_SAMPLES: usize = 600 * 192_000;
@@ -52,7 +52,7 @@ impl PySamples {
 ///
 /// A thread that sets a parameter while another renders waits for the end of that block.
 #[pyclass(name = "Voice", module = "pyanticip._core", frozen)]
-pub(crate) struct PyVoice(Shared<Voice>);
+pub(crate) struct PyVoice(Guarded<Voice>);
 
 #[pymethods]
 impl PyVoice {
@@ -79,7 +79,7 @@ impl PyVoice {
             samples: samples.map(|samples| samples.0.clone()),
         };
         let voice = Voice::with(sample_rate, &settings).map_err(synth_error)?;
-        Ok(Self(Shared::new(voice)))
+        Ok(Self(Guarded::new(voice)))
     }
 
     fn preset(&self, py: Python<'_>, name: &str) -> PyResult<()> {

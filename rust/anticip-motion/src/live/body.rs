@@ -25,7 +25,7 @@ pub(super) struct Body {
     /// True once the source has declared its skeleton, or if the protocol fixes its joints.
     layout_known: bool,
     /// True once the source has declared its skeleton, or if it never does (VMC); a standard body is used until then.
-    is_declared: bool,
+    pub(super) is_declared: bool,
     local: Vec<Quat>,
     root: [f64; 3],
     /// Frames since each joint was last measured.
@@ -37,7 +37,7 @@ pub(super) struct Body {
     stale_after: u32,
     /// Whether joints that were never sent are absent (VMC names bones that models lack, a phone is one joint).
     partial: bool,
-    mask: [bool; JOINT_COUNT],
+    pub(super) mask: [bool; JOINT_COUNT],
     scratch: [Quat; JOINT_COUNT],
     /// Compares the first frames of a declared skeleton with their retargeted pose.
     agreement: Option<Agreement>,
@@ -135,24 +135,9 @@ impl Body {
         self.disagreement.as_deref()
     }
 
-    pub(super) fn joints(&self) -> usize {
-        self.local.len()
-    }
-
-    pub(super) fn layout_known(&self) -> bool {
-        self.layout_known
-    }
-
-    pub(super) fn is_declared(&self) -> bool {
-        self.is_declared
-    }
-
-    pub(super) fn names(&self) -> &[String] {
-        &self.skeleton.names
-    }
-
-    pub(super) fn mask(&self) -> &[bool; JOINT_COUNT] {
-        &self.mask
+    /// Names of the joints, once they are known.
+    pub(super) fn names(&self) -> Option<&[String]> {
+        self.layout_known.then_some(&self.skeleton.names)
     }
 
     /// Takes the joints of a frame. `amends`: it adds to the frame before (same time) instead of following it.
@@ -189,9 +174,9 @@ impl Body {
     /// Whether a frame has a rotation for at least one joint and for none outside this skeleton. Before a skeleton is
     /// declared it must have all canonical joints, unusable ones included.
     pub(super) fn fits(&self, pose: &PoseUpdate) -> bool {
-        (self.layout_known || pose.joints.len() + pose.unusable as usize == self.joints())
+        (self.layout_known || pose.joints.len() + pose.unusable as usize == self.local.len())
             && !pose.joints.is_empty()
-            && pose.joints.iter().all(|j| usize::from(j.id) < self.joints())
+            && pose.joints.iter().all(|j| usize::from(j.id) < self.local.len())
     }
 
     /// Writes the current canonical pose; returns the canonical joints (bit j) that are stale.

@@ -22,6 +22,7 @@ use anticip_wire::PROTOCOLS;
 
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
+use crate::error::check;
 use crate::features::{FeatureExtractor, RATE};
 use senders::Senders;
 
@@ -122,13 +123,8 @@ impl LiveFront {
     /// # Errors
     /// A rate other than 50 or a window that the scalars refuse.
     pub fn new(source: Source, config: FrontConfig) -> Result<Self, MotionError> {
-        if config.rate != RATE {
-            return Err(MotionError::Option {
-                option: "rate",
-                expected: "50 (the grid that features v1 are defined on)",
-                given: config.rate.to_string(),
-            });
-        }
+        let expected = "50 (the grid that features v1 are defined on)";
+        check(config.rate == RATE, "rate", expected, config.rate)?;
         // Reports an invalid window now and not with the first frame.
         FeatureExtractor::new(&[true; JOINT_COUNT], config.window)?;
         Ok(Self {
@@ -180,7 +176,7 @@ impl LiveFront {
     /// Measured timing of the active sender's stream.
     #[must_use]
     pub fn timing(&self) -> Timing {
-        let clock = self.senders.active().stage.clock();
+        let clock = &self.senders.active().stage.clock;
         Timing {
             rate: clock.rate(),
             jitter_ms: clock.map().jitter() * 1e3,
@@ -216,13 +212,13 @@ impl LiveFront {
     /// The source's joint names; `None` while unknown.
     #[must_use]
     pub fn skeleton(&self) -> Option<&[String]> {
-        self.senders.active().stage.names()
+        self.senders.active().stage.body.names()
     }
 
     /// Whether the active sender has declared its skeleton, or never does (VMC). Until then a standard body is used.
     #[must_use]
     pub fn has_skeleton(&self) -> bool {
-        self.senders.active().stage.has_skeleton()
+        self.senders.active().stage.body.is_declared
     }
 
     /// Learned jitter of each joint, radians; `None` without a noise gate.

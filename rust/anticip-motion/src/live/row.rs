@@ -2,7 +2,6 @@
 
 use anticip_geometry::Quat;
 
-use super::FrontConfig;
 use super::output::{Counters, FrontOutput};
 use crate::canonical::JOINT_COUNT;
 use crate::completion::Completion;
@@ -10,11 +9,6 @@ use crate::features::{CanonicalPose, FEATURE_COUNT, FeatureExtractor};
 use crate::noise::NoiseGate;
 use crate::pose::Pose;
 use crate::resample::GridFrame;
-
-/// Creates the noise gate for a body with these joints, if it is configured.
-pub(super) fn noise_gate(config: FrontConfig, mask: &[bool; JOINT_COUNT]) -> Option<NoiseGate> {
-    config.steady.then(|| NoiseGate::new(mask, config.noise.as_ref()))
-}
 
 /// Passes the grid frame through the noise gate, if there is one.
 pub(super) fn apply_gate<'a>(

@@ -254,7 +254,7 @@ impl Senders {
             .is_none_or(|selector| self.sessions[index].matches(selector));
         if !self.has_active && is_allowed {
             // Any sender is tried; with its first valid frame it becomes the active one.
-            if !self.sessions[index].stage.is_active() {
+            if !self.sessions[index].stage.is_active {
                 self.activate(index);
             }
             self.has_active = self.sessions[index].receive(datagram, arrival_ns, counters);

@@ -7,7 +7,7 @@ use anticip_wire::{PoseUpdate, SkeletonUpdate};
 use super::body::Body;
 use super::clock::{Placement, Stamp, StreamClock};
 use super::output::{Counters, FrontOutput, Stages};
-use super::row::{apply_gate, noise_gate, push_row};
+use super::row::{apply_gate, push_row};
 use super::{FrontConfig, Source};
 use crate::MotionError;
 use crate::canonical::JOINT_COUNT;
@@ -45,12 +45,12 @@ const MAX_WAIT_S: f64 = 0.01;
 pub(super) struct Stage {
     source: Source,
     config: FrontConfig,
-    body: Body,
+    pub(super) body: Body,
     /// Why the body that the source declared last cannot be played; its frames are then dropped.
     refusal: Option<String>,
     /// False while another sender is active: frames are tracked but not put on the grid.
-    is_active: bool,
-    clock: StreamClock,
+    pub(super) is_active: bool,
+    pub(super) clock: StreamClock,
     resampler: Resampler,
     extractor: Option<FeatureExtractor>,
     /// Solves the joints that a body of few sensors lacks.
@@ -100,7 +100,7 @@ impl Stage {
 
     /// Confidence in each joint: 1 if measured, less if solved, 0 if absent.
     pub(super) fn confidence(&self) -> [f32; JOINT_COUNT] {
-        let measured = self.body.mask().map(|present| f32::from(u8::from(present)));
+        let measured = self.body.mask.map(|present| f32::from(u8::from(present)));
         self.completion.as_ref().map_or(measured, |c| *c.confidence())
     }
 
@@ -109,7 +109,7 @@ impl Stage {
         if self.completion.is_some() {
             [true; JOINT_COUNT]
         } else {
-            *self.body.mask()
+            self.body.mask
         }
     }
 
@@ -117,27 +117,9 @@ impl Stage {
         self.gate.as_ref().map(NoiseGate::noise)
     }
 
-    pub(super) fn names(&self) -> Option<&[String]> {
-        self.body.layout_known().then(|| self.body.names())
-    }
-
-    /// Whether the body is the source's own and not a stand-in.
-    pub(super) fn has_skeleton(&self) -> bool {
-        self.body.is_declared()
-    }
-
     /// Why the source's body cannot be played, if so.
     pub(super) fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
-    }
-
-    pub(super) fn clock(&self) -> &StreamClock {
-        &self.clock
-    }
-
-    /// Whether feature rows are computed.
-    pub(super) fn is_active(&self) -> bool {
-        self.is_active
     }
 
     /// Outputs rows from the next frame on, which starts a stream; or only tracks frames.
@@ -187,11 +169,12 @@ impl Stage {
     fn rebuild(&mut self) {
         self.resampler.restart();
         self.completion = match self.position_only {
-            0 => Completion::new(self.body.mask()),
-            joints => Completion::with_position_only(self.body.mask(), joints),
+            0 => Completion::new(&self.body.mask),
+            joints => Completion::with_position_only(&self.body.mask, joints),
         };
         self.extractor = FeatureExtractor::new(&self.mask(), self.config.window).ok();
-        self.gate = noise_gate(self.config, self.body.mask());
+        let gate = || NoiseGate::new(&self.body.mask, self.config.noise.as_ref());
+        self.gate = self.config.steady.then(gate);
     }
 
     /// Takes one pose. Returns true if it is a new frame of the stream.

@@ -20,6 +20,7 @@ use measures::{
 pub use ring::{Mean, Ring};
 
 use crate::MotionError;
+use crate::error::check;
 use crate::kinematics::ENDS;
 use crate::layout::RATE;
 
@@ -79,22 +80,12 @@ impl CausalTwins {
     /// # Errors
     /// A delay, or three times one, outside 0 to 10 s; more than 64 delays.
     pub fn new(delays: &[f64], motion: f64) -> Result<Self, MotionError> {
-        if delays.len() > MAX_DELAYS {
-            return Err(MotionError::Option {
-                option: "delays_s",
-                expected: "at most 64 delays",
-                given: delays.len().to_string(),
-            });
-        }
+        let count = delays.len();
+        check(count <= MAX_DELAYS, "delays_s", "at most 64 delays", count)?;
         let all = delays.iter().flat_map(|delay| [*delay, 3.0 * delay]);
         for seconds in [motion].into_iter().chain(all) {
-            if !(0.0..=MAX_DELAY_S).contains(&seconds) {
-                return Err(MotionError::Option {
-                    option: "delay_s",
-                    expected: "0 to 10 seconds",
-                    given: seconds.to_string(),
-                });
-            }
+            let is_valid = (0.0..=MAX_DELAY_S).contains(&seconds);
+            check(is_valid, "delay_s", "0 to 10 seconds", seconds)?;
         }
         Ok(Self::of(delays, motion))
     }

@@ -1,8 +1,8 @@
 //! Network faults and foreign datagrams: counted and survived.
 
-use crate::common::{MS, Sender, feed_all, front, update};
+use crate::common::{MS, Sender, declaration, feed_all, front, update};
 use anticip_motion::{Source, standard};
-use anticip_wire::{SkeletonUpdate, mocopi, native};
+use anticip_wire::{mocopi, native};
 use proptest::prelude::*;
 
 #[test]
@@ -101,14 +101,7 @@ fn one_joint_without_a_rotation_is_held_whether_or_not_a_skeleton_was_told() {
         let mut front = front(Source::Msgpack);
         if is_declared {
             let mut skeleton = Vec::new();
-            let body = standard::canonical();
-            let update = SkeletonUpdate {
-                names: body.names.clone(),
-                parents: body.parents.clone(),
-                offsets: body.offsets.iter().map(|o| o.map(|v| v as f32)).collect(),
-                rest: vec![[1.0, 0.0, 0.0, 0.0]; body.len()],
-                rate: None,
-            };
+            let update = declaration(&standard::canonical(), None);
             native::encode_skeleton(&update, &mut skeleton).expect("encodes");
             front.feed(&skeleton, 0, "");
         }

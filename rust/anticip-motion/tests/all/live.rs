@@ -1,6 +1,6 @@
 //! The live front end: from datagrams to rows.
 
-use crate::common::{MS, Sender, WINDOW, canonical, feed_all, front, rows, update};
+use crate::common::{MS, Sender, WINDOW, canonical, declaration, feed_all, front, rows, update};
 use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::{Distributor, FrontConfig, FrontOutput, LiveFront, Source, motion_features, standard};
@@ -117,16 +117,6 @@ fn gaps_are_filled_with_the_next_packet_and_long_ones_begin_anew() {
                     .all(|(q, d)| q.angle_to(d) < 1e-4)
             );
         }
-    }
-}
-
-fn declaration(skeleton: &anticip_motion::Skeleton, rate: Option<f64>) -> SkeletonUpdate {
-    SkeletonUpdate {
-        names: skeleton.names.clone(),
-        parents: skeleton.parents.clone(),
-        offsets: skeleton.offsets.iter().map(|o| o.map(|v| v as f32)).collect(),
-        rest: vec![[1.0, 0.0, 0.0, 0.0]; skeleton.len()],
-        rate,
     }
 }
 

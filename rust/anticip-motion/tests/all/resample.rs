@@ -1,7 +1,7 @@
 //! The resampler: equality of stream and batch, the grid, gaps, disorder.
 
 use anticip_geometry::Quat;
-use anticip_motion::{GridFrame, MAX_GAP, Pose, Pushed, Resampler, resample};
+use anticip_motion::{GridFrame, MAX_GAP, MotionError, Pose, Pushed, Resampler};
 use proptest::prelude::*;
 
 fn at(angle: f64, x: f64) -> Pose {
@@ -19,6 +19,13 @@ fn push(r: &mut Resampler, t: f64, pose: &Pose) -> (Pushed, Vec<(GridFrame, Pose
         .push(t, pose, &mut scratch, |g, p| out.push((g, p.clone())))
         .expect("fits");
     (pushed, out)
+}
+
+fn resample(frames: &[Pose], rate_in: f64, rate_out: f64) -> Result<Vec<Pose>, MotionError> {
+    let parts = frames.iter().map(|pose| (&pose.rotations[..], pose.root));
+    let mut out = Vec::new();
+    anticip_motion::resample(parts, 1, [rate_in, rate_out], |pose| out.push(pose.clone()))?;
+    Ok(out)
 }
 
 fn clip(frames: usize) -> Vec<Pose> {

@@ -106,6 +106,20 @@ fn apart(a: &[Quat; JOINT_COUNT], b: &[Quat; JOINT_COUNT]) -> f64 {
     a.iter().zip(b).map(|(p, q)| p.angle_to(*q)).fold(0.0, f64::max)
 }
 
+/// The canonical pose of these local rotations.
+fn retargeted(body: &Skeleton, local: &[Quat]) -> [Quat; JOINT_COUNT] {
+    let mut out = [Quat::IDENTITY; JOINT_COUNT];
+    Retargeter::compile(body)
+        .expect("maps")
+        .apply(local, [0.0; 3], &mut out);
+    out
+}
+
+/// The canonical pose of a body's zero pose.
+fn at_zero(body: &Skeleton) -> [Quat; JOINT_COUNT] {
+    retargeted(body, &vec![Quat::IDENTITY; body.names.len()])
+}
+
 fn there_and_back(
     body: &Skeleton,
     canonical: &[Quat; JOINT_COUNT],
@@ -150,19 +164,15 @@ proptest! {
     fn signs_do_not_matter(canonical in pose(), flips in any::<u64>()) {
         let body = standard::mocopi();
         let distributor = Distributor::compile(&body).expect("maps");
-        let mut retargeter = Retargeter::compile(&body).expect("maps");
         let mut local = vec![Quat::IDENTITY; 27];
         distributor.apply(&canonical, [0.0; 3], &mut local);
-        let mut plain = [Quat::IDENTITY; JOINT_COUNT];
-        retargeter.apply(&local, [0.0; 3], &mut plain);
+        let plain = retargeted(&body, &local);
         for (j, q) in local.iter_mut().enumerate() {
             if flips >> j & 1 == 1 {
                 *q = -*q;
             }
         }
-        let mut flipped = [Quat::IDENTITY; JOINT_COUNT];
-        retargeter.apply(&local, [0.0; 3], &mut flipped);
-        prop_assert_eq!(plain, flipped);
+        prop_assert_eq!(plain, retargeted(&body, &local));
     }
 }
 
@@ -173,7 +183,6 @@ fn an_a_pose_zero_pose_gives_what_a_t_pose_gives() {
     let mut results = Vec::new();
     for down in [0.0, 45.0, 80.0] {
         let body = mixamo(down, 0.0);
-        let mut retargeter = Retargeter::compile(&body).expect("maps");
         let mut local = vec![Quat::IDENTITY; body.names.len()];
         for (name, x) in [("mixamorig:LeftArm", 1.0), ("mixamorig:RightArm", -1.0)] {
             let arm = body.names.iter().position(|n| n == name).expect("there");
@@ -182,9 +191,7 @@ fn an_a_pose_zero_pose_gives_what_a_t_pose_gives() {
             let swing = Quat::from_axis_angle([0.0, 1.0, 0.0], -x * 90.0 * DEGREES);
             local[arm] = swing * lift;
         }
-        let mut out = [Quat::IDENTITY; JOINT_COUNT];
-        retargeter.apply(&local, [0.0; 3], &mut out);
-        results.push(out);
+        results.push(retargeted(&body, &local));
     }
     for other in &results[1..] {
         assert!(apart(&results[0], other) < 1e-9);
@@ -218,16 +225,12 @@ fn standing_in_t_pose_is_the_identity_whatever_the_convention() {
 fn bent_limbs_of_a_rest_pose_show_their_hinges() {
     // Arms hanging with the elbows bent forward by 60 degrees, palms in.
     let mut body = mixamo(90.0, 0.0);
-    for (name, x) in [("mixamorig:LeftHand", 1.0), ("mixamorig:RightHand", -1.0)] {
+    for name in ["mixamorig:LeftHand", "mixamorig:RightHand"] {
         let hand = body.names.iter().position(|n| n == name).expect("there");
         let (s, c) = (60.0 * DEGREES).sin_cos();
         body.offsets[hand] = [0.0, -0.25 * c, 0.25 * s];
-        let _ = x;
     }
-    let mut retargeter = Retargeter::compile(&body).expect("maps");
-    let local = vec![Quat::IDENTITY; body.names.len()];
-    let mut out = [Quat::IDENTITY; JOINT_COUNT];
-    retargeter.apply(&local, [0.0; 3], &mut out);
+    let out = at_zero(&body);
     // The zero pose on the canonical body: only the elbow is bent, about the vertical of the T-pose.
     let elbow = Quat::from_axis_angle([0.0, 1.0, 0.0], -60.0 * DEGREES);
     assert!(out[8].angle_to(elbow) < 1e-9, "{:?}", out[8]);
@@ -246,9 +249,7 @@ fn who_rests_crouching_has_knees_that_bend_backward() {
             body.offsets[at] = [0.0, -0.4 * c, 0.4 * ahead];
         }
     }
-    let mut retargeter = Retargeter::compile(&body).expect("maps");
-    let mut out = [Quat::IDENTITY; JOINT_COUNT];
-    retargeter.apply(&vec![Quat::IDENTITY; body.names.len()], [0.0; 3], &mut out);
+    let out = at_zero(&body);
     let about_x = |degrees: f64| Quat::from_axis_angle([1.0, 0.0, 0.0], degrees * DEGREES);
     for thigh in [14, 18] {
         assert!(out[thigh].angle_to(about_x(-40.0)) < 1e-9, "{:?}", out[thigh]);
@@ -267,9 +268,7 @@ fn a_bone_of_the_ankles_height_says_nothing_of_where_the_foot_points() {
         for toes in [20, 24] {
             body.offsets[toes] = [0.0, -long, 0.0];
         }
-        let mut retargeter = Retargeter::compile(&body).expect("maps");
-        let mut out = [Quat::IDENTITY; JOINT_COUNT];
-        retargeter.apply(&vec![Quat::IDENTITY; body.names.len()], [0.0; 3], &mut out);
+        let out = at_zero(&body);
         for foot in [16, 20] {
             assert_eq!(out[foot].angle_to(Quat::IDENTITY) > 1.0, turns, "{:?}", out[foot]);
         }
@@ -409,7 +408,7 @@ fn joints_between_are_composed_and_absent_ones_are_masked() {
     let body = family(
         "Hips, Chest, Neck, Head, LeftCollar, LeftShoulder, LeftElbow, LeftWrist, RightCollar, RightShoulder, RightElbow, RightWrist, LeftHip, LeftKnee, LeftAnkle, RightHip, RightKnee, RightAnkle, LeftToe",
     );
-    let mut retargeter = Retargeter::compile(&body).expect("maps");
+    let retargeter = Retargeter::compile(&body).expect("maps");
     let absent: Vec<&str> = (0..22)
         .filter(|&j| !retargeter.mask()[j])
         .map(|j| JOINTS[j])
@@ -417,20 +416,17 @@ fn joints_between_are_composed_and_absent_ones_are_masked() {
     assert_eq!(absent, ["chest", "upper_chest", "right_toes"]);
     // A collapsed chain: mocopi's torsos, each bent by 5 degrees, add up.
     let mocopi = standard::mocopi();
-    let mut torso = Retargeter::compile(&mocopi).expect("maps");
     let mut local = vec![Quat::IDENTITY; 27];
     for q in &mut local[1..=7] {
         *q = Quat::from_axis_angle([1.0, 0.0, 0.0], 5.0 * DEGREES);
     }
-    let mut out = [Quat::IDENTITY; JOINT_COUNT];
-    torso.apply(&local, [0.0; 3], &mut out);
+    let out = retargeted(&mocopi, &local);
     for (j, degrees) in [(1, 10.0), (2, 15.0), (3, 10.0)] {
         let expected = Quat::from_axis_angle([1.0, 0.0, 0.0], degrees * DEGREES);
         assert!(out[j].angle_to(expected) < 1e-12);
     }
     let local = vec![Quat::from_axis_angle([0.0, 1.0, 0.0], 0.3); body.names.len()];
-    retargeter.apply(&local, [0.0; 3], &mut out);
-    assert_eq!(out[2], Quat::IDENTITY);
+    assert_eq!(retargeted(&body, &local)[2], Quat::IDENTITY);
 }
 
 #[test]
@@ -461,11 +457,8 @@ fn what_is_no_body_is_refused_with_what_was_missing() {
 fn a_skeleton_without_offsets_is_taken_as_a_t_pose() {
     let mut body = standard::canonical();
     body.offsets = vec![[0.0; 3]; JOINT_COUNT];
-    let mut retargeter = Retargeter::compile(&body).expect("maps");
     let local = [Quat::from_axis_angle([0.0, 0.0, 1.0], 0.2); JOINT_COUNT];
-    let mut out = [Quat::IDENTITY; JOINT_COUNT];
-    retargeter.apply(&local, [0.0; 3], &mut out);
-    assert!(apart(&out, &local) < 1e-12);
+    assert!(apart(&retargeted(&body, &local), &local) < 1e-12);
 }
 
 #[test]

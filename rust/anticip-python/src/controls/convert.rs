@@ -18,7 +18,7 @@ pub(super) fn hazards(value: &Bound<'_, PyAny>) -> PyResult<[Vec<f64>; EVENT_COU
 }
 
 /// Checks that values are in 0..1, except for rounding.
-pub(super) fn within<'a>(what: &str, values: impl IntoIterator<Item = &'a f64>) -> PyResult<()> {
+pub(super) fn in_unit<'a>(what: &str, values: impl IntoIterator<Item = &'a f64>) -> PyResult<()> {
     if values
         .into_iter()
         .all(|value| (-1e-9..=1.0 + 1e-9).contains(value))

@@ -1,15 +1,15 @@
 //! From model output to control values.
 
-use anticip_controls::{Desk, Mixer, Mode, Out, PARAMETER_COUNT, Silence};
+use anticip_controls::{Desk, Mixer, Mode, Out, PARAMETER_COUNT, Silence, Smoothing};
 use pyo3::prelude::*;
 
-use super::convert::{self, SmoothingArgs, smoothings, within};
+use super::convert::{self, SmoothingArgs, in_unit, smoothings};
 use super::events::{EventTuple, PyEventRule, event_tuples};
 use super::lead::PyLead;
 use super::range::PyRange;
 use super::shaping::PyShaper;
-use crate::errors::{Kind, raise};
-use crate::shared::Shared;
+use crate::errors::{Kind, raise, within};
+use crate::guarded::Guarded;
 use crate::step_result::PyStepResult;
 
 const MODES: [(&str, Mode); 4] = [
@@ -21,7 +21,7 @@ const MODES: [(&str, Mode); 4] = [
 
 /// Control values of one performer.
 #[pyclass(name = "Desk", module = "pyanticip._core", frozen)]
-pub(crate) struct PyDesk(pub(crate) Shared<Mixer>);
+pub(crate) struct PyDesk(pub(crate) Guarded<Mixer>);
 
 /// Shapers, each with the index of its output.
 type Shapers<'py> = Vec<(usize, PyRef<'py, PyShaper>)>;
@@ -40,7 +40,7 @@ impl PyDesk {
         lead: PyRef<'_, PyLead>,
     ) -> PyResult<Self> {
         let smoothing = parameter_smoothing(smoothing)?;
-        within("neutral", &neutral)?;
+        in_unit("neutral", &neutral)?;
         let (hold, fade, catch_up) = silence;
         if !(hold >= 0.0 && fade > 0.0 && catch_up >= 0.0) {
             let message = format!(
@@ -51,7 +51,7 @@ impl PyDesk {
         let silence = Silence { hold, fade, catch_up };
         let rule = rule.0.with(rule.py(), |rule| rule.clone());
         let desk = Desk::new(smoothing, silence, neutral, rule);
-        Ok(Self(Shared::new(Mixer::new(desk, lead.0.clone()))))
+        Ok(Self(Guarded::new(Mixer::new(desk, lead.0.clone()))))
     }
 
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
@@ -120,7 +120,7 @@ impl PyDesk {
                 format!("mapping: expected indices of parameters, and {extra_count} values of extra outputs");
             return Err(raise(Kind::Shape, &message));
         }
-        within("mapping", neutral.iter().chain(&initial))?;
+        in_unit("mapping", neutral.iter().chain(&initial))?;
         let smoothing = smoothings(smoothing, extra_count)?;
         self.0.with(py, |mixer| {
             mixer.desk.set_mapping(places, smoothing, &neutral, &initial)
@@ -145,20 +145,12 @@ impl PyDesk {
         main: Vec<SmoothingArgs>,
         extra: Vec<SmoothingArgs>,
     ) -> PyResult<()> {
-        let (main, count) = (parameter_smoothing(main)?, extra.len());
-        let extra = smoothings(extra, count)?;
-        let replaced = self.0.with(py, |mixer| {
-            let expected = mixer.desk.extras().len();
-            if count != expected {
-                return Err(expected);
-            }
-            mixer.desk.set_smoothing_settings(main, extra);
-            Ok(())
-        });
-        replaced.map_err(|expected| {
-            let message = format!("smoothing: expected {expected} settings, got {count}");
-            raise(Kind::Shape, &message)
-        })
+        let main = parameter_smoothing(main)?;
+        let extra = smoothings(extra, self.0.with(py, |mixer| mixer.desk.extras().len()))?;
+        // If another thread changes their number meanwhile, the desk ignores these.
+        self.0
+            .with(py, |mixer| mixer.desk.set_smoothing_settings(main, extra));
+        Ok(())
     }
 
     fn set_mode(&self, py: Python<'_>, mode: &str) -> PyResult<()> {
@@ -183,7 +175,7 @@ impl PyDesk {
     }
 
     fn resume(&self, py: Python<'_>, last_sent: [f64; PARAMETER_COUNT], extras: Vec<f64>) -> PyResult<()> {
-        within("last_sent", last_sent.iter().chain(&extras))?;
+        in_unit("last_sent", last_sent.iter().chain(&extras))?;
         self.0.with(py, |mixer| mixer.desk.resume(&last_sent, &extras));
         Ok(())
     }
@@ -219,9 +211,7 @@ impl PyDesk {
 
     #[setter]
     fn set_gain(&self, py: Python<'_>, gain: f64) -> PyResult<()> {
-        if !(0.0..=4.0).contains(&gain) {
-            return Err(raise(Kind::Value, &format!("gain: expected 0 to 4, got {gain}")));
-        }
+        within("gain", gain, 0.0..=4.0)?;
         self.0.with(py, |mixer| mixer.desk.gain = gain);
         Ok(())
     }
@@ -243,18 +233,13 @@ impl PyDesk {
 
     #[setter]
     fn set_smoothing(&self, py: Python<'_>, amount: f64) -> PyResult<()> {
-        if !(0.0..=100.0).contains(&amount) {
-            let message = format!("smoothing amount: expected 0 to 100, got {amount}");
-            return Err(raise(Kind::Value, &message));
-        }
+        within("smoothing amount", amount, 0.0..=100.0)?;
         self.0.with(py, |mixer| mixer.desk.set_smoothing(amount));
         Ok(())
     }
 }
 
-fn parameter_smoothing(
-    settings: Vec<SmoothingArgs>,
-) -> PyResult<[anticip_controls::Smoothing; PARAMETER_COUNT]> {
+fn parameter_smoothing(settings: Vec<SmoothingArgs>) -> PyResult<[Smoothing; PARAMETER_COUNT]> {
     let settings = smoothings(settings, PARAMETER_COUNT)?;
     settings
         .try_into()

@@ -8,11 +8,11 @@ use pyo3::types::PyString;
 
 use super::convert;
 use crate::errors::{Kind, raise};
-use crate::shared::Shared;
+use crate::guarded::Guarded;
 
 /// The rule by which events are announced, and its state.
 #[pyclass(name = "EventRule", module = "pyanticip._core", frozen)]
-pub(crate) struct PyEventRule(pub(super) Shared<Trigger>);
+pub(crate) struct PyEventRule(pub(super) Guarded<Trigger>);
 
 #[pymethods]
 impl PyEventRule {
@@ -31,7 +31,7 @@ impl PyEventRule {
         }
         let last_moment = last_moment.map(|(lead_ms, sure)| LastMoment { lead_ms, sure });
         let rule = Trigger::new(threshold, refractory, (theta, max_buffer), reach_ms, last_moment);
-        Ok(Self(Shared::new(rule)))
+        Ok(Self(Guarded::new(rule)))
     }
 
     fn step<'py>(

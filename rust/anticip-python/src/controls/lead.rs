@@ -1,10 +1,15 @@
 //! Bindings of the leads.
 
+use std::ops::RangeInclusive;
+
 use anticip_controls::{HORIZONS_MS, Lead, Parameters, Shared};
 use pyo3::prelude::*;
 use pyo3::types::PyFloat;
 
-use crate::errors::{Kind, one_line, raise};
+use crate::errors::{Kind, one_line, raise, within};
+
+/// Delays from sending to sound, in ms.
+const SOUND_MS: RangeInclusive<f64> = 0.0..=1000.0;
 
 /// Leads of the parameters; shared with the desk that uses them.
 #[pyclass(name = "Lead", module = "pyanticip._core", frozen)]
@@ -15,7 +20,8 @@ impl PyLead {
     #[new]
     #[pyo3(signature = (ms, lags_ms, *, sound_ms = 0.0, delay_ms = 0.0))]
     fn new(ms: &Bound<'_, PyAny>, lags_ms: Parameters, sound_ms: f64, delay_ms: f64) -> PyResult<Self> {
-        let lead = Lead::new(fixed_or_auto(ms)?, lags_ms, check_sound_ms(sound_ms)?, delay_ms);
+        within("sound_ms", sound_ms, SOUND_MS)?;
+        let lead = Lead::new(fixed_or_auto(ms)?, lags_ms, sound_ms, delay_ms);
         Ok(Self(Shared::new(lead)))
     }
 
@@ -41,7 +47,7 @@ impl PyLead {
 
     #[setter]
     fn set_sound_ms(&self, ms: f64) -> PyResult<()> {
-        let ms = check_sound_ms(ms)?;
+        within("sound_ms", ms, SOUND_MS)?;
         self.0.with(|lead| lead.sound_ms = ms);
         Ok(())
     }
@@ -76,12 +82,4 @@ fn fixed_or_auto(ms: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
             let message = format!("lead_ms: expected {nearest} to {furthest} or auto, got {got}");
             raise(Kind::Value, &message)
         })
-}
-
-fn check_sound_ms(ms: f64) -> PyResult<f64> {
-    if (0.0..=1000.0).contains(&ms) {
-        return Ok(ms);
-    }
-    let message = format!("sound_ms: expected 0 to 1000, got {ms}");
-    Err(raise(Kind::Value, &message))
 }

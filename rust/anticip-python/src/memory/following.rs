@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 
 use super::memory_error;
 use crate::errors::{Kind, raise};
-use crate::motion::convert::{about_unit, doubles, shaped};
-use crate::shared::Shared;
+use crate::guarded::Guarded;
+use crate::motion::convert::{about_unit, shaped};
 
 /// Take, seconds in it, tempo, trust.
 pub(crate) type Row = (usize, f64, f64, f64);
@@ -41,14 +41,6 @@ impl AsRef<[CanonicalPose]> for Frames {
     fn as_ref(&self) -> &[CanonicalPose] {
         self.0.as_chunks().0.as_chunks().0
     }
-}
-
-fn frame(quats: &Bound<'_, PyAny>) -> PyResult<CanonicalPose> {
-    let values = doubles(quats, "quats", &[Some(JOINT_COUNT), Some(4)])?.values;
-    about_unit(&values, "quats")?;
-    Ok(std::array::from_fn(|j| {
-        std::array::from_fn(|i| values[4 * j + i] as f32)
-    }))
 }
 
 /// A follower and the cues to announce in its frames.
@@ -101,7 +93,7 @@ impl Following {
 pub(crate) type Due = (usize, f64, f64);
 
 #[pyclass(name = "Follower", module = "pyanticip._core", frozen)]
-pub(crate) struct PyFollower(pub(crate) Shared<Following>);
+pub(crate) struct PyFollower(pub(crate) Guarded<Following>);
 
 #[pymethods]
 impl PyFollower {
@@ -122,8 +114,8 @@ impl PyFollower {
         if let Some(error) = failed {
             return Err(error);
         }
-        let follower = follower.map_err(|error| memory_error(&error))?;
-        Ok(Self(Shared::new(Following {
+        let follower = follower.map_err(memory_error)?;
+        Ok(Self(Guarded::new(Following {
             follower,
             cues: None,
             newest_ns: None,
@@ -175,7 +167,7 @@ impl PyFollower {
 }
 
 #[pyclass(name = "Cues", module = "pyanticip._core", frozen)]
-pub(crate) struct PyCues(Shared<Cues>);
+pub(crate) struct PyCues(Guarded<Cues>);
 
 #[pymethods]
 impl PyCues {
@@ -190,7 +182,7 @@ impl PyCues {
                 .try_for_each(|(cue, take, seconds)| cues.add_alternative(cue, take, seconds))?;
             Ok(cues)
         });
-        Ok(Self(Shared::new(cues.map_err(|error| memory_error(&error))?)))
+        Ok(Self(Guarded::new(cues.map_err(memory_error)?)))
     }
 
     #[pyo3(signature = (place, /))]
@@ -202,12 +194,12 @@ impl PyCues {
 
     fn passed(&self, py: Python<'_>, cue: usize) -> PyResult<()> {
         let result = self.0.with(py, |cues| cues.passed(cue));
-        result.map_err(|error| memory_error(&error))
+        result.map_err(memory_error)
     }
 }
 
 #[pyclass(name = "Spotter", module = "pyanticip._core", frozen)]
-pub(crate) struct PySpotter(Shared<Spotter>);
+pub(crate) struct PySpotter(Guarded<Spotter>);
 
 /// Progress, seconds until the end, likelihood.
 type Progress = (f32, f32, f32);
@@ -233,12 +225,14 @@ impl PySpotter {
             .map(|(gesture, take)| (*gesture, take.as_ref()))
             .collect();
         let spotter = py.detach(|| Spotter::new(&takes, &thresholds, at));
-        Ok(Self(Shared::new(spotter.map_err(|error| memory_error(&error))?)))
+        Ok(Self(Guarded::new(spotter.map_err(memory_error)?)))
     }
 
     fn push(&self, quats: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Progress>>> {
-        let pose = frame(quats)?;
-        let found = self.0.with(quats.py(), |spotter| spotter.push(&pose).to_vec());
+        let values = shaped(quats, "quats", &[Some(JOINT_COUNT), Some(4)])?;
+        about_unit(&values, "quats")?;
+        let pose = &values.as_chunks().0.as_chunks().0[0];
+        let found = self.0.with(quats.py(), |spotter| spotter.push(pose).to_vec());
         Ok(found.into_iter().map(|found| found.map(to_tuple)).collect())
     }
 

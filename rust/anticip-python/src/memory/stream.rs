@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use super::following::{Row, to_place};
 use super::memory_error;
 use crate::errors::{Kind, raise};
+use crate::guarded::Guarded;
 use crate::motion::convert::{about_unit, doubles, exact, finite, flat, shaped};
-use crate::shared::Shared;
 use crate::step_result::{PyStepResult, parameter_rows};
 
 const H: usize = HORIZONS.len();
@@ -35,15 +35,15 @@ const _: () = assert!(MOMENTS_PER_HOUR == 90_000);
 
 /// Moments of a performer, and the mixing of model output with them.
 #[pyclass(name = "Memory", module = "pyanticip._core", frozen)]
-pub(crate) struct PyMemory(pub(crate) Shared<Memory>);
+pub(crate) struct PyMemory(pub(crate) Guarded<Memory>);
 
 #[pymethods]
 impl PyMemory {
     #[new]
     #[pyo3(signature = (capacity = 90_000))]
     fn new(capacity: usize) -> PyResult<Self> {
-        let memory = Memory::new(capacity).map_err(|e| memory_error(&e))?;
-        Ok(Self(Shared::new(memory)))
+        let memory = Memory::new(capacity).map_err(memory_error)?;
+        Ok(Self(Guarded::new(memory)))
     }
 
     /// Adds a frame (22, 4), the model's parameters for it (8, 5), and its place in the rehearsed takes;
@@ -119,7 +119,7 @@ impl PyMemory {
         let take = take_poses(quats)?;
         self.0
             .detached(py, |memory| memory.rehearse(name, &take))
-            .map_err(|e| memory_error(&e))
+            .map_err(memory_error)
     }
 
     /// Forgets moments learned from the stream, and with `rehearsed` the rehearsed ones too.
@@ -222,7 +222,7 @@ impl PyMemory {
         let followed = contiguous(&followed, "followed")?;
         self.0
             .detached(py, |memory| memory.restore(takes, keys, followed, &places))
-            .map_err(|e| memory_error(&e))
+            .map_err(memory_error)
     }
 }
 

@@ -6,13 +6,13 @@ use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
 use pyo3::prelude::*;
 
 use super::poses;
+use crate::guarded::Guarded;
 use crate::motion::motion_error;
-use crate::shared::Shared;
 
 /// The teacher's parameters of a stream at several delays, computed causally.
 #[pyclass(name = "CausalTwins", module = "pyanticip._core", frozen)]
 pub(crate) struct PyCausalTwins {
-    inner: Shared<CausalTwins>,
+    inner: Guarded<CausalTwins>,
     delays: usize,
 }
 
@@ -21,9 +21,9 @@ impl PyCausalTwins {
     #[new]
     #[pyo3(signature = (delays_s, *, motion_delay_s = MOTION_DELAY_S))]
     fn new(delays_s: Vec<f64>, motion_delay_s: f64) -> PyResult<Self> {
-        let twins = CausalTwins::new(&delays_s, motion_delay_s).map_err(|e| motion_error(&e))?;
+        let twins = CausalTwins::new(&delays_s, motion_delay_s).map_err(motion_error)?;
         Ok(Self {
-            inner: Shared::new(twins),
+            inner: Guarded::new(twins),
             delays: delays_s.len(),
         })
     }

@@ -68,7 +68,7 @@ impl PyRetargeter {
         rest: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let skeleton = skeleton(names, parents, offsets, rest)?;
-        let inner = Retargeter::compile(&skeleton).map_err(|e| motion_error(&e))?;
+        let inner = Retargeter::compile(&skeleton).map_err(motion_error)?;
         Ok(Self { inner })
     }
 
@@ -99,7 +99,7 @@ impl PyRetargeter {
         root: &Bound<'py, PyAny>,
     ) -> PyResult<Observed<'py>> {
         let clip = Clip::read(quats, root, Some(self.inner.joints()))?;
-        let frames = clip.len();
+        let frames = clip.frames().len();
         let mut retargeter = self.inner.clone();
         let mut pose = [Quat::IDENTITY; J];
         let mut places = Vec::with_capacity(frames * J * 3);
@@ -175,7 +175,7 @@ pub(crate) fn py_guess_joints(
     offsets: &Bound<'_, PyAny>,
 ) -> PyResult<Vec<Option<[usize; 2]>>> {
     let found = guess_joints(&skeleton(names, parents, offsets, None)?);
-    Ok(found.map_err(|e| motion_error(&e))?.to_vec())
+    Ok(found.map_err(motion_error)?.to_vec())
 }
 
 #[pyfunction]
@@ -187,7 +187,7 @@ pub(crate) fn py_t_pose_deviation(
     pose: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<f64> {
     let skeleton = skeleton(names, parents, offsets, pose)?;
-    t_pose_deviation(&skeleton).map_err(|e| motion_error(&e))
+    t_pose_deviation(&skeleton).map_err(motion_error)
 }
 
 fn standard_by_name(target: &str) -> PyResult<Skeleton> {
@@ -217,7 +217,7 @@ pub(crate) fn expand<'py>(
     quats: &Bound<'py, PyAny>,
     root: &Bound<'py, PyAny>,
 ) -> PyResult<Frames<'py>> {
-    let distributor = Distributor::compile(&standard_by_name(target)?).map_err(|e| motion_error(&e))?;
+    let distributor = Distributor::compile(&standard_by_name(target)?).map_err(motion_error)?;
     let joints = distributor.joints();
     let clip = Clip::read(quats, root, Some(J))?;
     let out = py.detach(|| {

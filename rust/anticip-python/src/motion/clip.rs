@@ -33,13 +33,8 @@ impl Clip {
         })
     }
 
-    /// Number of frames.
-    pub(super) fn len(&self) -> usize {
-        self.roots.len()
-    }
-
     /// Rotations and root of each frame.
-    pub(super) fn frames(&self) -> impl Iterator<Item = (&[Quat], [f64; 3])> {
+    pub(super) fn frames(&self) -> impl ExactSizeIterator<Item = (&[Quat], [f64; 3])> {
         let roots = self.roots.iter().enumerate();
         roots.map(|(i, root)| (&self.poses[i * self.joints..][..self.joints], *root))
     }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use super::front_output::PyFrontOutput;
 use crate::errors::{Kind, raise};
-use crate::shared::Shared;
+use crate::guarded::Guarded;
 
 /// Limited because the products of all pairs are stored.
 const MOST: usize = 256;
@@ -14,7 +14,7 @@ type Together = (f64, i64, f64, f64, f64, f64);
 
 /// Relations between several performers.
 #[pyclass(name = "Ensemble", module = "pyanticip._core", frozen)]
-pub(crate) struct PyEnsemble(Shared<Ensemble>);
+pub(crate) struct PyEnsemble(Guarded<Ensemble>);
 
 #[pymethods]
 impl PyEnsemble {
@@ -24,7 +24,7 @@ impl PyEnsemble {
             let message = format!("performers: expected 1 to {MOST}, got {performers}");
             return Err(raise(Kind::Value, &message));
         }
-        Ok(Self(Shared::new(Ensemble::new(performers))))
+        Ok(Self(Guarded::new(Ensemble::new(performers))))
     }
 
     fn push(&self, py: Python<'_>, performer: usize, frame: &PyFrontOutput) -> PyResult<()> {

@@ -83,6 +83,6 @@ pub(crate) fn py_motion_features<'py>(
             .collect();
         motion_features(poses, &roots, &mask, window)
     });
-    let flat = out.map_err(|e| motion_error(&e))?.into_flattened();
+    let flat = out.map_err(motion_error)?.into_flattened();
     PyArray1::from_vec(py, flat).reshape([frames, FEATURE_COUNT])
 }

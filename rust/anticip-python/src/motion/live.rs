@@ -9,11 +9,11 @@ use pyo3::types::PyDict;
 
 use super::front_output::PyFrontOutput;
 use super::motion_error;
-use crate::shared::Shared;
+use crate::guarded::Guarded;
 
 /// Datagrams in, feature rows out.
 #[pyclass(name = "LiveFront", module = "pyanticip._core", frozen)]
-pub(crate) struct PyLiveFront(pub(crate) Shared<LiveFront>);
+pub(crate) struct PyLiveFront(pub(crate) Guarded<LiveFront>);
 
 #[pymethods]
 impl PyLiveFront {
@@ -33,7 +33,7 @@ impl PyLiveFront {
             noise,
         };
         let front = Source::from_name(source).and_then(|s| LiveFront::new(s, config));
-        Ok(Self(Shared::new(front.map_err(|e| motion_error(&e))?)))
+        Ok(Self(Guarded::new(front.map_err(motion_error)?)))
     }
 
     #[pyo3(signature = (datagram, t_arrival_ns, sender = ""))]

@@ -1,12 +1,12 @@
 //! Bindings of resampling to a uniform grid, as a stream and for whole clips.
 
-use anticip_motion::{MAX_GAP, Pose, Resampler, check_size, features::RATE};
+use anticip_motion::{MAX_GAP, Pose, Resampler, features::RATE};
 use pyo3::prelude::*;
 
 use super::clip::{Clip, Collected, Frames};
 use super::convert::{doubles, unit};
 use super::motion_error;
-use crate::shared::Shared;
+use crate::guarded::Guarded;
 
 // The signature below states the default as a number.
 const _: () = assert!(MAX_GAP == 25);
@@ -22,7 +22,7 @@ struct Stream {
 #[pyclass(name = "Resampler", module = "pyanticip._core", frozen)]
 pub(crate) struct PyResampler {
     joints: usize,
-    inner: Shared<Stream>,
+    inner: Guarded<Stream>,
 }
 
 #[pymethods]
@@ -30,8 +30,8 @@ impl PyResampler {
     #[new]
     #[pyo3(signature = (joints, rate_out = RATE, *, max_gap = 25, curved = false))]
     fn new(joints: usize, rate_out: f64, max_gap: Option<u32>, curved: bool) -> PyResult<Self> {
-        let grid = Resampler::new(joints, rate_out, max_gap).map_err(|e| motion_error(&e))?;
-        let inner = Shared::new(Stream {
+        let grid = Resampler::new(joints, rate_out, max_gap).map_err(motion_error)?;
+        let inner = Guarded::new(Stream {
             grid: if curved { grid.curved() } else { grid },
             pose: Pose::identity(joints),
             scratch: Pose::identity(joints),
@@ -60,7 +60,7 @@ impl PyResampler {
             })?;
             Ok(out)
         });
-        pushed.map_err(|e| motion_error(&e))?.arrays(py, joints)
+        pushed.map_err(motion_error)?.arrays(py, joints)
     }
 }
 
@@ -74,21 +74,12 @@ pub(crate) fn resample<'py>(
 ) -> PyResult<Frames<'py>> {
     let clip = Clip::read(quats, root, None)?;
     let joints = clip.joints;
-    let out = py.detach(|| -> Result<Collected, anticip_motion::MotionError> {
-        let mut resampler = Resampler::new(joints, rate_out, None)?;
-        Resampler::new(joints, rate_in, None)?;
-        check_size(clip.len() as f64 * rate_out / rate_in, joints)?;
-        let mut pose = Pose::identity(joints);
-        let mut scratch = Pose::identity(joints);
-        let mut out = Collected::default();
-        for (i, (local, root)) in clip.frames().enumerate() {
-            pose.rotations.copy_from_slice(local);
-            pose.root = root;
-            resampler.push(i as f64 / rate_in, &pose, &mut scratch, |_, p| {
-                out.push(&p.rotations, p.root);
-            })?;
-        }
-        Ok(out)
+    let mut out = Collected::default();
+    let done = py.detach(|| {
+        anticip_motion::resample(clip.frames(), joints, [rate_in, rate_out], |pose| {
+            out.push(&pose.rotations, pose.root);
+        })
     });
-    out.map_err(|e| motion_error(&e))?.arrays(py, joints)
+    done.map_err(motion_error)?;
+    out.arrays(py, joints)
 }

@@ -5,7 +5,7 @@ use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use super::features::{feature_rows, first_columns};
-use crate::shared::Shared;
+use crate::guarded::Guarded;
 
 /// Beats per minute, phase, trust.
 pub(super) fn to_tuple(tempo: Tempo) -> (f64, f64, f64) {
@@ -14,13 +14,13 @@ pub(super) fn to_tuple(tempo: Tempo) -> (f64, f64, f64) {
 
 /// Tracks the beat in feature rows.
 #[pyclass(name = "TempoTracker", module = "pyanticip._core", frozen)]
-pub(crate) struct PyTempoTracker(Shared<TempoTracker>);
+pub(crate) struct PyTempoTracker(Guarded<TempoTracker>);
 
 #[pymethods]
 impl PyTempoTracker {
     #[new]
     fn new() -> Self {
-        Self(Shared::new(TempoTracker::default()))
+        Self(Guarded::new(TempoTracker::default()))
     }
 
     fn push_many<'py>(

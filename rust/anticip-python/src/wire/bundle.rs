@@ -5,11 +5,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::{Kind, raise};
-use crate::shared::Shared;
+use crate::guarded::Guarded;
 
 /// A bundle with a fixed layout.
 #[pyclass(name = "OscBundle", module = "pyanticip._core", frozen)]
-pub(crate) struct PyBundle(Shared<Bundle>);
+pub(crate) struct PyBundle(Guarded<Bundle>);
 
 #[pymethods]
 impl PyBundle {
@@ -18,7 +18,7 @@ impl PyBundle {
         let place = |(at, list, index)| Place { at, list, index };
         let places = places.into_iter().map(place).collect();
         Bundle::new(layout.to_vec(), count_at, places)
-            .map(|bundle| Self(Shared::new(bundle)))
+            .map(|bundle| Self(Guarded::new(bundle)))
             .ok_or_else(|| raise(Kind::Value, "places: expected within the bundle"))
     }
 

@@ -4,7 +4,7 @@ use pyo3::types::PyDict;
 
 use super::{error, table};
 use crate::errors::{Kind, raise};
-use crate::shared::Shared;
+use crate::guarded::Guarded;
 use anticip_wire::{PROTOCOLS, PoseUpdate, SkeletonUpdate, TrackerUpdate, Update};
 
 fn pose<'py>(py: Python<'py>, pose: &PoseUpdate) -> PyResult<Bound<'py, PyDict>> {
@@ -61,7 +61,7 @@ pub(crate) fn recognise(datagram: &[u8]) -> Option<&'static str> {
 
 /// Decodes one sender's datagrams of any protocol.
 #[pyclass(name = "Decoder", module = "pyanticip._core", frozen)]
-pub(crate) struct Decoder(Shared<Box<dyn anticip_wire::Source>>);
+pub(crate) struct Decoder(Guarded<Box<dyn anticip_wire::Source>>);
 
 /// An update, stored until it is converted to a dictionary.
 enum DecodedUpdate {
@@ -81,7 +81,7 @@ impl Decoder {
             let message = format!("protocol: expected one of {names}, got {protocol:?}");
             raise(Kind::Value, &message)
         })?;
-        Ok(Self(Shared::new((known.open)())))
+        Ok(Self(Guarded::new((known.open)())))
     }
 
     #[pyo3(signature = (datagram, /))]

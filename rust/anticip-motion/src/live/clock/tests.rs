@@ -17,6 +17,20 @@ fn seconds(placement: Placement) -> f64 {
     }
 }
 
+/// Pseudo-random numbers in 0..1.
+fn noise(mut state: u32) -> impl FnMut() -> f64 {
+    move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(state) / f64::from(u32::MAX)
+    }
+}
+
+/// Standard deviation.
+fn spread(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt()
+}
+
 /// Whether the frame continues the stream after `missing` lost ones.
 fn continues_after(missing: u64, placement: Placement) -> bool {
     matches!(placement, Placement::Next { starts, lost, .. } if !starts && lost == missing)
@@ -237,11 +251,7 @@ fn another_rate_in_mid_stream_is_known_after_eight_frames() {
 
 #[test]
 fn without_times_arrivals_stand_in_and_jitter_is_taken_out() {
-    let mut state = 9u32;
-    let mut noise = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        f64::from(state) / f64::from(u32::MAX) * 0.02
-    };
+    let mut noise = noise(9);
     for numbered in [true, false] {
         for time in [None, Some(0.0)] {
             if !numbered && time.is_some() {
@@ -251,15 +261,13 @@ fn without_times_arrivals_stand_in_and_jitter_is_taken_out() {
             let mut errors = Vec::new();
             for i in 0..600u32 {
                 let t = f64::from(i) / 60.0;
-                let at = stamp(numbered.then_some(i), time, t + 0.5 * noise());
+                let at = stamp(numbered.then_some(i), time, t + 0.01 * noise());
                 if let Placement::Next { seconds, .. } = c.take(at) {
                     errors.push(c.sender_time(seconds) - t);
                 }
             }
             assert!(errors.len() > 570, "{}", errors.len());
-            let late = &errors[120..];
-            let mean = late.iter().sum::<f64>() / late.len() as f64;
-            let sd = (late.iter().map(|e| (e - mean).powi(2)).sum::<f64>() / late.len() as f64).sqrt();
+            let sd = spread(&errors[120..]);
             assert!(
                 sd < if numbered { 0.0015 } else { 0.006 },
                 "{numbered} {time:?}: {sd}"
@@ -279,15 +287,11 @@ fn without_numbers_jitter_makes_no_frame_another_s_nor_the_rate_wrong() {
         (100.0, 0.003, 0.0, 15, 0.0025),
         (120.0, 0.003, 0.03, 40, 0.003),
     ] {
-        let mut state = 5u32;
-        let mut noise = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (f64::from(state) + 1.0) / f64::from(u32::MAX)
-        };
+        let mut noise = noise(5);
         let (mut c, mut last, mut errors, mut same) = (StreamClock::new(), 0.0_f64, Vec::new(), 0);
         for i in 0..2000_u32 {
             let t = f64::from(i) / rate;
-            last = last.max(t - jitter * noise().ln());
+            last = last.max(t - jitter * noise().max(1e-9).ln());
             if noise() < loss {
                 continue;
             }
@@ -297,9 +301,7 @@ fn without_numbers_jitter_makes_no_frame_another_s_nor_the_rate_wrong() {
             }
         }
         assert!(same <= 2 * most, "{rate} Hz, {jitter}: {same}");
-        let errors = &errors[500..];
-        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
-        let off = (errors.iter().map(|e| (e - mean).powi(2)).sum::<f64>() / errors.len() as f64).sqrt();
+        let off = spread(&errors[500..]);
         assert!(off < sd, "{rate} Hz, {jitter}: {off}");
         assert!((c.rate().expect("measured") / rate - 1.0).abs() < 0.03);
     }
@@ -311,11 +313,7 @@ fn quick_frames_with_numbers_alone_are_placed_through_jitter_and_loss() {
         .into_iter()
         .flat_map(|rate| (0..20).map(move |seed| (rate, seed)))
     {
-        let mut state = 77u32.wrapping_mul(seed + 1);
-        let mut noise = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            f64::from(state) / f64::from(u32::MAX)
-        };
+        let mut noise = noise(77 * (seed + 1));
         let (mut c, mut last, mut errors) = (StreamClock::new(), 0.0_f64, Vec::new());
         for i in 0..(rate * 8.0) as u32 {
             let t = f64::from(i) / rate;
@@ -330,8 +328,7 @@ fn quick_frames_with_numbers_alone_are_placed_through_jitter_and_loss() {
                 errors.push(place - t);
             }
         }
-        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
-        let sd = (errors.iter().map(|e| (e - mean).powi(2)).sum::<f64>() / errors.len() as f64).sqrt();
+        let sd = spread(&errors);
         assert!(sd < 0.01, "{rate} Hz, {seed}: {sd}");
         assert!((c.rate().expect("measured") / rate - 1.0).abs() < 0.05);
     }

@@ -2,8 +2,10 @@
 
 use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
-use anticip_motion::{Distributor, FEATURE_COUNT, FrontConfig, FrontOutput, LiveFront, Source, standard};
-use anticip_wire::{Joint, PROTOCOLS, PoseUpdate, mocopi, native, rokoko, vmc, xsens};
+use anticip_motion::{
+    Distributor, FEATURE_COUNT, FrontConfig, FrontOutput, LiveFront, Skeleton, Source, standard,
+};
+use anticip_wire::{Joint, PROTOCOLS, PoseUpdate, SkeletonUpdate, mocopi, native, rokoko, vmc, xsens};
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const WINDOW: usize = 32;
@@ -32,6 +34,17 @@ pub(crate) fn update(body: &Distributor, t: f64) -> PoseUpdate {
         root: Some(root),
         joints: joints.collect(),
         ..PoseUpdate::default()
+    }
+}
+
+/// A skeleton as a sender declares it.
+pub(crate) fn declaration(skeleton: &Skeleton, rate: Option<f64>) -> SkeletonUpdate {
+    SkeletonUpdate {
+        names: skeleton.names.clone(),
+        parents: skeleton.parents.clone(),
+        offsets: skeleton.offsets.iter().map(|o| o.map(|v| v as f32)).collect(),
+        rest: vec![[1.0, 0.0, 0.0, 0.0]; skeleton.len()],
+        rate,
     }
 }
 

@@ -3,20 +3,20 @@
 use pyo3::prelude::*;
 use std::sync::{Mutex, PoisonError, TryLockError};
 
-/// A stream behind a mutex. `act` never touches Python objects ([`Send`] excludes them), so the holder of the
-/// lock never waits for the GIL.
-pub(crate) struct Shared<S>(Mutex<S>);
+/// A value behind a mutex. What is called with it never touches Python objects ([`Send`] excludes them), so the
+/// holder of the lock never waits for the GIL.
+pub(crate) struct Guarded<S>(Mutex<S>);
 
-impl<S: Send> Shared<S> {
-    pub(crate) fn new(stream: S) -> Self {
-        Self(Mutex::new(stream))
+impl<S: Send> Guarded<S> {
+    pub(crate) fn new(value: S) -> Self {
+        Self(Mutex::new(value))
     }
 
-    /// For short work: the GIL is only released if another thread holds the stream.
+    /// For short work: the GIL is only released if another thread holds the value.
     pub(crate) fn with<R: Send>(&self, py: Python<'_>, f: impl FnOnce(&mut S) -> R + Send) -> R {
         match self.0.try_lock() {
-            Ok(mut stream) => f(&mut stream),
-            Err(TryLockError::Poisoned(stream)) => f(&mut stream.into_inner()),
+            Ok(mut value) => f(&mut value),
+            Err(TryLockError::Poisoned(value)) => f(&mut value.into_inner()),
             Err(TryLockError::WouldBlock) => self.detached(py, f),
         }
     }
