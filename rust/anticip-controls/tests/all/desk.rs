@@ -1,15 +1,9 @@
 //! The desk with a still body, with missing frames and with gaps.
 
+use crate::{DT, SILENCE};
 use anticip_controls::{
-    Desk, HORIZONS_MS, LOUDNESS, Mode, ModelOutputWithLeads, NEUTRAL, PARAMETER_COUNT, Presence, Silence,
-    Smoothing, Trigger,
-};
-
-const DT: f64 = 0.02;
-const SILENCE: Silence = Silence {
-    hold: 1.0,
-    fade: 2.0,
-    catch_up: 0.4,
+    Desk, HORIZONS_MS, LOUDNESS, Mode, ModelOutputWithLeads, NEUTRAL, PARAMETER_COUNT, Presence, Smoothing,
+    Trigger,
 };
 
 /// A desk without smoothing.

@@ -1,18 +1,12 @@
 //! Properties that hold for any input: outputs stay in the hull of their targets and never jump.
 
+use crate::{DT, SILENCE};
 use anticip_controls::{
-    Crossfade, Desk, Forecast, HORIZONS_MS, LOUDNESS, Mode, ModelOutputWithLeads, NEUTRAL, PARAMETER_COUNT,
-    Presence, Shape, Shaper, Silence, Smoother, Smoothing, Trigger, at_lead, scalar_mapping,
+    Crossfade, Desk, Forecast, HORIZONS_MS, LOUDNESS, Mode, ModelOutputWithLeads, NEUTRAL, Out,
+    PARAMETER_COUNT, Presence, Shape, Shaper, Silence, Smoother, Smoothing, Trigger, at_lead, scalar_mapping,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
-
-const DT: f64 = 0.02;
-const SILENCE: Silence = Silence {
-    hold: 1.0,
-    fade: 2.0,
-    catch_up: 0.4,
-};
 
 fn smoothing() -> impl Strategy<Value = Smoothing> {
     prop_oneof![
@@ -54,6 +48,10 @@ fn model_output(level: f64, hazard: f64) -> ModelOutputWithLeads<'static> {
         event_lead_ms: 0.0,
         reaches: &[],
     }
+}
+
+fn play(desk: &mut Desk, output: &ModelOutputWithLeads) -> Out {
+    desk.play(Some(output), &[0.5; 7], None, 1.0, DT)
 }
 
 proptest! {
@@ -303,7 +301,7 @@ fn a_crossfade_arrives() {
 #[test]
 fn a_frame_after_ticks_of_silence_takes_the_hand_no_farther_than_a_frame() {
     let mut desk = desk();
-    desk.play(Some(&model_output(0.8, 0.0)), &[0.5; 7], None, 1.0, DT);
+    play(&mut desk, &model_output(0.8, 0.0));
     desk.set_mode(Mode::Stopped);
     let before = desk.silence(0.5)[0];
     let (after, _) = desk.play(Some(&model_output(0.8, 0.0)), &[0.5; 7], None, 1.0, 0.52);
@@ -336,17 +334,17 @@ fn beat(bin: usize) -> ModelOutputWithLeads<'static> {
 #[test]
 fn of_two_beats_the_one_that_is_meant_is_called_off() {
     let mut desk = beats();
-    let (_, first) = desk.play(Some(&beat(9)), &[0.5; 7], None, 1.0, DT);
+    let (_, first) = play(&mut desk, &beat(9));
     assert_eq!(first.len(), 1);
     assert!((first[0].ahead - 0.2).abs() < 1e-9);
-    let (_, off) = desk.play(Some(&beat(24)), &[0.5; 7], None, 1.0, DT);
+    let (_, off) = play(&mut desk, &beat(24));
     assert!(
         off.len() == 1 && off[0].cancelled && (off[0].ahead - 0.18).abs() < 1e-9,
         "{off:?}"
     );
     // It is not cancelled again when a panic stops everything.
     desk.set_mode(Mode::Panic);
-    let (_, events) = desk.play(Some(&model_output(0.5, 0.0)), &[0.5; 7], None, 1.0, DT);
+    let (_, events) = play(&mut desk, &model_output(0.5, 0.0));
     assert!(events.is_empty());
 }
 
@@ -354,29 +352,25 @@ fn of_two_beats_the_one_that_is_meant_is_called_off() {
 fn what_was_played_or_never_announced_is_not_called_off() {
     // There is no model output while the beat passes.
     let mut desk = beats();
-    let (_, first) = desk.play(Some(&beat(9)), &[0.5; 7], None, 1.0, DT);
+    let (_, first) = play(&mut desk, &beat(9));
     assert_eq!(first.len(), 1);
     for _ in 0..20 {
         assert!(desk.play(None, &[0.5; 7], None, 1.0, DT).1.is_empty());
     }
-    assert!(
-        desk.play(Some(&model_output(0.5, 0.0)), &[0.5; 7], None, 1.0, DT)
-            .1
-            .is_empty()
-    );
+    assert!(play(&mut desk, &model_output(0.5, 0.0)).1.is_empty());
     // Frozen when it would be announced, playing again before it is cancelled.
     let mut desk = beats();
     desk.set_mode(Mode::Frozen);
-    assert!(desk.play(Some(&beat(9)), &[0.5; 7], None, 1.0, DT).1.is_empty());
+    assert!(play(&mut desk, &beat(9)).1.is_empty());
     desk.set_mode(Mode::Playing);
-    assert!(desk.play(Some(&beat(24)), &[0.5; 7], None, 1.0, DT).1.is_empty());
+    assert!(play(&mut desk, &beat(24)).1.is_empty());
     // The freeze has cancelled it already.
     let mut desk = beats();
-    desk.play(Some(&beat(9)), &[0.5; 7], None, 1.0, DT);
+    play(&mut desk, &beat(9));
     desk.set_mode(Mode::Frozen);
-    assert_eq!(desk.play(Some(&beat(8)), &[0.5; 7], None, 1.0, DT).1.len(), 1);
+    assert_eq!(play(&mut desk, &beat(8)).1.len(), 1);
     desk.set_mode(Mode::Playing);
-    assert!(desk.play(Some(&beat(24)), &[0.5; 7], None, 1.0, DT).1.is_empty());
+    assert!(play(&mut desk, &beat(24)).1.is_empty());
 }
 
 #[test]

@@ -3,3 +3,12 @@
 mod desk;
 mod laws;
 mod lead;
+
+use anticip_controls::Silence;
+
+const DT: f64 = 0.02;
+const SILENCE: Silence = Silence {
+    hold: 1.0,
+    fade: 2.0,
+    catch_up: 0.4,
+};

@@ -1,6 +1,6 @@
 //! Network faults and foreign datagrams: counted and survived.
 
-use crate::common::{MS, Sender, declaration, feed_all, front, update};
+use crate::common::{MS, Sender, declaration, encoded, feed_all, front, native_frame, update};
 use anticip_motion::{Source, standard};
 use anticip_wire::{mocopi, native};
 use proptest::prelude::*;
@@ -38,16 +38,7 @@ fn a_number_that_stands_still_counts_nothing_until_it_goes_on() {
             let at = if stands && still { from } else { i };
             let t = if stands && (still || !timed) { from } else { i };
             let pose = update(&sender.body, f64::from(at) / 50.0);
-            let quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
-            let mut frame = Vec::new();
-            native::encode_frame(
-                if stands { from } else { i },
-                f64::from(t) / 50.0,
-                &quats,
-                None,
-                &mut frame,
-            )
-            .expect("encodes");
+            let frame = native_frame(if stands { from } else { i }, f64::from(t) / 50.0, &pose);
             for _ in 0..2 {
                 outputs += u32::from(front.feed(&frame, i64::from(i) * 20 * MS, "").is_some());
             }
@@ -85,8 +76,7 @@ fn truncated_malformed_and_alien_packets_are_counted_and_survived() {
     let mut pose = update(&sender.body, 0.0);
     pose.seq = Some(1);
     pose.joints[26].id = 200;
-    let mut strange = Vec::new();
-    mocopi::encode_frame(&pose, 0, None, &mut strange).expect("encodes");
+    let strange = encoded(|out| mocopi::encode_frame(&pose, 0, None, out));
     assert!(front.feed(&strange, 5, "").is_none());
     let c = *front.counters();
     assert!(c.truncated >= 1 && c.alien >= 1 && c.malformed >= 1);
@@ -100,24 +90,19 @@ fn one_joint_without_a_rotation_is_held_whether_or_not_a_skeleton_was_told() {
     for is_declared in [false, true] {
         let mut front = front(Source::Msgpack);
         if is_declared {
-            let mut skeleton = Vec::new();
-            let update = declaration(&standard::canonical(), None);
-            native::encode_skeleton(&update, &mut skeleton).expect("encodes");
-            front.feed(&skeleton, 0, "");
+            let skeleton = declaration(&standard::canonical(), None);
+            front.feed(&encoded(|out| native::encode_skeleton(&skeleton, out)), 0, "");
         }
         for i in 0..60u32 {
             let t = f64::from(i) * 0.02;
-            let pose = update(&sender.body, t);
-            let mut quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
-            let mut root = pose.root;
+            let mut pose = update(&sender.body, t);
             match i {
-                20..30 => quats[12] = [0.0; 4],
-                30..40 => quats[12] = [f32::NAN; 4],
-                40..50 => root = Some([f32::NAN; 3]),
+                20..30 => pose.joints[12].rotation = [0.0; 4],
+                30..40 => pose.joints[12].rotation = [f32::NAN; 4],
+                40..50 => pose.root = Some([f32::NAN; 3]),
                 _ => {}
             }
-            let mut frame = Vec::new();
-            native::encode_frame(i, t, &quats, root, &mut frame).expect("encodes");
+            let frame = native_frame(i, t, &pose);
             assert!(
                 front.feed(&frame, i64::from(i) * 20 * MS, "").is_some(),
                 "{is_declared} {i}"
@@ -127,8 +112,7 @@ fn one_joint_without_a_rotation_is_held_whether_or_not_a_skeleton_was_told() {
     }
     // Too few joints are not a body, nor are 22 of which none is usable.
     for (joints, value) in [(21, 1.0), (22, 0.0), (23, 1.0)] {
-        let mut frame = Vec::new();
-        native::encode_frame(0, 0.0, &vec![[value; 4]; joints], None, &mut frame).expect("encodes");
+        let frame = encoded(|out| native::encode_frame(0, 0.0, &vec![[value; 4]; joints], None, out));
         assert!(front(Source::Msgpack).feed(&frame, 0, "").is_none());
     }
 }

@@ -1,6 +1,8 @@
 //! The live front end: from datagrams to rows.
 
-use crate::common::{MS, Sender, WINDOW, canonical, declaration, feed_all, front, rows, update};
+use crate::common::{
+    MS, Sender, WINDOW, canonical, declaration, encoded, feed_all, front, native_frame, rows, update,
+};
 use anticip_geometry::Quat;
 use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::{Distributor, FrontConfig, FrontOutput, LiveFront, Source, motion_features, standard};
@@ -130,50 +132,44 @@ fn a_skeleton_that_comes_late_changes_nothing_and_another_one_begins_anew() {
     for offset in &mut own.offsets {
         *offset = offset.map(|v| v * 1.1);
     }
-    let mut skdf = Vec::new();
-    mocopi::encode_skeleton(&own, &mut skdf).expect("encodes");
-    assert!(front.feed(&skdf, 0, "").is_none());
+    let skdf = |own: &SkeletonUpdate| encoded(|out| mocopi::encode_skeleton(own, out));
+    assert!(front.feed(&skdf(&own), 0, "").is_none());
     let out = front.feed(&datagrams[10], 0, "").expect("a frame");
     assert!(!out.reset && out.seq == 10);
     // The same bones, all rotated: poses now have another meaning.
     own.rest[0] = [0.0, 1.0, 0.0, 0.0];
-    skdf.clear();
-    mocopi::encode_skeleton(&own, &mut skdf).expect("encodes");
-    assert!(front.feed(&skdf, 0, "").is_none());
+    assert!(front.feed(&skdf(&own), 0, "").is_none());
     assert!(front.feed(&datagrams[11], 0, "").expect("a frame").reset);
     assert!(!front.feed(&datagrams[12], 0, "").expect("a frame").reset);
     assert_eq!(front.counters().malformed, 0);
 }
 
+fn native_skeleton(skeleton: &SkeletonUpdate) -> Vec<u8> {
+    encoded(|out| native::encode_skeleton(skeleton, out))
+}
+
 /// A skeleton that is not a body.
-fn chair() -> SkeletonUpdate {
-    SkeletonUpdate {
+fn chair() -> Vec<u8> {
+    native_skeleton(&SkeletonUpdate {
         names: vec!["seat".into()],
         parents: vec![-1],
         offsets: vec![[0.0; 3]],
         rest: vec![[1.0, 0.0, 0.0, 0.0]],
         rate: None,
-    }
+    })
 }
 
 #[test]
 fn msgpack_takes_any_mapped_skeleton_and_refuses_what_it_cannot_map() {
     let body = Distributor::compile(&standard::mocopi()).expect("maps");
     let mut front = front(Source::Msgpack);
-    let frame = |number: u32, t: f64| {
-        let pose = update(&body, f64::from(number) / 50.0);
-        let quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
-        let mut out = Vec::new();
-        native::encode_frame(number, t, &quats, pose.root, &mut out).expect("encodes");
-        out
-    };
+    let frame = |number: u32, t: f64| native_frame(number, t, &update(&body, f64::from(number) / 50.0));
     // 27 joints before any skeleton are of an unknown body.
     assert!(front.feed(&frame(0, 0.0), 0, "").is_none());
     assert_eq!(front.counters().malformed, 1);
     assert_eq!(front.skeleton(), None);
-    let mut skeleton = Vec::new();
-    native::encode_skeleton(&declaration(&standard::mocopi(), Some(50.0)), &mut skeleton).expect("encodes");
-    assert!(front.feed(&skeleton, 0, "").is_none());
+    let skeleton = |rate| native_skeleton(&declaration(&standard::mocopi(), rate));
+    assert!(front.feed(&skeleton(Some(50.0)), 0, "").is_none());
     assert_eq!(front.skeleton().map(<[String]>::len), Some(27));
     let mut before = 0;
     for i in 0..80 {
@@ -185,9 +181,7 @@ fn msgpack_takes_any_mapped_skeleton_and_refuses_what_it_cannot_map() {
         assert!(i < 40 || out == Some((before + 1, 1)), "{i}: {out:?}");
         before = out.map_or(before, |o| o.0);
     }
-    skeleton.clear();
-    native::encode_skeleton(&chair(), &mut skeleton).expect("encodes");
-    assert!(front.feed(&skeleton, 0, "").is_none());
+    assert!(front.feed(&chair(), 0, "").is_none());
     assert_eq!(front.counters().malformed, 2);
     assert!(front.refusal().is_some());
     // Frames of a refused body are not played as another body's.
@@ -196,9 +190,7 @@ fn msgpack_takes_any_mapped_skeleton_and_refuses_what_it_cannot_map() {
         assert!(front.feed(&frame(i, at), i64::from(i) * 20 * MS, "").is_none());
     }
     assert_eq!(front.counters().refused, 5);
-    skeleton.clear();
-    native::encode_skeleton(&declaration(&standard::mocopi(), None), &mut skeleton).expect("encodes");
-    assert!(front.feed(&skeleton, 1710 * MS, "").is_none());
+    assert!(front.feed(&skeleton(None), 1710 * MS, "").is_none());
     // Nor are they counted as lost, unlike frame 85.
     front.feed(&frame(86, 1.72), 1720 * MS, "");
     assert_eq!(front.counters().lost, 1);
@@ -216,20 +208,21 @@ fn msgpack_takes_any_mapped_skeleton_and_refuses_what_it_cannot_map() {
 #[test]
 fn what_comes_twice_of_a_refused_body_is_counted_whatever_its_numbers_are() {
     let mut front = front(Source::Msgpack);
-    let mut skeleton = Vec::new();
-    native::encode_skeleton(&chair(), &mut skeleton).expect("encodes");
-    assert!(front.feed(&skeleton, 0, "").is_none());
+    assert!(front.feed(&chair(), 0, "").is_none());
     // The number stands still, until the times count.
     for i in 0..40 {
-        let mut frame = Vec::new();
         let turned = [1.0, 0.01 * i as f32, 0.0, 0.0];
-        native::encode_frame(7, 0.02 * f64::from(i), &[turned], None, &mut frame).expect("encodes");
+        let frame = encoded(|out| native::encode_frame(7, 0.02 * f64::from(i), &[turned], None, out));
         for _ in 0..2 {
             assert!(front.feed(&frame, i64::from(i) * 20 * MS, "").is_none());
         }
     }
     let c = front.counters();
     assert_eq!((c.refused + c.doubled, c.refused > 20, c.frames), (80, true, 0));
+}
+
+fn vmc_frame(pose: &PoseUpdate) -> Vec<u8> {
+    encoded(|out| vmc::encode_frame(pose, out))
 }
 
 #[test]
@@ -241,9 +234,7 @@ fn a_vmc_model_without_some_bones_has_them_masked() {
         let mut pose = update(&body, f64::from(i) * 0.02);
         pose.time = Some(f64::from(i) * 0.02);
         pose.joints.retain(|j| j.id != upper_chest);
-        let mut out = Vec::new();
-        vmc::encode_frame(&pose, &mut out).expect("encodes");
-        let out = front.feed(&out, 0, "").expect("a frame");
+        let out = front.feed(&vmc_frame(&pose), 0, "").expect("a frame");
         assert_eq!(out.reset, i == 0);
         assert!(out.valid);
         assert_eq!(out.poses[0][3], [1.0, 0.0, 0.0, 0.0]);
@@ -273,10 +264,8 @@ fn a_frame_between_two_of_which_one_lacks_joints_lacks_them_too() {
             if (40..40 + frames).contains(&i) {
                 pose.joints.retain(|joint| !lost.contains(&joint.id));
             }
-            let mut datagram = Vec::new();
-            vmc::encode_frame(&pose, &mut datagram).expect("encodes");
             front
-                .feed(&datagram, i64::from(i) * 40 * MS, "")
+                .feed(&vmc_frame(&pose), i64::from(i) * 40 * MS, "")
                 .is_none_or(|out| out.valid)
         })
     };
@@ -295,9 +284,7 @@ fn a_vmc_pose_in_two_bundles_is_one_pose() {
         let rest = pose.joints.split_off(27);
         for joints in [pose.joints.clone(), rest] {
             pose.joints = joints;
-            let mut datagram = Vec::new();
-            vmc::encode_frame(&pose, &mut datagram).expect("encodes");
-            if let Some(out) = front.feed(&datagram, 0, "") {
+            if let Some(out) = front.feed(&vmc_frame(&pose), 0, "") {
                 last = out.seq;
                 assert!(i < 2 || (out.valid && !out.reset), "{i}");
             }
@@ -314,13 +301,9 @@ fn a_source_whose_clock_stands_still_is_taken_by_arrival() {
     let mut front = front(Source::Vmc);
     let mut emitted = 0;
     for i in 0..200 {
-        let body = update(&sender.body, f64::from(i) * 0.02);
-        let mut datagram = Vec::new();
-        let pose = PoseUpdate {
-            time: Some(3.0),
-            ..body
-        };
-        vmc::encode_frame(&pose, &mut datagram).expect("encodes");
+        let mut pose = update(&sender.body, f64::from(i) * 0.02);
+        pose.time = Some(3.0);
+        let datagram = vmc_frame(&pose);
         emitted += usize::from(front.feed(&datagram, i64::from(i) * 20 * MS, "").is_some());
     }
     assert!(emitted > 150, "{emitted}");
@@ -328,8 +311,7 @@ fn a_source_whose_clock_stands_still_is_taken_by_arrival() {
     let mut front = LiveFront::new(Source::Vmc, FrontConfig::default()).expect("options");
     let mut emitted = 0;
     for i in 0..50 {
-        let mut datagram = Vec::new();
-        vmc::encode_frame(&update(&sender.body, 0.02 * f64::from(i)), &mut datagram).expect("encodes");
+        let datagram = vmc_frame(&update(&sender.body, 0.02 * f64::from(i)));
         emitted += usize::from(front.feed(&datagram, i64::from(i) * 20 * MS, "").is_some());
     }
     assert_eq!(emitted, 50);
@@ -376,12 +358,10 @@ fn a_told_body_that_is_not_the_one_that_moves_is_refused() {
             own.offsets[child] = [y, -x, z];
             quats[child] = turn(-quarter);
         }
-        let mut skeleton = Vec::new();
-        match source {
-            Source::Mocopi => mocopi::encode_skeleton(&own, &mut skeleton),
-            _ => native::encode_skeleton(&own, &mut skeleton),
-        }
-        .expect("encodes");
+        let skeleton = encoded(|out| match source {
+            Source::Mocopi => mocopi::encode_skeleton(&own, out),
+            _ => native::encode_skeleton(&own, out),
+        });
         let joints = quats.iter().zip(0u16..).map(|(&rotation, id)| Joint {
             id,
             rotation,
@@ -396,13 +376,11 @@ fn a_told_body_that_is_not_the_one_that_moves_is_refused() {
         assert!(front.feed(&skeleton, 0, "").is_none());
         for i in 0..80u32 {
             let (at, t) = (i64::from(i) * 20 * MS, f64::from(i) / 50.0);
-            let mut frame = Vec::new();
             pose.seq = Some(i);
-            match source {
-                Source::Mocopi => mocopi::encode_frame(&pose, 0, Some(1.7e9 + t), &mut frame),
-                _ => native::encode_frame(i, t, &quats, None, &mut frame),
-            }
-            .expect("encodes");
+            let frame = encoded(|out| match source {
+                Source::Mocopi => mocopi::encode_frame(&pose, 0, Some(1.7e9 + t), out),
+                _ => native::encode_frame(i, t, &quats, None, out),
+            });
             assert_eq!(front.feed(&frame, at, "").is_some(), i < 49, "{source:?} {i}");
             // Declaring it again does not help.
             assert!(front.feed(&skeleton, at, "").is_none());

@@ -5,7 +5,9 @@ use anticip_motion::canonical::JOINT_COUNT;
 use anticip_motion::{
     Distributor, FEATURE_COUNT, FrontConfig, FrontOutput, LiveFront, Skeleton, Source, standard,
 };
-use anticip_wire::{Joint, PROTOCOLS, PoseUpdate, SkeletonUpdate, mocopi, native, rokoko, vmc, xsens};
+use anticip_wire::{
+    Joint, PROTOCOLS, PoseUpdate, SkeletonUpdate, WireError, mocopi, native, rokoko, vmc, xsens,
+};
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const WINDOW: usize = 32;
@@ -35,6 +37,19 @@ pub(crate) fn update(body: &Distributor, t: f64) -> PoseUpdate {
         joints: joints.collect(),
         ..PoseUpdate::default()
     }
+}
+
+/// The datagram that `encode` writes.
+pub(crate) fn encoded(encode: impl FnOnce(&mut Vec<u8>) -> Result<(), WireError>) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(&mut out).expect("encodes");
+    out
+}
+
+/// Frame `number` of the native protocol.
+pub(crate) fn native_frame(number: u32, t: f64, pose: &PoseUpdate) -> Vec<u8> {
+    let quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
+    encoded(|out| native::encode_frame(number, t, &quats, pose.root, out))
 }
 
 /// A skeleton as a sender declares it.
@@ -75,33 +90,21 @@ impl Sender {
     /// Frame `number` of a source that has run for `t` seconds.
     pub(crate) fn frame(&self, number: u32, t: f64) -> Vec<u8> {
         let mut pose = update(&self.body, t);
-        let mut out = Vec::new();
+        (pose.seq, pose.time) = (Some(number), Some(t));
         match self.source {
-            Source::Mocopi => {
-                pose.seq = Some(number);
-                mocopi::encode_frame(&pose, 0, Some(1.7e9 + t), &mut out).expect("encodes");
-            }
-            Source::Vmc => {
-                pose.time = Some(t);
-                vmc::encode_frame(&pose, &mut out).expect("encodes");
-            }
-            Source::Msgpack => {
-                let quats: Vec<[f32; 4]> = pose.joints.iter().map(|j| j.rotation).collect();
-                native::encode_frame(number, t, &quats, pose.root, &mut out).expect("encodes");
-            }
+            Source::Mocopi => encoded(|out| mocopi::encode_frame(&pose, 0, Some(1.7e9 + t), out)),
+            Source::Vmc => encoded(|out| vmc::encode_frame(&pose, out)),
+            Source::Msgpack => native_frame(number, t, &pose),
             Source::Other(index) => {
-                (pose.seq, pose.time) = (Some(number), Some(t));
                 for joint in pose.joints.iter_mut().skip(1) {
                     joint.position = self.offsets[usize::from(joint.id)].map(|v| v as f32);
                 }
-                match PROTOCOLS[index].name {
-                    "xsens" => xsens::encode_frame(&pose, &mut out),
-                    _ => rokoko::encode_frame(&pose, 60.0, &mut out),
-                }
-                .expect("encodes");
+                encoded(|out| match PROTOCOLS[index].name {
+                    "xsens" => xsens::encode_frame(&pose, out),
+                    _ => rokoko::encode_frame(&pose, 60.0, out),
+                })
             }
         }
-        out
     }
 
     /// Frames of a stream of `rate` a second.
