@@ -31,8 +31,8 @@ pub use shaping::{Shape, Shaper};
 pub use shared::Shared;
 pub use smoothing::{Smoother, Smoothing};
 pub use vectors::{
-    BIN_MS, Forecast, HORIZONS_MS, LOUDNESS, NEUTRAL, PARAMETER_COUNT, Parameters, Reach, SCALAR_COUNT,
-    at_lead, scalar_mapping,
+    BIN_COUNT, BIN_MS, Forecast, HORIZONS_MS, LOUDNESS, NEUTRAL, PARAMETER_COUNT, Parameters, Reach,
+    SCALAR_COUNT, at_lead, scalar_mapping,
 };
 
 /// Number of event kinds.

@@ -4,7 +4,7 @@ use crate::desk::{Desk, ModelOutputWithLeads, Out};
 use crate::lead::{Lead, Trust};
 use crate::range::{Range, STRETCHED};
 use crate::shared::Shared;
-use crate::vectors::{Forecast, Parameters, Reach, SCALAR_COUNT};
+use crate::vectors::{BIN_COUNT, Forecast, Parameters, Reach, SCALAR_COUNT};
 use crate::{EVENT_COUNT, vectors};
 
 /// Model output for one frame.
@@ -12,8 +12,8 @@ use crate::{EVENT_COUNT, vectors};
 pub struct ModelOutput {
     /// Parameters at each horizon.
     pub forecast: Forecast,
-    /// Hazard of each bin, per event kind; at least one bin each.
-    pub hazards: [Vec<f64>; EVENT_COUNT],
+    /// Hazard of each bin, per event kind.
+    pub hazards: [[f64; BIN_COUNT]; EVENT_COUNT],
     /// Value of the commitment gate.
     pub gate: f64,
 }
@@ -116,7 +116,7 @@ impl Mixer {
         let (leads_ms, event_lead_ms) = self.lead.with(|lead| (lead.leads(), lead.event_lead_ms()));
         ModelOutputWithLeads {
             forecast: model_output.forecast,
-            hazards: model_output.hazards.each_ref().map(Vec::as_slice),
+            hazards: model_output.hazards.each_ref().map(<[f64; BIN_COUNT]>::as_slice),
             gate: model_output.gate,
             leads_ms,
             event_lead_ms,

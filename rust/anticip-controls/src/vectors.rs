@@ -9,6 +9,8 @@ pub const SCALAR_COUNT: usize = 7;
 pub const HORIZONS_MS: [f64; 5] = [0.0, 40.0, 100.0, 200.0, 400.0];
 /// Width of a hazard bin, in milliseconds.
 pub const BIN_MS: f64 = 20.0;
+/// Number of hazard bins of the model.
+pub const BIN_COUNT: usize = 25;
 /// Index of loudness among the parameters.
 pub const LOUDNESS: usize = 1;
 /// Index of brightness among the parameters.

@@ -1,9 +1,10 @@
 //! Model output for a frame, passed from the step to the memory, the desk and the sinks without copies in
 //! Python.
 
+use std::array::from_fn;
 use std::sync::Arc;
 
-use anticip_controls::{EVENT_COUNT, HORIZONS_MS, ModelOutput, PARAMETER_COUNT, SCALAR_COUNT};
+use anticip_controls::{BIN_COUNT, EVENT_COUNT, HORIZONS_MS, ModelOutput, PARAMETER_COUNT, SCALAR_COUNT};
 use anticip_memory::ModelRows;
 use anticip_model::{Controls, HAZARD_COUNT};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
@@ -12,7 +13,7 @@ use pyo3::prelude::*;
 use crate::errors::{Kind, raise};
 use crate::motion::convert::shaped;
 
-const BIN_COUNT: usize = HAZARD_COUNT / EVENT_COUNT;
+const _: () = assert!(BIN_COUNT * EVENT_COUNT == HAZARD_COUNT);
 
 /// Model output for the newest frame. Each array getter returns a new copy.
 #[pyclass(name = "StepResult", module = "pyanticip._core", frozen)]
@@ -130,10 +131,10 @@ impl PyStepResult {
 
     /// The part that the desk plays.
     pub(crate) fn model_output(&self) -> ModelOutput {
-        let (first, second) = self.hazards.split_at(BIN_COUNT);
+        let hazard = |kind, bin| f64::from(self.hazards[kind * BIN_COUNT + bin]);
         ModelOutput {
             forecast: self.params.map(|row| row.map(f64::from)),
-            hazards: [first, second].map(|row| row.iter().copied().map(f64::from).collect()),
+            hazards: from_fn(|kind| from_fn(|bin| hazard(kind, bin))),
             gate: self.gate,
         }
     }
