@@ -114,12 +114,15 @@ impl Random {
     }
 }
 
-fn run(poses: &[Pose], options: &Options) -> Vec<[f64; 7]> {
-    let config = PoseConfig {
+fn config(options: &Options) -> PoseConfig {
+    PoseConfig {
         options: options.clone(),
         ..PoseConfig::default()
-    };
-    let mut stream = PoseStream::new(poses[0].len(), config).expect("valid");
+    }
+}
+
+fn run(poses: &[Pose], options: &Options) -> Vec<[f64; 7]> {
+    let mut stream = PoseStream::new(poses[0].len(), config(options)).expect("valid");
     poses
         .iter()
         .map(|p| stream.push(p).expect("right shape"))
@@ -305,8 +308,7 @@ proptest! {
     ) {
         let (frames, joints) = (a.len(), a[0].len());
         let flat: Vec<[f64; 4]> = a.iter().chain(&b).flatten().copied().collect();
-        let config = PoseConfig { options: options.clone(), ..PoseConfig::default() };
-        let batch = pose_scalars(&flat, frames, joints, &config, false).expect("right shape");
+        let batch = pose_scalars(&flat, frames, joints, &config(&options), false).expect("right shape");
         prop_assert_eq!(&batch[..frames], &run(&a, &options)[..]);
         prop_assert_eq!(&batch[frames..], &run(&b, &options)[..]);
     }
@@ -326,8 +328,7 @@ proptest! {
         (a, b) in (1..4usize, 1..80usize).prop_flat_map(|(j, t)| (motion(j, t), motion(j, t))),
         options in options(Options::poses()),
     ) {
-        let config = PoseConfig { options: options.clone(), ..PoseConfig::default() };
-        let mut stream = PoseStream::new(a[0].len(), config).expect("valid");
+        let mut stream = PoseStream::new(a[0].len(), config(&options)).expect("valid");
         for pose in &a {
             stream.push(pose).expect("right shape");
         }
@@ -362,8 +363,7 @@ proptest! {
             frames.push(in_frame);
         }
         prop_assert_eq!(run(&broken, &options), run(&held, &options));
-        let config = PoseConfig { options: options.clone(), ..PoseConfig::default() };
-        let mut stream = PoseStream::new(poses[0].len(), config).expect("valid");
+        let mut stream = PoseStream::new(poses[0].len(), config(&options)).expect("valid");
         for pose in &broken {
             stream.push(pose).expect("right shape");
         }
@@ -406,12 +406,9 @@ fn first_frame() {
 #[test]
 fn constants_settle() {
     let settled = [0.4, 0.0, 0.0, 1.0, 0.5, 0.0, 1.0];
-    for s in &run(&vec![vec![[0.1, 0.7, -0.3, 0.2]; 22]; 400], &Options::poses())[12 + 8 + 6..] {
-        for (x, y) in s.iter().zip(settled) {
-            assert!((x - y).abs() < 1e-12, "{s:?}");
-        }
-    }
-    for s in &run_vectors(&vec![vec![1e3, -2.0, 0.1]; 400], &Options::vectors())[1 + 8 + 1..] {
+    let poses = run(&vec![vec![[0.1, 0.7, -0.3, 0.2]; 22]; 400], &Options::poses());
+    let vectors = run_vectors(&vec![vec![1e3, -2.0, 0.1]; 400], &Options::vectors());
+    for s in poses[12 + 8 + 6..].iter().chain(&vectors[1 + 8 + 1..]) {
         for (x, y) in s.iter().zip(settled) {
             assert!((x - y).abs() < 1e-12, "{s:?}");
         }
@@ -421,12 +418,7 @@ fn constants_settle() {
 #[test]
 fn no_mean_is_taken_of_more_frames_than_its_sums_hold() {
     let poses = vec![[1.0, 0.0, 0.0, 0.0]; 1 << 15];
-    let config = PoseConfig {
-        options: Options::poses(),
-        weights: None,
-        limits: None,
-    };
-    assert!(pose_scalars(&poses, poses.len(), 1, &config, true).is_err());
+    assert!(pose_scalars(&poses, poses.len(), 1, &PoseConfig::default(), true).is_err());
 }
 
 #[test]
@@ -457,8 +449,6 @@ fn no_unique_mean_takes_the_most_recent_rotation() {
     let s = run(&poses, &Options::poses());
     assert_eq!(s[9][3], 1.0);
     // With one more of the other rotation the mean is unique again: the newest is half a turn away from it.
-    let mut more = poses[..9].to_vec();
-    more.push(vec![there]);
-    more.push(vec![back]);
+    let more = [&poses[..9], &[vec![there], vec![back]]].concat();
     assert!(run(&more, &Options::poses())[10][3] < 0.01);
 }

@@ -336,12 +336,10 @@ impl Trackers {
             global[joint] = self.world[joint].unwrap_or(parent);
             if measured & 1 << joint != 0 {
                 let local = parent.conj() * global[joint];
-                self.pose.joints.push(Joint {
-                    id: joint as u16,
-                    rotation: local.to_array().map(|v| v as f32),
-                    position: [0.0; 3],
-                    fresh: true,
-                });
+                let rotation = local.to_array().map(|v| v as f32);
+                self.pose
+                    .joints
+                    .push(Joint::new(joint as u16, rotation, [0.0; 3]));
             }
         }
     }

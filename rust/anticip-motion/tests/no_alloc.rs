@@ -12,12 +12,7 @@ fn a_mocopi_frame_is_fed_without_allocating() {
     let joints = standard::mocopi().len() as u16;
     let datagram = |number: u32| {
         let half = 0.3 * (f64::from(number) * 0.1).sin() as f32;
-        let joint = |id| Joint {
-            id,
-            rotation: [half.cos(), half.sin(), 0.0, 0.0],
-            position: [0.0; 3],
-            fresh: true,
-        };
+        let joint = |id| Joint::new(id, [half.cos(), half.sin(), 0.0, 0.0], [0.0; 3]);
         let pose = PoseUpdate {
             seq: Some(number),
             joints: (0..joints).map(joint).collect(),

@@ -362,12 +362,8 @@ fn a_told_body_that_is_not_the_one_that_moves_is_refused() {
             Source::Mocopi => mocopi::encode_skeleton(&own, out),
             _ => native::encode_skeleton(&own, out),
         });
-        let joints = quats.iter().zip(0u16..).map(|(&rotation, id)| Joint {
-            id,
-            rotation,
-            position: [0.0; 3],
-            fresh: true,
-        });
+        let joints = quats.iter().zip(0u16..);
+        let joints = joints.map(|(&rotation, id)| Joint::new(id, rotation, [0.0; 3]));
         let mut pose = PoseUpdate {
             joints: joints.collect(),
             ..PoseUpdate::default()

@@ -5,6 +5,8 @@ use anticip_motion::canonical::{self, JOINT_COUNT, JOINTS};
 use anticip_motion::{Distributor, MotionError, Retargeter, Skeleton, standard, t_pose_deviation};
 use proptest::prelude::*;
 
+/// Joints of a body whose torso is one joint.
+const CHEST_ONLY: &str = "Hips, Chest, Neck, Head, LeftCollar, LeftShoulder, LeftElbow, LeftWrist, RightCollar, RightShoulder, RightElbow, RightWrist, LeftHip, LeftKnee, LeftAnkle, RightHip, RightKnee, RightAnkle, LeftToe";
 const DEGREES: f64 = std::f64::consts::PI / 180.0;
 
 /// A skeleton from (name, parent, offset).
@@ -101,6 +103,11 @@ fn pose() -> impl Strategy<Value = [Quat; JOINT_COUNT]> {
     prop::collection::vec(unit(), JOINT_COUNT).prop_map(|v| std::array::from_fn(|j| v[j]))
 }
 
+/// Index of a joint.
+fn find(body: &Skeleton, name: &str) -> usize {
+    body.names.iter().position(|n| n == name).expect("there")
+}
+
 /// Largest angle between two canonical poses.
 fn apart(a: &[Quat; JOINT_COUNT], b: &[Quat; JOINT_COUNT]) -> f64 {
     a.iter().zip(b).map(|(p, q)| p.angle_to(*q)).fold(0.0, f64::max)
@@ -185,11 +192,10 @@ fn an_a_pose_zero_pose_gives_what_a_t_pose_gives() {
         let body = mixamo(down, 0.0);
         let mut local = vec![Quat::IDENTITY; body.names.len()];
         for (name, x) in [("mixamorig:LeftArm", 1.0), ("mixamorig:RightArm", -1.0)] {
-            let arm = body.names.iter().position(|n| n == name).expect("there");
             // Up to the T-pose about the forward axis, then forward about the vertical.
             let lift = Quat::from_axis_angle([0.0, 0.0, 1.0], x * down * DEGREES);
             let swing = Quat::from_axis_angle([0.0, 1.0, 0.0], -x * 90.0 * DEGREES);
-            local[arm] = swing * lift;
+            local[find(&body, name)] = swing * lift;
         }
         results.push(retargeted(&body, &local));
     }
@@ -226,7 +232,7 @@ fn bent_limbs_of_a_rest_pose_show_their_hinges() {
     // Arms hanging with the elbows bent forward by 60 degrees, palms in.
     let mut body = mixamo(90.0, 0.0);
     for name in ["mixamorig:LeftHand", "mixamorig:RightHand"] {
-        let hand = body.names.iter().position(|n| n == name).expect("there");
+        let hand = find(&body, name);
         let (s, c) = (60.0 * DEGREES).sin_cos();
         body.offsets[hand] = [0.0, -0.25 * c, 0.25 * s];
     }
@@ -244,8 +250,7 @@ fn who_rests_crouching_has_knees_that_bend_backward() {
     let (s, c) = (40.0 * DEGREES).sin_cos();
     for (name, ahead) in [("Leg", s), ("Foot", -s)] {
         for side in ["Left", "Right"] {
-            let bone = format!("mixamorig:{side}{name}");
-            let at = body.names.iter().position(|n| *n == bone).expect("there");
+            let at = find(&body, &format!("mixamorig:{side}{name}"));
             body.offsets[at] = [0.0, -0.4 * c, 0.4 * ahead];
         }
     }
@@ -309,9 +314,7 @@ fn the_families_map_as_they_should() {
     assert_eq!(mocopi[3], ["torso_6", "torso_7"]);
     assert_eq!(mocopi[4], ["neck_1", "neck_2"]);
     for body in [
-        family(
-            "Hips, Chest, Neck, Head, LeftCollar, LeftShoulder, LeftElbow, LeftWrist, RightCollar, RightShoulder, RightElbow, RightWrist, LeftHip, LeftKnee, LeftAnkle, RightHip, RightKnee, RightAnkle, LeftToe",
-        ),
+        family(CHEST_ONLY),
         family(
             "hip, abdomen, neck, head, lCollar, lShldr, lForeArm, lHand, rCollar, rShldr, rForeArm, rHand, lThigh, lShin, lFoot, rThigh, rShin, rFoot, lToe",
         ),
@@ -405,9 +408,7 @@ fn a_spine_numbered_on_beyond_the_shoulders_is_neck_and_head() {
 
 #[test]
 fn joints_between_are_composed_and_absent_ones_are_masked() {
-    let body = family(
-        "Hips, Chest, Neck, Head, LeftCollar, LeftShoulder, LeftElbow, LeftWrist, RightCollar, RightShoulder, RightElbow, RightWrist, LeftHip, LeftKnee, LeftAnkle, RightHip, RightKnee, RightAnkle, LeftToe",
-    );
+    let body = family(CHEST_ONLY);
     let retargeter = Retargeter::compile(&body).expect("maps");
     let absent: Vec<&str> = (0..22)
         .filter(|&j| !retargeter.mask()[j])

@@ -49,16 +49,9 @@ fn pose(
         return Err(raise(Kind::Shape, &message));
     }
     let joints = ids.into_iter().zip(quats).zip(positions);
-    let joints = joints
-        .map(|((id, rotation), position)| Joint {
-            id,
-            rotation,
-            position,
-            fresh: true,
-        })
-        .collect();
+    let joints = joints.map(|((id, rotation), position)| Joint::new(id, rotation, position));
     Ok(PoseUpdate {
-        joints,
+        joints: joints.collect(),
         ..PoseUpdate::default()
     })
 }

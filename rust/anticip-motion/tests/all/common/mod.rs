@@ -26,11 +26,9 @@ pub(crate) fn update(body: &Distributor, t: f64) -> PoseUpdate {
     let (pose, hips) = canonical(t);
     let mut local = vec![Quat::IDENTITY; body.joints()];
     let root = body.apply(&pose, hips, &mut local).map(|v| v as f32);
-    let joints = local.iter().enumerate().map(|(id, q)| Joint {
-        id: id as u16,
-        rotation: q.to_array().map(|v| v as f32),
-        position: if id == 0 { root } else { [0.0; 3] },
-        fresh: true,
+    let joints = local.iter().zip(0u16..).map(|(q, id)| {
+        let position = if id == 0 { root } else { [0.0; 3] };
+        Joint::new(id, q.to_array().map(|v| v as f32), position)
     });
     PoseUpdate {
         root: Some(root),
