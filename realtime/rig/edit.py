@@ -49,7 +49,7 @@ def _edit(path: Path, before: Tree, after: Tree, source: Path) -> None:
     before, after = relative_paths(before, source.parent), relative_paths(after, path.parent)
     try:
         data = read_file(source, MAX_RIG_BYTES, RigError, "a rig") if source.exists() else b""
-        text, desired = _move_comments_inside(data.decode("utf-8")), parse_toml(data, source, RigError)
+        text, desired = _move_comments_inside(data.decode("utf-8-sig")), parse_toml(data, source, RigError)
         before = before if desired else {}
         _check_lists(desired, before, after, source)
         _change(desired, before, after, dict, dict)

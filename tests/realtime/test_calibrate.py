@@ -51,6 +51,7 @@ def test_an_edited_rig_keeps_everything_else(tmp_path: Path, text: str) -> None:
     if text:
         file.write_text(text)
     edit_rig(file, {}, {"performer": TABLE})
+    file.write_text(file.read_text(), encoding="utf-8-sig")  # some editors begin every file with this mark
     edit_rig(file, {}, {"performer": TABLE})
     new = file.read_text()
     before, after = tomllib.loads(text), tomllib.loads(new)
