@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from pyanticip.errors import MotionError, OptionError, one_line, printable, suggestion
+from pyanticip.errors import MotionError, OptionError, one_line, printable, suggestion, utf8
 from realtime.control.budget import Bucket, Budgets, Lines
 from realtime.control.rig_keys import CONTROLS, check_names
 from realtime.osc import message, read_message, split
@@ -269,7 +269,8 @@ class ControlServer:
         if max_bytes < 0:
             return
         # A text with its terminating zero is padded to whole words of four bytes.
-        text = text.encode()[: max_bytes // 4 * 4 + 3].decode(errors="ignore")
+        # A path in it need not be valid Unicode.
+        text = utf8(text).encode()[: max_bytes // 4 * 4 + 3].decode(errors="ignore")
         peer = request.peer
         where = (peer[0], self._reply_port, *peer[2:]) if self._reply_port else peer
         with contextlib.suppress(OSError):

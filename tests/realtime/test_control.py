@@ -378,3 +378,15 @@ def test_an_error_of_an_async_command_is_answered(remote: socket.socket) -> None
 
     _, _, (reply,) = exchange(remote, say("/anticip/control/rig/load"), actions={"rig/load": breaks})
     assert reply.params == ["error", "too deep by far"]
+
+
+def test_a_path_that_is_no_unicode_is_answered(remote: socket.socket) -> None:
+    actions = {"memory/save": lambda: "/show/day\udcff", "unload": _refuse}
+    _, _, (saved, refused) = exchange(
+        remote, say("/anticip/control/memory/save"), say("/anticip/control/unload"), actions=actions
+    )
+    assert (saved.params, refused.params) == (["ok", "/show/day?"], ["error", "/show/day?: is gone"])
+
+
+def _refuse() -> str:
+    raise OptionError("/show/day\udcff: is gone")
