@@ -185,12 +185,17 @@ class TeachRemote:
 
     async def _stop(self) -> str:
         played = self.take_recorder.stop()
-        try:
-            take = await self._loader.run_in_thread(lambda: played.store(self._project))
-        except (MotionError, OSError) as error:
-            self.take_recorder.add_unstored(played)
-            hint = "teach/stop tries again, teach/cancel throws it away"
-            raise DeviceError(f"take {played.name} is not stored ({error}): {hint}") from None
+
+        def store() -> TakeEntry:
+            try:
+                return played.store(self._project)
+            except (MotionError, OSError) as error:
+                # Here on the thread: if the show ends meanwhile, nobody waits for it any more.
+                self.take_recorder.add_unstored(played)
+                hint = "teach/stop tries again, teach/cancel throws it away"
+                raise DeviceError(f"take {played.name} is not stored ({error}): {hint}") from None
+
+        take = await self._loader.run_in_thread(store)
         line = _take_line(played, take)
         self._say(line)
         return line

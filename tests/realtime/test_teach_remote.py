@@ -245,6 +245,26 @@ def test_a_take_that_cannot_be_stored_is_kept(tmp_path: Path) -> None:
     assert [take.name for take in Project.open(project.folder).state.takes] == ["next"]
     with pytest.raises(OptionError, match="no take is being played"):
         asyncio.run(act["teach/stop"]())  # type: ignore[arg-type]
+    # Nor is a take lost if the show ends while it cannot be stored.
+    takes.rename(tmp_path / "away")
+    takes.write_text("no folder")
+    play("late")
+
+    async def end_while_storing() -> None:
+        storing = asyncio.create_task(act["teach/stop"]())  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        storing.cancel()
+        await asyncio.wait([storing])
+
+    nothing: Any = None
+    teacher._loader, files = remote.Loader(nothing, nothing, None, tmp_path), teacher._loader
+    asyncio.run(end_while_storing())
+    teacher._loader.close()
+    teacher._loader = files
+    assert teacher.take_recorder.state == "not stored: late"
+    assert act["teach/cancel"]() == "late"
+    takes.unlink()
+    (tmp_path / "away").rename(takes)
     # What is played when the show ends is stored as well.
     lines.clear()
     play("last")
