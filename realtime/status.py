@@ -122,7 +122,8 @@ def sink_counts(sinks: Sequence[Sink]) -> dict[str, dict[str, int]]:
     counters = {}
     for sink in sinks:
         try:
-            counters[sink.name] = dict(sink.counters())
+            # Plain numbers: the monitor's are sent as JSON.
+            counters[sink.name] = {name: int(count) for name, count in sink.counters().items()}
         except Exception:
             # A third-party sink whose counters fail must not stop the show.
             counters[sink.name] = {"uncounted": 1}

@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pyanticip import _core
 from pyanticip._core import LiveFront
@@ -51,11 +51,17 @@ def usual_ports() -> dict[int, str]:
     """Kinds of motion capture by their default ports, without VRChat's 9000, where sound control is sent to.
     A kind of another package that cannot be opened is left out."""
     ports: dict[int, str] = {}
-    for kind in playable_kinds():
-        with contextlib.suppress(OptionError):
-            ports.setdefault(SOURCES.load(kind)().port, kind)
+    for kind, source in _opened(playable_kinds()):
+        ports.setdefault(source.port, kind)
     ports.pop(_OSC_OUT_PORT, None)
     return ports
+
+
+def _opened(kinds: Iterable[str]) -> Iterator[tuple[str, Source]]:
+    """A source of each kind, without those of other packages that cannot be opened."""
+    for kind in kinds:
+        with contextlib.suppress(OptionError):
+            yield kind, SOURCES.load(kind)()
 
 
 def recognise(datagram: bytes) -> str | None:
@@ -200,8 +206,8 @@ class Arrivals:
                 self.ports_in_use[port] = str(error)
                 continue
             self._sockets[sock] = port
-            for candidate in (kind,) if kind in SOURCES else playable_kinds():
-                if group := SOURCES.load(candidate)().group:
+            for _, source in _opened((kind,) if kind in SOURCES else playable_kinds()):
+                if group := source.group:
                     group_socks, rejoin = join_group(sock, group, say)
                     self._sockets |= dict.fromkeys(group_socks, port)
                     self._rejoin.append(rejoin)

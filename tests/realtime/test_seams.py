@@ -1,6 +1,7 @@
 """A third-party package adds a source, a sink, a backend and a voice, and a show plays through them."""
 
 import asyncio
+import json
 import re
 import socket
 import time
@@ -30,7 +31,7 @@ from realtime.rig import Rig, load_rig
 from realtime.seams import SINKS, SOURCES, SlowCalls
 from realtime.sinks.base import Sink
 from realtime.sockets import free_port
-from realtime.sources.arrivals import recognise, usual_ports
+from realtime.sources.arrivals import Arrivals, recognise, usual_ports
 from realtime.sources.replay import open_show
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble
@@ -136,6 +137,7 @@ def test_a_sink_gets_every_frame_and_its_table_is_checked(tmp_path: Path) -> Non
     report = replay(items, kind, rig, speed=None, seconds=2.0, say=print)
     written = (tmp_path / "pitch").read_text().splitlines()
     assert report["sinks"][f"lines {table['path']}"]["sent"] == len(written) > 45
+    json.dumps(report["sinks"])  # as the monitor gets them
     assert float(written[40]) == pytest.approx(0.625, abs=1e-3), "the flat model's pitch"
     recording = read_recording(tmp_path / "take.anticip")
     assert recording.header["rig"]["sink"] == [table]
@@ -226,6 +228,8 @@ def test_built_in_names_are_kept_and_broken_plug_ins_are_reported() -> None:
     with pytest.raises(OptionError, match=r"source 'broken': stranger:NotThere cannot be imported \(Attr"):
         SOURCES.load("broken")
     assert "backwards" in usual_ports().values(), "the others are left out"
+    with closing(Arrivals({free_port(): "auto"}, print, "127.0.0.1")) as arrivals:
+        assert not arrivals.ports_in_use, "a port of any kind is listened at nevertheless"
     check = doctor_module._plug_ins()
     assert check["status"] == "warn"
     assert "source 'broken': stranger:NotThere cannot be imported" in check["found"]

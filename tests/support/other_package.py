@@ -95,7 +95,7 @@ class Lines:
             self.file.write(f"{frame.params[0]}\\n")
 
     def counters(self):
-        return {"sent": self.sent}
+        return {"sent": np.int64(self.sent)}
 
     def close(self):
         self.file.close()
