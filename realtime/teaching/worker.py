@@ -9,6 +9,7 @@ imported: a thread pool makes these small problems slower, on a busy machine a h
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
@@ -63,22 +64,20 @@ def fit_in_child(
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Run :func:`realtime.teaching.fitting.fit_project` in a child process, and return its report."""
-    with subprocess.Popen(
-        _COMMAND,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as child:
+    pipe, response = subprocess.PIPE, b""
+    # One pipe for both: a report of many takes fills one that nobody reads meanwhile.
+    with subprocess.Popen(_COMMAND, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT) as child:
         assert child.stdin is not None
-        assert child.stderr is not None
         assert child.stdout is not None
-        child.stdin.write(_request(folder, options, checkpoint, model))
-        child.stdin.close()
-        for line in child.stderr:
-            say(line.decode(errors="replace").rstrip())
-        out = child.stdout.read()
-        code = child.wait()
-    return _parse_response(out, code)
+        with contextlib.suppress(BrokenPipeError):  # it has died: its exit code says so
+            child.stdin.write(_request(folder, options, checkpoint, model))
+            child.stdin.close()
+        for line in child.stdout:
+            if line.startswith((b'{"report"', b'{"error"')):
+                response = line
+            else:
+                say(line.decode(errors="replace").rstrip())
+    return _parse_response(response, child.returncode)
 
 
 async def fit_beside(

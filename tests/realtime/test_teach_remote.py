@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ from realtime.rig import Rig
 from realtime.sockets import free_port
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, stage
-from realtime.teaching import remote
+from realtime.teaching import remote, worker
 from realtime.teaching.fitting import fit_project
 from realtime.teaching.take_recorder import TakeRecorder
 
@@ -207,6 +208,21 @@ def test_a_fit_during_a_show_keeps_the_previous_options(tmp_path, monkeypatch):
     assert "east 1 2.0s arm=right" in str(actions["teach/list"]())
     assert asyncio.run(actions["teach/set"]("east 1", "arm=none")) == "east 1: arm=none"  # type: ignore[arg-type]
     assert project.state.take("east 1").labels == {"arm": "none"}
+
+
+def test_a_report_larger_than_a_pipe_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = (
+        "import json, signal, sys; signal.alarm(20); sys.stdin.read()\n"
+        "print('fitting', file=sys.stderr, flush=True)\n"
+        "print(json.dumps({'report': {'takes': ['x' * 99] * 9999}}))"
+    )
+    lines: list[str] = []
+    monkeypatch.setattr(worker, "_COMMAND", (sys.executable, "-c", fit))
+    assert len(worker.fit_in_child(tmp_path, {}, say=lines.append)["takes"]) == 9999
+    assert lines == ["fitting"]
+    monkeypatch.setattr(worker, "_COMMAND", (sys.executable, "-c", "raise SystemExit(3)"))
+    with pytest.raises(DeviceError, match="ended with code 3"):
+        worker.fit_in_child(tmp_path, {"a": "x" * 999_999})
 
 
 def test_a_take_that_cannot_be_stored_is_kept(tmp_path: Path) -> None:
