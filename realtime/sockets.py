@@ -8,13 +8,13 @@ import ipaddress
 import socket
 import struct
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 from pyanticip.errors import DeviceError, reason
 
 __all__ = [
-    "LINUX_TIMESTAMPNS",
     "address_of_this_machine",
     "bind_udp",
     "connect_udp",
@@ -25,22 +25,15 @@ __all__ = [
     "is_from",
     "is_loopback",
     "join_group",
-    "kernel_time_ns",
     "reachable_host",
     "resolve",
     "tcp_server_host",
 ]
 
-#: ``SO_TIMESTAMPNS``: the kernel's time comes with each datagram; in Python's socket module from 3.12 on.
 LINUX_TIMESTAMPNS = 35
+"""SO_TIMESTAMPNS of Linux, which Python names from 3.12 on: an option, and the type of what comes with it."""
 # IP_MULTICAST_ALL, for which Python has no name.
 _LINUX_MULTICAST_ALL = 49
-
-
-def kernel_time_ns(message: bytes) -> int:
-    """The wall time, nanoseconds, of an ancillary message of :data:`LINUX_TIMESTAMPNS`."""
-    seconds, nanos = struct.unpack_from("@qq", message)
-    return int(seconds * 1_000_000_000 + nanos)
 
 
 def resolve(host: str, port: int, what: str, kind: socket.SocketKind, flags: int = 0) -> tuple[Any, ...]:
@@ -138,6 +131,17 @@ def _join(sock: socket.socket, group: bytes, host: str | None) -> None:
             failed = error
     if not joined:
         raise failed
+
+
+def age_ns(timespec: bytes) -> int:
+    """Nanoseconds since the kernel received a datagram that came with this timestamp, by the wall clock.
+
+    The monotonic clock is to be read after it: a thread that is interrupted in between then takes the
+    datagram for a later one, not for one that came before it was sent.
+    """
+    seconds, nanos = struct.unpack_from("@qq", timespec)
+    received_ns: int = seconds * 1_000_000_000 + nanos
+    return time.time_ns() - received_ns
 
 
 def connect_udp(host: str, port: int, what: str, *, broadcast: bool = False) -> socket.socket:

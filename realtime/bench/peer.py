@@ -20,7 +20,7 @@ import time
 from typing import Any
 
 from realtime import tuning
-from realtime.sockets import LINUX_TIMESTAMPNS, kernel_time_ns
+from realtime.sockets import LINUX_TIMESTAMPNS, age_ns
 
 # Time before a deadline that is spun rather than slept.
 _SPIN_S = 0.0003
@@ -169,10 +169,8 @@ def echo() -> dict[str, Any]:
         if data == b"end":
             return {"times_ms": times}
         received_ns = time.time_ns()
-        if ancillary:
-            received_ns = kernel_time_ns(ancillary[0][2])
         sock.sendto(data, peer)
-        times.append((time.time_ns() - received_ns) / 1e6)
+        times.append((age_ns(ancillary[0][2]) if ancillary else time.time_ns() - received_ns) / 1e6)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from pyanticip.system import OWN_PROCESS_GROUP
 from realtime.control.server import CONTROL
 from realtime.osc import message
 from realtime.soak.suit import Suit
-from realtime.sockets import LINUX_TIMESTAMPNS, bind_udp, free_port, kernel_time_ns
+from realtime.sockets import LINUX_TIMESTAMPNS, age_ns, bind_udp, free_port
 from realtime.voice.audio import quiet_stderr
 
 __all__ = ["MODEL", "RIG", "OscReceiver", "Server", "Show", "alive", "descendants", "open_show", "pulse"]
@@ -110,7 +110,8 @@ class OscReceiver:
                 self.is_receiving = True
                 if not stamps:
                     continue
-                t_ns = time.monotonic_ns() - time.time_ns() + kernel_time_ns(stamps[0][2])
+                age = age_ns(stamps[0][2])
+                t_ns = time.monotonic_ns() - age
                 if data[20:].startswith(_FRAME):
                     self.recent.append((t_ns, data))
                     self.received.extend((t_ns, int.from_bytes(data[40:44], "big")))

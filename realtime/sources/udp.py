@@ -15,7 +15,7 @@ from typing import Any
 
 from pyanticip.errors import MotionError, WireError, one_line
 from realtime.seams import SOURCES, SlowCalls
-from realtime.sockets import LINUX_TIMESTAMPNS, bind_udp, host_and_port, join_group, kernel_time_ns
+from realtime.sockets import LINUX_TIMESTAMPNS, age_ns, bind_udp, host_and_port, join_group
 from realtime.sources.base import Receive, Source
 from realtime.sources.helped import HelpedSource
 from realtime.sources.osc import OscSource
@@ -32,7 +32,7 @@ _MAX_SENDERS = 256
 _ASK_INTERVAL_NS = 3_000_000_000
 # After a pause longer than this a sender may have been restarted.
 _RESTART_PAUSE_NS = 3_000_000_000
-# ABI numbers that Python has no names for.
+# SO_RXQ_OVFL of Linux, for which Python has no name.
 _LINUX_RXQ_OVFL = 40
 _BSD_TIMESTAMP, _BSD_SCM_TIMESTAMP = 0x0400, 2
 _TIMEVAL = struct.Struct("@qi")
@@ -229,11 +229,10 @@ class UdpSource:
             except OSError:
                 # An ICMP error caused by another program; the socket itself is fine.
                 continue
-            arrival = now = time.monotonic_ns()
-            if ancillary:
-                arrival -= self._age_ns(sock, ancillary)
+            age = self._age_ns(sock, ancillary) if ancillary else 0
+            now = time.monotonic_ns()
             # Arrivals never decrease, whatever the wall clock does.
-            self._arrival = arrival = max(arrival, self._arrival)
+            self._arrival = arrival = max(now - age, self._arrival)
             self.newest = bytes(self._views[0][:size])
             if self._ask is not None and arrival >= self._ask_at_ns:
                 self._ask_at_ns = arrival + _ASK_INTERVAL_NS
@@ -262,7 +261,7 @@ class UdpSource:
                 self._dropped_by_socket[sock] = int.from_bytes(data[:4], sys.byteorder)
                 self.dropped = sum(self._dropped_by_socket.values())
             elif kind == LINUX_TIMESTAMPNS and self.stamp == "SO_TIMESTAMPNS":
-                age = time.time_ns() - kernel_time_ns(data)
+                age = age_ns(data)
             elif kind == _BSD_SCM_TIMESTAMP and self.stamp == "SO_TIMESTAMP":
                 seconds, micros = _TIMEVAL.unpack_from(data)
                 age = time.time_ns() - (seconds * 1_000_000 + micros) * 1000

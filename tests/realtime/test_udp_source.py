@@ -65,6 +65,23 @@ def test_arrivals_are_kernel_timestamps_on_the_monotonic_clock() -> None:
         assert before - 1_000_000 <= arrival <= after + 1_000_000
 
 
+def test_an_arrival_is_never_before_the_sending_however_the_reading_is_interrupted(monkeypatch):
+    read_clock = time.time_ns
+
+    def interrupted() -> int:
+        time.sleep(0.05)
+        return read_clock()
+
+    receiver = Receiver()
+    time.sleep(0.2)
+    before = time.monotonic_ns()
+    receiver.send(b"one")
+    monkeypatch.setattr(time, "time_ns", interrupted)
+    receiver.run(partial(asyncio.sleep, 0.02))
+    ((_, arrival),) = receiver.received
+    assert arrival >= before - 1_000_000
+
+
 def test_queued_datagrams_are_read_in_order_in_spite_of_a_flood() -> None:
     receiver, turns = Receiver(), 0
     receiver.send(*(str(i).encode() for i in range(200)))
