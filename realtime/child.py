@@ -14,8 +14,6 @@ from typing import IO
 from pyanticip.errors import DeviceError
 from pyanticip.system import OWN_PROCESS_GROUP
 
-__all__ = ["Child", "check_installed", "tell_parent"]
-
 _MAX_RETRY_DELAY_S = 30.0
 _READY_TIMEOUT_S = 20.0
 # A child that has run this long is restarted without an increased delay.

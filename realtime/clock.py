@@ -11,8 +11,6 @@ from typing import Protocol
 from pyanticip import _core
 from pyanticip.errors import OptionError
 
-__all__ = ["FRAME", "FRAME_NS", "Clock", "MonotonicClock", "OfflineClock", "ScaledClock", "wall_ns"]
-
 FRAME_NS = _core.FRAME_NS
 """Nanoseconds between two frames of the 50 Hz grid."""
 

@@ -14,21 +14,6 @@ from pyanticip.errors import suggestion
 from pyanticip.vocabulary import HORIZONS_MS
 from realtime.seams import Registry
 
-__all__ = [
-    "BufferMs",
-    "LeadMs",
-    "Port",
-    "Seconds",
-    "Sender",
-    "Unit",
-    "known_keys",
-    "known_name",
-    "one_problem",
-    "problems_of",
-    "registered",
-    "unknown_hint",
-]
-
 Port = Annotated[int, Field(ge=1, le=65535)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(ge=0.0, le=3600.0)]

@@ -7,8 +7,6 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 
-__all__ = ["threaded_say"]
-
 Say = Callable[[str], None]
 
 # Maximum number of queued lines; further ones are dropped and counted.

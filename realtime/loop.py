@@ -16,8 +16,6 @@ from pyanticip.errors import OptionError
 from pyanticip.system import available_signals, ignore_terminal, lower_priority
 from realtime.child import tell_parent
 
-__all__ = ["Datagrams", "check_no_loop", "child_main", "input_lines", "obey_signals", "run_loop"]
-
 _T = TypeVar("_T")
 _READ_BYTES = 1 << 16
 

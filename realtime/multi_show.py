@@ -35,8 +35,6 @@ from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, stage
 from realtime.status import LoadWatch
 
-__all__ = ["MultiShow", "open_multi_show"]
-
 Say = Callable[[str], None]
 
 

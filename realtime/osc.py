@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import OscMessageBuilder
 
-__all__ = ["Argument", "message", "read_message", "read_messages", "split"]
-
 Argument = str | int | float
 
 _BUNDLE = b"#bundle\0"

@@ -31,8 +31,6 @@ from realtime.sinks.outlet import Outlet
 from realtime.step.base import StepBackend, StepResult, telemetry_of
 from realtime.step.guard import GuardedModel
 
-__all__ = ["Observer", "Pipeline", "StepBackend"]
-
 # Maximum number of missing frames in a row that are bridged by the forecast of the last one.
 _MAX_BRIDGED = 20
 _STATUS_INTERVAL_NS = 1_000_000_000

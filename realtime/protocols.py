@@ -7,8 +7,6 @@ from typing import Protocol
 
 from pyanticip._core import FrontOutput
 
-__all__ = ["BEAT_TRUST", "FIRST_SENDER_TIMEOUT_NS", "Observer", "TakeRecorder", "lost_frames"]
-
 BEAT_TRUST = 0.5
 """Minimum trust (0..1) at which the body's tempo is reported and used by others."""
 

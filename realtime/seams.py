@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from realtime.step.base import StepBackend
     from realtime.voice.base import Preset, Voice
 
-__all__ = ["BACKENDS", "SINKS", "SOURCES", "VOICES", "Registry", "SlowCalls"]
-
 T = TypeVar("T")
 
 

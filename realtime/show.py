@@ -30,8 +30,6 @@ from realtime.status import BeatWatch, SinkWatch, mapping_trouble, sink_counts
 from realtime.tuning import Collector
 from realtime.voice.process import SynthProcess
 
-__all__ = ["Show", "close_shows", "close_unplayed"]
-
 _FRAME_S = 0.02
 # Time before the next datagram at which the dummy step runs, which warms the caches and is slow itself.
 _PREWARM_LEAD_S = 0.001

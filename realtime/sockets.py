@@ -14,22 +14,6 @@ from typing import Any
 
 from pyanticip.errors import DeviceError, reason
 
-__all__ = [
-    "address_of_this_machine",
-    "bind_udp",
-    "connect_udp",
-    "free_port",
-    "host_and_port",
-    "host_of",
-    "is_address",
-    "is_from",
-    "is_loopback",
-    "join_group",
-    "reachable_host",
-    "resolve",
-    "tcp_server_host",
-]
-
 LINUX_TIMESTAMPNS = 35
 """SO_TIMESTAMPNS of Linux, which Python names from 3.12 on: an option, and the type of what comes with it."""
 # IP_MULTICAST_ALL, for which Python has no name.

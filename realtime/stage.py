@@ -50,8 +50,6 @@ from realtime.step.open import open_backend
 from realtime.teaching.remote import Loader, TeachRemote
 from realtime.voice.process import SynthProcess, begin_voice
 
-__all__ = ["assemble", "build_mixer", "recording_header", "stage"]
-
 
 def assemble(
     rig: Rig,

@@ -17,24 +17,6 @@ from realtime.step.guard import GuardedModel
 
 _LOUDNESS = PARAMETERS.index("loudness")
 
-__all__ = [
-    "BeatWatch",
-    "LoadWatch",
-    "SinkWatch",
-    "count_words",
-    "is_writing",
-    "lead_word",
-    "mapping_trouble",
-    "model_words",
-    "sink_counts",
-    "sink_troubles",
-    "sink_words",
-    "stream_words",
-    "tape_words",
-    "taught_words",
-    "tempo_words",
-]
-
 # A sender that was not heard for this long is no longer counted as ignored.
 _SENDER_TIMEOUT_NS = 60_000_000_000
 # Number of looks, a second apart, for which a tempo or an overload must last before it is reported.

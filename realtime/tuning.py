@@ -14,14 +14,6 @@ import sys
 import time
 from collections.abc import Iterator
 
-__all__ = [
-    "Collector",
-    "lock_memory",
-    "map_large_blocks",
-    "raise_priority",
-    "realtime_mode",
-]
-
 # Maximum time in seconds that a thread waits for the interpreter. Python's default, 5 ms, is a quarter of a
 # frame.
 _SWITCH_INTERVAL = 0.0005

@@ -25,8 +25,6 @@ from pyanticip.geometry import vector_scalars
 if TYPE_CHECKING:
     from rich.console import Group
 
-__all__ = ["LENGTHS", "run", "table"]
-
 BATCH, DIM = 8, 128
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 #: Estimated compilation time per block of 256 queries, seconds; the first compilation corrects it.

@@ -16,8 +16,6 @@ from pyanticip.system import cores
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Values", "machine", "percentiles", "rich_table"]
-
 Values = Sequence[float] | npt.NDArray[np.float64]
 
 

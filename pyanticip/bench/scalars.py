@@ -21,8 +21,6 @@ from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 if TYPE_CHECKING:
     from rich.console import Group
 
-__all__ = ["run", "table"]
-
 JOINTS = len(CANONICAL_JOINTS)
 WINDOWS = (256, 1500)
 TIMED = 2_000

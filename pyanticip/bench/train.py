@@ -26,8 +26,6 @@ from pyanticip.errors import DeviceError
 from pyanticip.models import AnticipatoryTransformer, BaselineTransformer, ModelConfig
 from pyanticip.system import cores
 
-__all__ = ["peak_bytes", "run", "table"]
-
 
 def peak_bytes(call: Callable[[], object], device: torch.device) -> int | None:
     """Peak memory of torch's allocator during a call, less what was allocated before.

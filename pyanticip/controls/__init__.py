@@ -10,9 +10,9 @@ Vectors here are lists of Python floats, not arrays: a paced frame finds every c
 then costs microseconds of its own.
 """
 
-from pyanticip._core import NEUTRAL, scalar_mapping
+from pyanticip._core import NEUTRAL, Shaper, scalar_mapping
 from pyanticip.controls.events import BEAT_LEAD_MS, CANCEL, Event, EventTrigger, LastMoment
-from pyanticip.controls.shaping import Presence, Range, Shape, Shaper, Smoothing
+from pyanticip.controls.shaping import Presence, Range, Shape, Smoothing
 
 __all__ = [
     "BEAT_LEAD_MS",

@@ -17,8 +17,6 @@ from pyanticip.vocabulary import EVENTS
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["BEAT_LEAD_MS", "CANCEL", "Event", "EventTrigger", "LastMoment"]
-
 Event = tuple[str, float, float]
 """Name, strength in 0..1, seconds ahead."""
 

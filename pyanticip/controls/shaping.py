@@ -10,11 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from pyanticip._core import Shaper
 from pyanticip.options import Options
-
-__all__ = ["Presence", "Range", "Shape", "Shaper", "Smoothing"]
-
 
 _Seconds = Annotated[float, Field(ge=0.0, le=3600.0)]
 _Limit = Annotated[float, Field(ge=-1e30, le=1e30)]

@@ -8,8 +8,6 @@ from pydantic import AfterValidator, Field
 from pyanticip.motion.units import RATE_LIMITS, metres_per_unit
 from pyanticip.options import Options, PathText, option
 
-__all__ = ["BodyOptions", "ReadingOptions"]
-
 
 def _unit(value: str | float) -> str | float:
     """Validate a unit: its name, or metres per unit as a number or text."""

@@ -39,27 +39,10 @@ from pyanticip import _core
 from pyanticip.errors import FormatError
 from pyanticip.motion.atomic import writing
 from pyanticip.motion.recording_file import CONTROL, FRAME, HEADER, NOTE, OUTPUT, RAW, create, write_all
-from pyanticip.motion.recording_walk import LONGEST_PAUSE_NS, Payload, payloads
+from pyanticip.motion.recording_walk import Payload, payloads
 from pyanticip.motion.rotations import are_units
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS
-
-__all__ = [
-    "LONGEST_PAUSE_NS",
-    "Control",
-    "Frame",
-    "Note",
-    "Output",
-    "Raw",
-    "Record",
-    "Recording",
-    "RecordingWriter",
-    "Records",
-    "is_recording",
-    "pack_control",
-    "pack_header",
-    "read_recording",
-]
 
 MAGIC = _core.recording_header()[:8]
 

@@ -11,8 +11,6 @@ from typing import IO
 from pyanticip.errors import OptionError
 from pyanticip.motion.atomic import writing
 
-__all__ = ["CONTROL", "FRAME", "HEADER", "NOTE", "OUTPUT", "RAW", "create", "write_all"]
-
 HEADER, RAW, FRAME, OUTPUT, NOTE, CONTROL = range(6)
 
 

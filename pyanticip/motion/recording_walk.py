@@ -10,8 +10,6 @@ import msgpack
 from pyanticip import _core
 from pyanticip.motion.recording_file import HEADER
 
-__all__ = ["LONGEST_PAUSE_NS", "Payload", "payloads"]
-
 #: Maximum time between records. A replay waits between records, so a wrong time could make it last for years.
 LONGEST_PAUSE_NS = 86_400 * 10**9
 

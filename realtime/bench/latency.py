@@ -32,18 +32,6 @@ from realtime.sockets import free_port
 if TYPE_CHECKING:
     from realtime.show import Show
 
-__all__ = [
-    "SKELETON_EVERY",
-    "WARM_UP_SECONDS",
-    "close_peer",
-    "latency_summary",
-    "read_reply",
-    "run",
-    "run_shows",
-    "send_plan",
-    "start_peer",
-]
-
 #: Time at the start that is not evaluated, while sockets, caches and adaptive timers settle.
 WARM_UP_SECONDS = 2.0
 #: A frame with a longer latency counts as late.

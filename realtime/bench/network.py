@@ -43,8 +43,6 @@ from realtime.sinks.capture import CaptureSink
 from realtime.stage import assemble
 from realtime.step.base import StepBackend
 
-__all__ = ["markdown", "run", "table"]
-
 F64 = npt.NDArray[np.float64]
 Times = npt.NDArray[np.int64]
 Pairs = list[tuple[int, bytes]]

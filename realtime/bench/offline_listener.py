@@ -22,8 +22,6 @@ from realtime.sources.replay import Datagram, play_offline
 from realtime.voice.base import Voice
 from realtime.voice.event_queue import EventQueue
 
-__all__ = ["RATE", "SILENCE", "OfflineListener", "integrated", "load_start", "play_datagrams"]
-
 #: Sample rate of the filters below, Hz.
 RATE = 48_000
 #: Loudness of a sound without any block above the absolute gate, LUFS.

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from pyanticip.vocabulary import RATE
 
-__all__ = ["mocopi_datagrams", "sway"]
-
 # A plausible body in mocopi's bone order: root, seven torsos, neck, head, arms, legs. Metres.
 _TORSO = [(0.0, 0.95, 0.0)] + [(0.0, 0.06, 0.0)] * 7 + [(0.0, 0.06, 0.0), (0.0, 0.05, 0.0), (0.0, 0.06, 0.0)]
 

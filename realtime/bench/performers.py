@@ -35,8 +35,6 @@ from realtime.bench.options import numbers
 from realtime.bench.performer import mocopi_datagrams
 from realtime.sockets import free_port
 
-__all__ = ["Phases", "draw", "run", "table"]
-
 Phases = Literal["random", "even", "together"]
 _MAX_PERFORMERS = 64
 # Time for the child processes of each show to start, seconds per performer.

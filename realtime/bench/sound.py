@@ -33,8 +33,6 @@ from realtime.step.base import StepBackend
 from realtime.voice.base import voice_latency_ms
 from realtime.voice.open import open_voice
 
-__all__ = ["lag_ms", "markdown", "run"]
-
 F64 = npt.NDArray[np.float64]
 #: From canonical rotations (T, 22, 4) at 50 Hz to the frames of the beats.
 Beats = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.int64]]

@@ -33,8 +33,6 @@ from realtime.seams import BACKENDS
 from realtime.step.base import StepBackend
 from realtime.step.open import cuda_present, open_backend
 
-__all__ = ["run", "table"]
-
 #: Time before a step at which it is prewarmed.
 PREWARM_SECONDS = 0.0015
 #: Steps in a turn, and those at its start that are not counted: the caches hold other weights then.

@@ -31,8 +31,6 @@ from realtime.sinks.capture import CaptureSink
 from realtime.stage import assemble
 from realtime.voice.open import open_voice
 
-__all__ = ["IDLE", "PAIRS", "POSES", "UNCHANGED", "jitter", "perform", "run", "turned", "with_performer"]
-
 F64 = npt.NDArray[np.float64]
 Say = Callable[[str], None]
 

@@ -7,8 +7,6 @@ from realtime.control.server import number, rounded_float
 from realtime.pipeline import Pipeline
 from realtime.sinks.base import LeadingSink, Sink
 
-__all__ = ["BeatControl"]
-
 _MIN_BPM, _MAX_BPM = 20.0, 400.0
 # Differences due to the clocks of two machines and to the digits of OSC: relative to the tempo, and in beats.
 _TEMPO_TOLERANCE = 5e-3

@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from realtime.sockets import is_loopback
 
-__all__ = ["Bucket", "Budgets", "Lines"]
-
 # Maximum number of hosts that are remembered.
 _MAX_HOSTS = 64
 _LINE_INTERVAL_S = 10.0

@@ -18,8 +18,6 @@ from realtime.pipeline import Pipeline
 from realtime.rig.edit import edit_rig
 from realtime.rig.mapping import PerformerRig
 
-__all__ = ["Calibration", "Table"]
-
 Table = dict[str, list[float]]
 
 # Minimum duration of each stage.

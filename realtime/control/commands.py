@@ -37,8 +37,6 @@ from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
 from realtime.voice.base import Switchable
 
-__all__ = ["Commands", "PlanControl"]
-
 _MAX_BOOST = 1e6
 # Smaller changes of the sound's latency are ignored.
 _MIN_CHANGE_MS = 2.0

@@ -12,8 +12,6 @@ from pyanticip.errors import FormatError, OptionError, printable
 from pyanticip.models.checkpoint.manifest import MANIFEST, WEIGHTS
 from pyanticip.untrusted import parse_toml, read_file
 
-__all__ = ["inside", "listing", "new_file", "plain_name"]
-
 # Limits of a listing: number of entries, and size of a rig file.
 _MAX_ENTRIES, _MAX_RIG_BYTES = 4000, 1 << 18
 # Maximum length of a new file's name in bytes.

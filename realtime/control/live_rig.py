@@ -23,8 +23,6 @@ from realtime.rig.mapping import MemoryRig, PerformerRig, smoothings
 from realtime.sinks.config import ENSEMBLE
 from realtime.sinks.osc import OscSink
 
-__all__ = ["LIVE", "LiveRig", "fixed_of", "patch_of", "tree_of"]
-
 #: The tables that can be set while a show plays.
 LIVE = ("gain", "lead_ms", "shape", "smoothing", "osc")
 # Keys of a receiver's table that define its address.

@@ -22,8 +22,6 @@ from realtime.control.server import Action, number
 from realtime.memory.live_memory import Following, LiveMemory
 from realtime.pipeline import Pipeline
 
-__all__ = ["MemoryControl", "MemoryRemote", "cue_values", "parse_cues"]
-
 Moments = tuple[list[str], npt.NDArray[np.int16], npt.NDArray[np.uint16], npt.NDArray[np.uint32]]
 
 # Number of moments copied at once, which takes a fraction of a millisecond, and the pause after it.

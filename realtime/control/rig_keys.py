@@ -15,8 +15,6 @@ from realtime.rig import Rig
 from realtime.sinks.config import PARTS, RENAMED, OscConfig
 from realtime.sinks.outputs import MESSAGES, Limits
 
-__all__ = ["CONTROLS", "Control", "RigKey", "check_names", "path_of", "rig_keys", "with_part"]
-
 
 @dataclass(frozen=True, slots=True)
 class Control:

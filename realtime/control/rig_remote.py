@@ -27,8 +27,6 @@ from realtime.rig.load import rig_for_performer
 from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
 
-__all__ = ["RigRemote"]
-
 T = TypeVar("T")
 
 # Tables that do not affect what a rig plays.

@@ -19,17 +19,6 @@ from realtime.control.rig_keys import CONTROLS, check_names
 from realtime.osc import message, read_message, split
 from realtime.sockets import bind_udp, host_and_port, is_loopback
 
-__all__ = [
-    "CONTROL",
-    "Action",
-    "ControlServer",
-    "Remote",
-    "commands_of_all",
-    "number",
-    "rounded_float",
-    "switch",
-]
-
 #: Executes a command with its arguments and returns the text of the reply, as an awaitable if it takes a
 #: while. A MotionError becomes an error reply.
 Action = Callable[..., str | Awaitable[str]]

@@ -13,8 +13,6 @@ from pyanticip.teach.gestures import Gesture, make_spotter
 from pyanticip.teach.labels import NONE
 from pyanticip.vocabulary import RATE
 
-__all__ = ["ActiveGesture", "Gestures", "Labels"]
-
 # A label is entered at this probability and left below the lower one, each for a number of frames.
 _ENTER_PROBABILITY, _LEAVE_PROBABILITY = 0.6, 0.4
 _MIN_FRAMES = 3

@@ -20,8 +20,6 @@ from pyanticip.vocabulary import PARAMETERS
 from realtime.mapping.labels import Gestures, Labels
 from realtime.step.base import StepBackend, StepResult
 
-__all__ = ["LiveMapping", "check_model", "open_mapping"]
-
 F32 = npt.NDArray[np.float32]
 
 # Duration of an output's fade to its behaviour beyond the taught range, and back.

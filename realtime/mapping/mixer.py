@@ -28,8 +28,6 @@ from realtime.mapping.live_mapping import LiveMapping
 from realtime.mapping.performer import PerformerRange
 from realtime.step.base import StepResult
 
-__all__ = ["Mixer"]
-
 T = TypeVar("T")
 
 

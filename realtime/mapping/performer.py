@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pyanticip import _core
 from pyanticip.vocabulary import PARAMETERS
 
-__all__ = ["MAX_STILL", "PLACES", "STRETCHED", "PerformerRange", "Reach"]
-
 #: Indices of the stretched parameters among the eight: those that depend on how much a body moves, not where
 #: it is.
 PLACES = _core.STRETCHED

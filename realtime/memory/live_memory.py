@@ -21,8 +21,6 @@ from pyanticip.memory.files import KeptTakes
 from pyanticip.vocabulary import RATE
 from realtime.step.base import StepResult
 
-__all__ = ["Following", "LiveMemory", "Place", "check_cues", "open_memory"]
-
 #: Place in a take: index of the take, seconds in it, tempo relative to the rehearsal, trust 0..1.
 Place = tuple[int, float, float, float]
 

@@ -13,8 +13,6 @@ from realtime.clock import Clock
 from realtime.sinks.base import ControlFrame, DatagramSink, Extra
 from realtime.sockets import connect_udp
 
-__all__ = ["MonitorFeed"]
-
 # Declared here because msgpack has no type annotations.
 _packb: Callable[..., bytes] = msgpack.packb
 

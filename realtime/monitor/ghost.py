@@ -21,8 +21,6 @@ from pyanticip.models.forecast.manifest import GHOST, read_forecast_manifest
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.rotations import child_transform
 
-__all__ = ["STRIDE", "Ghost"]
-
 F32 = npt.NDArray[np.float32]
 
 #: Frames of the 50 Hz grid between two input poses, and between two forecast poses.

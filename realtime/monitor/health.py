@@ -16,8 +16,6 @@ from realtime.protocols import lost_frames
 from realtime.sinks.outputs import MESSAGES
 from realtime.status import is_writing, sink_counts, sink_troubles
 
-__all__ = ["health", "settable"]
-
 _LOUDNESS = PARAMETERS.index("loudness")
 # A sender that has sent nothing for this long is gone.
 _GONE_NS = 2_000_000_000

@@ -14,8 +14,6 @@ from pyanticip.errors import MotionError
 from pyanticip.system import cooked_keys, is_foreground_group, pressed_keys, raw_keys
 from realtime.pipeline import Pipeline
 
-__all__ = ["Keys", "is_foreground"]
-
 _ESCAPE = "\x1b"
 # Interval of polling a terminal that cannot be watched.
 _POLL_INTERVAL_S = 0.05

@@ -18,8 +18,6 @@ from realtime.monitor.health import settable
 from realtime.rig.tree import MonitorRig
 from realtime.sockets import free_port, host_and_port, reachable_host
 
-__all__ = ["NEEDS", "MonitorProcess", "qr_code"]
-
 NEEDS = "the monitor", "monitor", "websockets"
 """See :func:`realtime.child.check_installed`."""
 

@@ -28,8 +28,6 @@ from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime.protocols import BEAT_TRUST
 from realtime.sockets import bind_udp
 
-__all__ = ["Meters", "bar", "bar_from_middle", "main"]
-
 # Width of a bar in characters, at most and at least.
 _BAR_WIDTH, _MIN_BAR_WIDTH = 28, 4
 # Width of a row without its two bars.

@@ -36,8 +36,6 @@ from realtime.monitor.suit import Suit
 from realtime.osc import message
 from realtime.sockets import bind_udp, host_of, is_loopback, tcp_server_host
 
-__all__ = ["serve"]
-
 # Declared here because msgpack has no type annotations.
 _unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
 # Most bytes of a page's message.

@@ -13,8 +13,6 @@ from pyanticip import _core
 from pyanticip.errors import MotionError
 from pyanticip.motion.rotations import child_transform
 
-__all__ = ["Suit"]
-
 _MAX_SENDERS = 8
 
 

@@ -14,8 +14,6 @@ from realtime.monitor.feed import MonitorFeed
 from realtime.monitor.keys import is_foreground
 from realtime.sockets import free_port
 
-__all__ = ["Terminal", "can_draw"]
-
 # The meters receive every fifth frame.
 _FRAME_INTERVAL = 5
 

@@ -17,8 +17,6 @@ from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.osc import OscSink
 from realtime.sinks.outputs import ENSEMBLE_MESSAGE, Limits, Message, target_messages
 
-__all__ = ["Attributes", "Commands", "Nodes", "Offer", "Offers", "controls", "message_node", "outputs"]
-
 #: The attributes of a node, by their names in the OSCQuery proposal.
 Attributes = dict[str, Any]
 #: Nodes by their addresses.

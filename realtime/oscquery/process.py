@@ -10,8 +10,6 @@ from realtime.oscquery.offer import Offer, Offers
 from realtime.rig.tree import OscQueryRig
 from realtime.sockets import free_port, host_and_port, reachable_host
 
-__all__ = ["NEEDS", "OscQueryProcess"]
-
 NEEDS = "OSCQuery", "oscquery", "websockets", "zeroconf"
 """See :func:`realtime.child.check_installed`."""
 

@@ -23,8 +23,6 @@ from realtime.loop import Datagrams, child_main, input_lines
 from realtime.oscquery.space import Space
 from realtime.sockets import bind_udp, host_of, is_loopback, resolve, tcp_server_host
 
-__all__ = ["serve"]
-
 # Most bytes of a client's message.
 _MAX_MESSAGE = 1 << 14
 # Bytes that a client may leave unread before messages to it are skipped.

@@ -12,8 +12,6 @@ from urllib.parse import unquote, urlsplit
 
 from realtime.osc import message, read_message, split
 
-__all__ = ["EXTENSIONS", "Space"]
-
 _ATTRIBUTES = (
     "FULL_PATH", "CONTENTS", "TYPE", "ACCESS", "DESCRIPTION", "RANGE", "UNIT", "VALUE", "OVERLOADS",
 )  # fmt: skip

@@ -28,8 +28,6 @@ from pyanticip.teach.mapping import load_mapping
 from pyanticip.untrusted import open_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, HORIZONS_MS, PARAMETERS, RATE
 
-__all__ = ["describe_artifact"]
-
 _MAX_HEADER_BYTES = 8 << 20
 
 _OTHER_FOLDERS = (

@@ -22,8 +22,6 @@ from realtime.sources.udp import UdpSource
 from realtime.sources.watch import why_refused, why_silent
 from realtime.stage import assemble
 
-__all__ = ["calibrate_from", "calibrate_live"]
-
 _TIMEOUT_S = 10.0
 """Longest wait for progress of a stage."""
 

@@ -34,8 +34,6 @@ from realtime.sources.udp import opener
 from realtime.voice.base import NEEDS_SAMPLES, SAMPLED
 from realtime.voice.open import Instrument
 
-__all__ = ["check_show"]
-
 _NEEDS: dict[str, tuple[str, ...]] = {"control": ("",), "monitor": MONITOR_NEEDS, "oscquery": OSCQUERY_NEEDS}
 
 

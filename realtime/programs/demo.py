@@ -35,8 +35,6 @@ from realtime.step.base import StepBackend
 from realtime.step.open import open_backend
 from realtime.voice.process import SynthProcess, begin_voice
 
-__all__ = ["DANCE", "PERFORMANCE", "demo", "two_passes"]
-
 PERFORMANCE = Path(__file__).parents[1] / "data" / "performance.bvh"
 DANCE = PERFORMANCE.with_name("dance.bvh")
 #: Silence between the two passes.

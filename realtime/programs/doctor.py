@@ -23,8 +23,6 @@ from pyanticip.system import cores_and_load
 from realtime.seams import BACKENDS, SINKS, SOURCES, VOICES, Registry
 from realtime.sources.arrivals import usual_ports
 
-__all__ = ["doctor", "lines"]
-
 #: Ports that are listened on by default besides those of the sources, and their use.
 _PORTS = ((9010, "OSC control in"), (57140, "built-in voice in"))
 _PACKAGES = ("numpy", "python-osc", "sounddevice", "pydantic", "msgpack", "rich", "torch")

@@ -31,8 +31,6 @@ from realtime.sources.watch import listening
 from realtime.stage import assemble, recording_header, stage
 from realtime.status import sink_counts
 
-__all__ = ["check_new", "live", "replay"]
-
 Say = Callable[[str], None]
 
 

@@ -21,8 +21,6 @@ from pyanticip.vocabulary import RATE
 from realtime.protocols import FIRST_SENDER_TIMEOUT_NS
 from realtime.sources.replay import Command, Item, NoDatagramsError, open_show, recorded_sender
 
-__all__ = ["rehearse"]
-
 Poses = npt.NDArray[np.float32]
 
 # Fewest frames of a take: shorter pieces, as between gaps of the suit, are left out.

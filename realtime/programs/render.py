@@ -48,8 +48,6 @@ from realtime.voice.guard import guarded, render_checked
 from realtime.voice.open import open_voice
 from realtime.voice.wav import WavWriter
 
-__all__ = ["SUFFIXES", "OfflinePlayer", "render", "with_progress"]
-
 T = TypeVar("T")
 
 SUFFIXES = (".wav", ".npz", ".csv")

@@ -18,8 +18,6 @@ from pyanticip.workers import spread
 from realtime.programs.render import SUFFIXES, render, with_progress
 from realtime.rig import Rig
 
-__all__ = ["render_folder"]
-
 
 @dataclass(frozen=True)
 class _Task:

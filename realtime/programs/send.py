@@ -18,8 +18,6 @@ from realtime.sockets import connect_udp
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["send"]
-
 # If sending is later than this (the machine slept), the schedule restarts from now: no burst is sent.
 _MAX_LATE_NS = 500_000_000
 _PROGRESS_INTERVAL_NS = 100_000_000

@@ -26,8 +26,6 @@ from realtime.sockets import address_of_this_machine, connect_udp
 from realtime.sources.arrivals import Arrivals, DetectedSender, playable_kinds, usual_ports, wrong_kind
 from realtime.voice.audio import probe
 
-__all__ = ["Ask", "setup"]
-
 #: Asks a question, given its text, the default answer and the allowed answers (empty: any).
 Ask = Callable[[str, str, Sequence[str]], str]
 Say = Callable[[str], None]

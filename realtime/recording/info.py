@@ -23,8 +23,6 @@ from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS, RATE, SCA
 from realtime.protocols import FIRST_SENDER_TIMEOUT_NS, lost_frames
 from realtime.sources.base import NATIVE
 
-__all__ = ["export_recording", "recording_info"]
-
 _MAX_LISTED = 100
 
 

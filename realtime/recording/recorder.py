@@ -26,8 +26,6 @@ from pyanticip.system import widen_pipe
 from realtime.child import Child
 from realtime.recording.writer import CLOSE, OPEN, count_missing
 
-__all__ = ["FileStart", "Recorder"]
-
 #: Returns the start of a file: time, header, and commands that restore the current state.
 FileStart = Callable[[], tuple[int, Mapping[str, Any], Sequence[tuple[int, str, Sequence[object]]]]]
 

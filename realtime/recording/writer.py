@@ -26,8 +26,6 @@ from pyanticip.motion.recording_file import CONTROL, create
 from pyanticip.system import ignore_terminal, wait_readable
 from pyanticip.untrusted import open_file
 
-__all__ = ["CLOSE", "OPEN", "count_missing", "main"]
-
 #: Command that opens a file; its time is the file's number. Arguments: path, whether it is a further part of
 #: a recording, spare folder (may be empty), number of initial records, and the ``unconfirmed`` records of the
 #: writer before: a file, its confirmed bytes, and the number of records that should follow them.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from realtime.rig.tree import Rig
     from realtime.sinks.config import OscConfig
 
-__all__ = ["check_ports", "rig_warnings"]
-
 _ANY = ("0.0.0.0", "::")
 _LOOPBACK = ("127.0.0.1", "::1", *_ANY)
 

@@ -16,8 +16,6 @@ from pyanticip.untrusted import parse_toml, read_file
 from realtime.rig.load import MAX_RIG_BYTES, parse_rig
 from realtime.rig.paths import relative_paths
 
-__all__ = ["edit_rig"]
-
 Tree = Mapping[str, Any]
 TableFactory = Callable[[], MutableMapping[str, Any]]
 

@@ -22,16 +22,6 @@ from realtime.rig.tree import OscQueryRig, Rig, monitor_table
 from realtime.sinks.config import OscConfig
 from realtime.sources.named_files import candidate_paths, file_sha256, find_file
 
-__all__ = [
-    "check_rig_overwrite",
-    "load_rig",
-    "monitors",
-    "parse_rig",
-    "recording_path",
-    "rig_for_performer",
-    "template",
-]
-
 MAX_RIG_BYTES = 1 << 20
 """Maximum size of a rig file."""
 RECORDING_ORIGIN = "the recording"

@@ -13,17 +13,6 @@ from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS
 from realtime.config import Seconds, Unit, known_keys
 from realtime.mapping.performer import PerformerRange, Reach
 
-__all__ = [
-    "EventsRig",
-    "MemoryRig",
-    "PerformerRig",
-    "Shapes",
-    "SilenceRig",
-    "Smoothings",
-    "smoothings",
-]
-
-
 #: Smoothing by parameter; ``default`` applies to those without their own.
 Smoothings = Annotated[dict[str, Smoothing], known_keys(*PARAMETERS, "default")]
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["is_there", "relative_paths", "resolve_paths"]
-
 _PERFORMER_PATHS = ("mapping", "teach", "memory", "source.joints", "source.skeleton")
 _NEW_PATHS = ("record",)
 _EXISTING_PATHS = (*_PERFORMER_PATHS, "record_spare", "model.checkpoint", "memory.file", "synth.samples")

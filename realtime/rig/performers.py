@@ -17,8 +17,6 @@ from realtime.sinks.config import OscConfig
 from realtime.sockets import is_from
 from realtime.sources.osc import PRESETS
 
-__all__ = ["PerformerTable", "check_performers", "repeated_cue"]
-
 _RESERVED_NAMES = ("control", "ensemble", "reply")
 
 

@@ -20,8 +20,6 @@ from realtime.seams import BACKENDS, SOURCES
 from realtime.sockets import host_and_port, host_of, resolve
 from realtime.sources.osc import PRESETS, Address, Order
 
-__all__ = ["AddressRig", "BackendKind", "ModelRig", "SentKind", "SourceKind", "SourceRig", "source_table"]
-
 #: Kinds that can be sent; for `osc` the addresses are unknown.
 SentKind = Annotated[str, registered(SOURCES, but="osc")]
 #: Kinds that can be received.

@@ -28,8 +28,6 @@ from realtime.sinks.config import ENSEMBLE, PARTS, OscConfig, Sendable
 from realtime.sinks.midi.config import MidiConfig
 from realtime.sockets import is_loopback
 
-__all__ = ["ControlRig", "MonitorRig", "OscQueryRig", "Rig", "SinkRig", "SynthRig", "monitor_table"]
-
 
 class ControlRig(Options):
     """The remote control by OSC. Replies go to the sender, or to ``reply_port`` at the sender's host."""

@@ -16,21 +16,6 @@ if TYPE_CHECKING:
 
     F32 = npt.NDArray[np.float32]
 
-__all__ = [
-    "STATE_EVENTS",
-    "ControlFrame",
-    "DatagramSink",
-    "DeferredSink",
-    "Extra",
-    "LeadingSink",
-    "Prewarmed",
-    "Sink",
-    "SinkType",
-    "SlowClosingSink",
-    "Tempo",
-    "beat_at",
-]
-
 #: Prefixes of events that change a lasting state (a label, a gesture): sent even if they are overdue.
 STATE_EVENTS = ("class/", "gesture/")
 

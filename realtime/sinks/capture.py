@@ -14,8 +14,6 @@ from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.sinks.base import ControlFrame, Extra, Sink
 
-__all__ = ["CaptureSink", "Player"]
-
 
 class Player(Protocol):
     """Turns frames into sound."""

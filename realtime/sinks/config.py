@@ -14,8 +14,6 @@ from realtime.osc import Argument
 from realtime.sinks.tcp import Framing
 from realtime.sockets import host_and_port
 
-__all__ = ["ENSEMBLE", "PARTS", "RENAMED", "Address", "OscConfig", "Sendable"]
-
 #: The parts of an OSC bundle, in order.
 PARTS = (
     "frame",

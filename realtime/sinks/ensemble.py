@@ -15,8 +15,6 @@ from realtime.sinks.pace import Pace
 from realtime.sinks.tcp import TcpWire
 from realtime.sinks.udp import UdpWire
 
-__all__ = ["EnsembleOut", "EnsembleSink"]
-
 _VALUES = struct.Struct(">" + ENSEMBLE_MESSAGE.types)
 # Most frames stepped at once after the loop stood still.
 _MAX_CATCH_UP_FRAMES = 25

@@ -23,8 +23,6 @@ from realtime.sinks.base import ControlFrame, DeferredSink, Sink
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink
 
-__all__ = ["Guard", "main"]
-
 _FRAME_S = 0.02
 # The guard process receives every fifth frame.
 _REPORT_INTERVAL = 5

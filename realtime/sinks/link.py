@@ -11,8 +11,6 @@ from pyanticip.options import Options
 from realtime.protocols import BEAT_TRUST
 from realtime.sinks.base import ControlFrame, LeadingSink, Sink
 
-__all__ = ["LinkConfig", "LinkSink"]
-
 # Minimum time between two updates of the session.
 _UPDATE_INTERVAL_US = 250_000
 # Relative change of tempo below which the session keeps its own.

@@ -21,8 +21,6 @@ from realtime.sinks.pace import Pace
 from realtime.sinks.tcp import TcpWire
 from realtime.sinks.udp import UdpWire
 
-__all__ = ["HEADER", "OscSink", "element", "open_wire", "time_tag", "zeros"]
-
 HEADER = b"#bundle\0" + struct.pack(">Q", 1)
 """Head of a bundle with time tag 1: immediately."""
 # A pending event overdue by more than this is dropped.

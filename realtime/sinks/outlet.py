@@ -20,8 +20,6 @@ from realtime.sinks.base import (
     Sink,
 )
 
-__all__ = ["Outlet"]
-
 S = TypeVar("S", bound="Sink | DeferredSink")
 
 # A frame later than this is not sent: newer frames are waiting.

@@ -10,8 +10,6 @@ from pyanticip.controls import CANCEL
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 from realtime.sinks.base import Extra
 
-__all__ = ["ENSEMBLE_MESSAGE", "MESSAGES", "Limits", "Message", "extra_address", "target_messages"]
-
 Limits = tuple[float, float] | tuple[str, ...] | None
 """Minimum and maximum of a number, or the possible strings; None: unlimited."""
 

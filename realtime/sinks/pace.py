@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Pace"]
-
 
 class Pace:
     """Allows at most ``max_rate`` sends per second; None: no limit."""

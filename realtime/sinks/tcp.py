@@ -17,8 +17,6 @@ from pythonosc import slip
 from pyanticip.errors import reason
 from realtime.sockets import host_and_port, resolve
 
-__all__ = ["Framing", "TcpWire", "framed"]
-
 Framing = Literal["slip", "length"]
 
 # Packets that may wait for a receiver that does not read; beyond that the oldest is discarded.

@@ -9,8 +9,6 @@ import time
 from pyanticip.errors import DeviceError, reason
 from realtime.sockets import host_and_port, resolve
 
-__all__ = ["UdpWire"]
-
 _RETRY_NS = 1_000_000_000
 
 

@@ -23,8 +23,6 @@ from realtime.osc import message
 from realtime.soak.show import MODEL, RIG, Show
 from realtime.soak.suit import NETWORKS
 
-__all__ = ["CHILDREN", "FAULTS", "available_faults", "recovery_check"]
-
 #: Module that each child process runs, by its word in the status.
 CHILDREN = {
     "recorder": "realtime.recording.writer",

@@ -21,8 +21,6 @@ from rich.table import Column, Table
 from pyanticip.bench.machine import percentiles
 from realtime.soak.suit import CLEAN, DISTURBED
 
-__all__ = ["FAILURES", "I64", "MAX_GAP_MS", "QUIET", "draw", "figures", "kill_figures", "kill_lines", "table"]
-
 I64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 

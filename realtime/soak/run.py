@@ -27,8 +27,6 @@ from realtime.soak.faults import CHILDREN, FAULTS, available_faults, recovery_ch
 from realtime.soak.report import FAILURES, I64, draw, figures, kill_figures
 from realtime.soak.show import Show, alive, descendants, open_show
 
-__all__ = ["PICTURE", "REPORT", "examine", "kills", "plan", "run"]
-
 REPORT, PICTURE = "soak.json", "soak.png"
 # Longest transit time of a datagram. Those within it of a recording's ends are not counted as missing.
 _EDGE_NS = 50_000_000

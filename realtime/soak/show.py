@@ -34,8 +34,6 @@ from realtime.soak.suit import Suit
 from realtime.sockets import LINUX_TIMESTAMPNS, age_ns, bind_udp, free_port
 from realtime.voice.audio import quiet_stderr
 
-__all__ = ["MODEL", "RIG", "OscReceiver", "Server", "Show", "alive", "descendants", "open_show", "pulse"]
-
 #: Rig file and model folder in the show's folder.
 RIG, MODEL = "rig.toml", "model"
 # Timeouts: until the show's first status, until the first bundle after the suit starts, until the show has

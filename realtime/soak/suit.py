@@ -31,8 +31,6 @@ from pyanticip.system import OWN_PROCESS_GROUP
 from realtime import tuning
 from realtime.sockets import free_port
 
-__all__ = ["CLEAN", "DISTURBED", "NETWORKS", "Suit"]
-
 _MS = 1_000_000
 # A sent datagram: time (monotonic ns) and kind.
 _SENT = struct.Struct("=qq")

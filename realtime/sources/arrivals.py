@@ -19,17 +19,6 @@ from realtime.sockets import bind_udp, host_and_port, join_group
 from realtime.sources.base import Source
 from realtime.sources.osc import Address, OscSource
 
-__all__ = [
-    "Arrivals",
-    "DetectedSender",
-    "first_sender",
-    "osc_address",
-    "playable_kinds",
-    "recognise",
-    "usual_ports",
-    "wrong_kind",
-]
-
 # Frames after which the rate is usually known, and after which a sender without a rate is playable too.
 _MIN_FRAMES = 30
 _MAX_FRAMES = 300

@@ -14,8 +14,6 @@ from pyanticip.motion.clip import Clip
 from pyanticip.motion.datagrams import DEFAULT_RATE, datagrams
 from pyanticip.motion.rotations import multiply, rotate
 
-__all__ = ["NATIVE", "DatagramStream", "Receive", "Source", "world_poses"]
-
 #: Called for each datagram with its bytes, its arrival (nanoseconds of the monotonic clock) and its sender.
 Receive = Callable[[bytes, int, str], object]
 

@@ -18,8 +18,6 @@ from pyanticip.motion.skeleton import Skeleton
 from pyanticip.motion.world import TO_Y_UP
 from realtime.sources.base import Source
 
-__all__ = ["HelpedSource"]
-
 
 class HelpedSource(Source):
     """Decodes one sender of a source that sends its skeleton, into msgpack datagrams of a corrected body.

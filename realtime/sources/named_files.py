@@ -9,8 +9,6 @@ from pathlib import Path
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from pyanticip.untrusted import open_file
 
-__all__ = ["candidate_paths", "file_sha256", "find_file", "resolve_arguments"]
-
 # Commands whose arguments are a file and its SHA-256.
 _FILE_COMMANDS = ("mapping", "memory", "model")
 

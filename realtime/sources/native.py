@@ -15,8 +15,6 @@ from pyanticip.motion.rotations import conjugate, multiply, rotate
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.sources.base import Source, world_poses
 
-__all__ = ["NativeSource", "axis", "mocopi", "msgpack", "natnet", "rokoko", "vmc", "vrchat", "xsens"]
-
 
 @dataclass(frozen=True)
 class NativeSource(Source):

@@ -21,8 +21,6 @@ from pyanticip.vocabulary import CANONICAL_JOINTS
 from realtime.osc import message, read_messages
 from realtime.sources.base import Source, world_poses
 
-__all__ = ["PRESETS", "Address", "Order", "OscSource", "messages", "osc", "phone", "wek"]
-
 Order = Literal["wxyz", "xyzw", "euler"]
 # Indices that bring a quaternion of this order to wxyz.
 _TO_WXYZ = {"wxyz": [0, 1, 2, 3], "xyzw": [3, 0, 1, 2]}

@@ -14,23 +14,12 @@ from typing import Any, NamedTuple
 from pyanticip.errors import FormatError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_take
-from pyanticip.motion.recording import LONGEST_PAUSE_NS, Control, Raw, is_recording, read_recording
+from pyanticip.motion.recording import Control, Raw, is_recording, read_recording
+from pyanticip.motion.recording_walk import LONGEST_PAUSE_NS
 from pyanticip.untrusted import open_file
 from realtime.clock import OfflineClock, ScaledClock
 from realtime.sources.base import NATIVE, Receive
 from realtime.sources.named_files import resolve_arguments
-
-__all__ = [
-    "Command",
-    "Datagram",
-    "Item",
-    "NoDatagramsError",
-    "Obey",
-    "ReplaySource",
-    "open_show",
-    "play_offline",
-    "recorded_sender",
-]
 
 _BURST = 64
 

@@ -15,8 +15,6 @@ from realtime.sockets import is_from
 from realtime.sources.base import Receive
 from realtime.sources.udp import UdpSource
 
-__all__ = ["MAX_QUEUED", "PerformerSource", "SharedSource", "Turns"]
-
 _MAX_SENDERS = 256
 #: Most datagrams queued for a performer; beyond that the oldest are dropped.
 MAX_QUEUED = 512

@@ -20,8 +20,6 @@ from realtime.sources.base import Receive, Source
 from realtime.sources.helped import HelpedSource
 from realtime.sources.osc import OscSource
 
-__all__ = ["UdpSource", "opener"]
-
 # Limits of one callback, in datagrams and time: neither a flood nor a slow decoder may block the event loop.
 _BURST = 64
 _MAX_TURN_NS = 50_000_000

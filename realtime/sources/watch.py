@@ -17,8 +17,6 @@ from realtime.sockets import host_and_port, host_of, is_from, reachable_host
 from realtime.sources.arrivals import osc_address, recognise, wrong_kind
 from realtime.sources.osc import PRESETS
 
-__all__ = ["SourceWatch", "listening", "why_refused", "why_silent"]
-
 # Time without a frame before the reason is reported.
 _PATIENCE_S = 3.0
 # Minimum time between two reports of the same reason.

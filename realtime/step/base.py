@@ -10,20 +10,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip._core import MotionStream, StepResult
+from pyanticip._core import MotionStream
+from pyanticip._core import StepResult as StepResult  # also for backends of other packages
 from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models.checkpoint.manifest import Manifest
 from pyanticip.models.config import row_widths
-
-__all__ = [
-    "F32",
-    "StepBackend",
-    "StepPlan",
-    "StepResult",
-    "checked_boost",
-    "checked_rows",
-    "telemetry_of",
-]
 
 F32 = npt.NDArray[np.float32]
 

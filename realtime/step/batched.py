@@ -13,8 +13,6 @@ from pyanticip.errors import ShapeError, one_line
 from pyanticip.models.motion.transformer import MotionOutput, MotionTransformer
 from realtime.step.base import F32, StepPlan, StepResult, checked_rows
 
-__all__ = ["BatchedStep", "RecordedStep", "fused"]
-
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _HEAD_SIZES = (1, 7, 40, 50)

@@ -8,8 +8,6 @@ from pyanticip.errors import one_line
 from realtime.clock import Clock
 from realtime.step.base import F32, StepBackend, StepResult
 
-__all__ = ["GuardedModel"]
-
 # The model is suspended when the score of late steps reaches this. A late step adds 1 ...
 _MAX_LATE_SCORE = 3.0
 # ... and one on time subtracts this, so that more than one late step in five adds up.

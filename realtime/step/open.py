@@ -24,8 +24,6 @@ from realtime.step.rust import RustBackend
 if TYPE_CHECKING:
     from realtime.step.torch import TorchBackend
 
-__all__ = ["ModelBackend", "cuda_present", "open_backend", "open_processor", "open_rust", "paced_p50"]
-
 ModelBackend: TypeAlias = "RustBackend | TorchBackend"
 """Backends that step a checkpoint on the CPU."""
 

@@ -11,8 +11,6 @@ from pyanticip.models.checkpoint.manifest import WEIGHTS, Manifest
 from pyanticip.models.config import ModelConfig, visible_columns
 from realtime.step.base import F32, StepBackend, StepResult
 
-__all__ = ["RustBackend", "stream_sizes"]
-
 
 class RustBackend(StepBackend):
     """Steps on one CPU thread with the GIL released; never imports torch.

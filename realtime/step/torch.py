@@ -12,8 +12,6 @@ from pyanticip.models.checkpoint.manifest import Manifest, read_manifest
 from realtime.step.base import F32, StepBackend, StepResult, checked_boost, checked_rows
 from realtime.step.batched import BatchedStep, RecordedStep
 
-__all__ = ["CudaGraphBackend", "TorchBackend"]
-
 
 class TorchBackend(StepBackend):
     """Eager torch on one CPU thread: the reference for the other backends."""

@@ -16,8 +16,6 @@ from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
-__all__ = ["LEAD_IN", "MIN_FRAMES", "add_file", "parse_changes"]
-
 LEAD_IN = 250
 """Most frames before a take that the model sees and that are not trained on: 5 s."""
 

@@ -20,8 +20,6 @@ from realtime.step.base import StepResult
 from realtime.step.open import open_processor
 from realtime.teaching.fitting import FeatureCache, gesture_example, take_data
 
-__all__ = ["check_project", "frame_cost_us"]
-
 _TIMED_FRAMES = 300
 
 

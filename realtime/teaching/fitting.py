@@ -32,16 +32,6 @@ from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from realtime.step.open import ModelBackend, open_processor
 from realtime.teaching.page import write_page
 
-__all__ = [
-    "FeatureCache",
-    "ModelBackend",
-    "fit_project",
-    "gesture_example",
-    "input_blocks",
-    "take_data",
-    "use_mapping",
-]
-
 F32 = npt.NDArray[np.float32]
 
 

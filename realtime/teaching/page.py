@@ -20,8 +20,6 @@ from pyanticip.teach.project import Project
 from pyanticip.teach.state import TakeEntry
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 
-__all__ = ["PAGE", "write_page"]
-
 PAGE = "report.html"
 
 MAX_TAKES = 100

@@ -21,8 +21,6 @@ from realtime.sources.udp import UdpSource
 from realtime.sources.watch import why_refused, why_silent
 from realtime.teaching.take_recorder import PlayedTake, TakeRecorder
 
-__all__ = ["record_take", "store_or_keep"]
-
 Say = Callable[[str], None]
 
 _TIMEOUT_S = 30.0

@@ -29,8 +29,6 @@ from realtime.teaching.recording import store_or_keep
 from realtime.teaching.take_recorder import PlayedTake, TakeRecorder
 from realtime.teaching.worker import fit_beside
 
-__all__ = ["Loader", "TeachRemote"]
-
 Say = Callable[[str], None]
 T = TypeVar("T")
 

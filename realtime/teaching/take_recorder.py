@@ -24,8 +24,6 @@ from pyanticip.teach.state import MAX_TAKE_FRAMES, TakeEntry, check_take_name
 from pyanticip.vocabulary import RATE
 from realtime.teaching.adding import LEAD_IN, MIN_FRAMES
 
-__all__ = ["PlayedTake", "TakeRecorder"]
-
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 

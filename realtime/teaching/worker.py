@@ -19,8 +19,6 @@ from typing import Any
 
 from pyanticip.system import OWN_PROCESS_GROUP, lower_priority
 
-__all__ = ["fit_beside", "fit_in_child"]
-
 _COMMAND = (sys.executable, "-P", "-m", "realtime.teaching.worker")
 # Niceness of a fit during a show: the show has priority.
 _NICE = 5

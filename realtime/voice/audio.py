@@ -15,17 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "SAMPLE_RATE",
-    "Audio",
-    "device_arguments",
-    "device_rate",
-    "own_stderr",
-    "probe",
-    "quiet_stderr",
-    "supported_rate",
-]
-
 #: Sample rate (Hz) of the voice, unless the device does not support it.
 SAMPLE_RATE = 48_000
 

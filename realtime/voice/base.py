@@ -8,20 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-__all__ = [
-    "NEEDS_SAMPLES",
-    "PANIC_S",
-    "RETURN_S",
-    "SAMPLED",
-    "Limbed",
-    "Preset",
-    "Rhythmic",
-    "Switchable",
-    "Voice",
-    "voice_latency_ms",
-]
-
-
 #: The built-in preset that needs a folder of recorded sounds.
 SAMPLED = "granular"
 NEEDS_SAMPLES = "it needs a folder of sounds ([synth] samples in the rig, or --samples FOLDER)"

@@ -10,8 +10,6 @@ from pyanticip.errors import OptionError
 from pyanticip.vocabulary import EVENTS
 from realtime.voice.base import Voice
 
-__all__ = ["EventQueue"]
-
 # A cancellation matches an event due within this time of the moment it names.
 _CANCEL_TOLERANCE_S = 0.03
 # Most events that may wait; further ones are dropped.

@@ -11,8 +11,6 @@ from pyanticip import _core
 from pyanticip.errors import OptionError, foreign_errors
 from realtime.voice.base import Voice
 
-__all__ = ["guarded", "render_checked"]
-
 
 def guarded(voice: Voice) -> contextlib.AbstractContextManager[None]:
     """A context that turns the errors of another package's voice into one line.

@@ -16,8 +16,6 @@ from pyanticip.options import Options, first_problem
 from realtime.seams import VOICES
 from realtime.voice.base import NEEDS_SAMPLES, SAMPLED, Voice
 
-__all__ = ["PRESETS", "Instrument", "open_voice", "presets"]
-
 Say = Callable[[str], None]
 
 _NOTES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}

@@ -14,8 +14,6 @@ from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.osc import split
 from realtime.protocols import BEAT_TRUST
 
-__all__ = ["VoiceInput"]
-
 #: ("set", index, value, 0), ("event", index, strength, seconds ahead), ("cancel", index, 0, seconds ahead),
 #: ("tempo", 0, bpm, phase), ("preset", name), ("status", state), ("limbs", speed, height, stroke of each).
 Command = tuple[str, int, float, float] | tuple[str, str] | tuple[str, tuple[float, ...]]

@@ -17,8 +17,6 @@ from pyanticip.errors import DeviceError, OptionError, one_line
 from realtime.voice.audio import device_arguments, probe, quiet_stderr
 from realtime.voice.wav import WavWriter, next_part
 
-__all__ = ["BLOCK", "Sound"]
-
 #: Samples per block without an audio device.
 BLOCK = 480
 # This many underruns within the interval double the device's buffer, up to the maximum latency.

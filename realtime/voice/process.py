@@ -19,8 +19,6 @@ from realtime.voice.base import NEEDS_SAMPLES, SAMPLED
 if TYPE_CHECKING:
     from realtime.rig.tree import SynthRig
 
-__all__ = ["SynthProcess", "begin_voice"]
-
 # Exit code of the process for invalid settings, with which a restart would not help.
 _BAD_SETTINGS = 2
 # A chosen preset is sent repeatedly until this long after the process's first report: it receives OSC only

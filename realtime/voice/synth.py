@@ -43,8 +43,6 @@ from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.output import BLOCK, Sound
 
-__all__ = ["SAMPLE_RATE", "Synth", "VoicePlayer", "main", "synth"]
-
 # After this long without a message the sound fades out, in _FADE_S.
 _HOLD_S = 1.0
 _FADE_S = 2.0

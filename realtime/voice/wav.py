@@ -15,8 +15,6 @@ import numpy.typing as npt
 from pyanticip.errors import DeviceError, reason
 from pyanticip.motion.atomic import draft_file, finish_draft
 
-__all__ = ["WavWriter", "next_part"]
-
 # Bytes and full scale of a 24-bit sample.
 _BYTES, _FULL_SCALE = 3, 2**23 - 1
 # The RIFF, fmt and data headers, with the sample format.

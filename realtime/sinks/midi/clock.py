@@ -24,8 +24,6 @@ from realtime.child import Child, check_installed, tell_parent
 from realtime.sinks.base import ControlFrame, LeadingSink, Sink, SlowClosingSink
 from realtime.sinks.midi.port import VIRTUAL, open_port
 
-__all__ = ["ClockConfig", "ClockSink", "Ticks", "main"]
-
 _TICK, _START, _CONTINUE, _STOP, _POSITION = 0xF8, 0xFA, 0xFB, 0xFC, 0xF2
 _TICKS_PER_BEAT, _TICKS_PER_SIXTEENTH = 24, 6
 # The fit uses the ticks of the newest two beats, and needs those of half a beat.

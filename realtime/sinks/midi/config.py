@@ -14,8 +14,6 @@ from pyanticip.options import Options, option
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 from realtime.config import known_name, unknown_hint
 
-__all__ = ["KEYS", "SCALES", "MidiConfig", "MidiControl", "MidiNote", "Scale"]
-
 #: Pitch class (0 to 11) of each key name.
 KEYS = {
     name: number

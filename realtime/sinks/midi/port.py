@@ -22,8 +22,6 @@ from pyanticip.system import ignore_terminal, wait_readable
 from realtime.child import tell_parent
 from realtime.sinks.midi.schedule import Schedule, unpack
 
-__all__ = ["VIRTUAL", "main", "open_port"]
-
 VIRTUAL = "virtual"
 _CLIENT = "pyanticip"
 _CHECK_INTERVAL_NS = 1_000_000_000

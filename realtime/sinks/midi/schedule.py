@@ -7,8 +7,6 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["RELEASE", "SILENCE", "WITHDRAWN", "Item", "Schedule", "pack", "unpack"]
-
 #: In place of a message: end every note and clear the queue.
 RELEASE = b"\x00"
 

@@ -12,8 +12,6 @@ from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.schedule import Item, pack
 from realtime.sinks.midi.translator import Translator
 
-__all__ = ["MidiSink", "check_port"]
-
 # Bytes that may wait for a process that does not read; beyond that items are dropped, as they would be stale.
 _MAX_UNREAD = 1 << 13
 # Controllers: all notes off, all sound off.

@@ -12,8 +12,6 @@ from realtime.sinks.midi.config import MidiConfig, MidiControl, MidiNote
 from realtime.sinks.midi.schedule import RELEASE, SILENCE, WITHDRAWN, Item
 from realtime.sinks.pace import Pace
 
-__all__ = ["Translator"]
-
 _CLOCK, _START = b"\xf8", b"\xfa"
 _TICKS_PER_BEAT = 24
 # Ticks are scheduled this long before they are due, because frames may be late.
