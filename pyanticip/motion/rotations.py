@@ -93,6 +93,26 @@ def child_transform(
     )
 
 
+def place_joints(
+    parents: Sequence[int],
+    offsets: Sequence[Sequence[float]],
+    rotations: Sequence[Sequence[float]],
+    root: Sequence[float],
+) -> list[tuple[Sequence[float], Sequence[float]]]:
+    """World rotation and position of every joint of one pose, in plain floats (:func:`child_transform`).
+
+    Args:
+        parents: Index of each joint's parent, which comes earlier; joint 0 has none.
+        offsets: Position of each joint in its parent's frame; that of joint 0 is unused.
+        rotations: Local rotations, unit quaternions.
+        root: World position of joint 0.
+    """
+    world: list[tuple[Sequence[float], Sequence[float]]] = [(rotations[0], root)]
+    for parent, offset, rotation in zip(parents[1:], offsets[1:], rotations[1:], strict=True):
+        world.append(child_transform(*world[parent], rotation, offset))
+    return world
+
+
 def angle_between(a: Floats, b: Floats) -> Doubles:
     """The angle in radians, 0..pi, of the rotation that takes ``a`` to ``b``; shape (...)."""
     a = np.asarray(a, np.float64)

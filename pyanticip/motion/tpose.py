@@ -7,7 +7,7 @@ not joint names.
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.motion.rotations import angle_between, child_transform
+from pyanticip.motion.rotations import angle_between, place_joints
 from pyanticip.motion.skeleton import Skeleton
 
 JUMP_DEGREES = 20.0
@@ -28,8 +28,9 @@ def has_t_shape(skeleton: Skeleton, quats: NDArray[np.float32]) -> bool:
     straight chain of bones, and about as far apart as the body is tall. The hands are high, and the legs
     nearly straight.
     """
-    points = _points(skeleton, quats)
     parents = skeleton.parents
+    world = place_joints(parents.tolist(), skeleton.offsets.tolist(), quats.tolist(), (0.0, 0.0, 0.0))
+    points = np.array([position for _, position in world])
     flat = points[:, [0, 2]]
     distances = np.linalg.norm(flat[:, None] - flat[None], axis=-1)
     left, right = np.unravel_index(int(np.argmax(distances)), distances.shape)
@@ -69,22 +70,6 @@ def _jumps(quats: NDArray[np.float32], frame: int) -> bool:
         return False
     steps = angle_between(head[1:], head[:-1]).max(axis=1)
     return bool(steps[0] > np.radians(JUMP_DEGREES) and steps[0] > JUMP_RATIO * np.median(steps[1:]))
-
-
-def _points(skeleton: Skeleton, quats: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Joint positions (J, 3) of one pose, with the root at the origin."""
-    # In plain floats, for a single frame.
-    rotations: list[tuple[float, ...]] = []
-    positions: list[tuple[float, ...]] = []
-    offsets = skeleton.offsets.tolist()
-    for parent, rotation, offset in zip(skeleton.parents.tolist(), quats.tolist(), offsets, strict=True):
-        if parent < 0:
-            placed: tuple[tuple[float, ...], tuple[float, ...]] = (tuple(rotation), (0.0, 0.0, 0.0))
-        else:
-            placed = child_transform(rotations[parent], positions[parent], rotation, offset)
-        rotations.append(placed[0])
-        positions.append(placed[1])
-    return np.array(positions)
 
 
 def _path_length(points: NDArray[np.float64], parents: NDArray[np.int32], a: int, b: int) -> float:

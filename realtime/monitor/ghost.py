@@ -19,7 +19,7 @@ from pyanticip.errors import CheckpointError
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_verified
 from pyanticip.models.forecast.manifest import GHOST, read_forecast_manifest
 from pyanticip.motion.canonical import canonical_skeleton
-from pyanticip.motion.rotations import child_transform
+from pyanticip.motion.rotations import place_joints
 
 F32 = npt.NDArray[np.float32]
 
@@ -60,10 +60,7 @@ class Ghost:
         those at the indices ``which``.
         """
         turns, hips = np.asarray(pose, np.float64).tolist(), np.asarray(root, np.float64).tolist()
-        world: list[tuple[Sequence[float], Sequence[float]]] = [(turns[0], hips)]
-        for turn, offset, parent in zip(turns[1:], self._offsets[1:], self._parents[1:], strict=True):
-            parent_turn, parent_position = world[parent]
-            world.append(child_transform(parent_turn, parent_position, turn, offset))
+        world = place_joints(self._parents, self._offsets, turns, hips)
         positions = np.array([position for _, position in world], np.float32)
         if self._observed and not 0 < seq - self._observed[-1][0] <= _MAX_GAP_FRAMES:
             self._observed.clear()
