@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import signal
 import struct
 import subprocess
 import sys
@@ -205,9 +204,7 @@ def run_shows(main: Coroutine[Any, Any, object], *shows: Show) -> None:
     Raises:
         KeyboardInterrupt: a signal ended them early.
     """
-    old_handler = signal.getsignal(signal.SIGTERM)
     run_loop(main)
-    signal.signal(signal.SIGTERM, old_handler)  # the event loop removes its handlers when it closes
     if any(show.ended_early for show in shows):
         raise KeyboardInterrupt
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gc
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -31,7 +30,7 @@ from pyanticip.vocabulary import FEATURES, RATE
 from realtime.bench.options import numbers
 from realtime.seams import BACKENDS
 from realtime.step.base import StepBackend
-from realtime.step.open import cuda_present, open_backend
+from realtime.step.open import cuda_present, open_backend, paced
 
 #: Time before a step at which it is prewarmed.
 PREWARM_SECONDS = 0.0015
@@ -215,7 +214,7 @@ def _batches(
         with _without_gc():
             for _ in range(turns):
                 for name, batch in batches.items():
-                    durations[name] += _paced(batch.step, rows)
+                    durations[name] += paced(batch.step, rows)[SETTLING:]
         for name, values in durations.items():
             times = percentiles(values, (50, 90, 99), 1e6)
             per_performer = round(times["p50"] / count, 3)
@@ -224,24 +223,6 @@ def _batches(
                 **times, "performer": per_performer, "steps": len(values), "why": why
             }  # fmt: skip
     return results
-
-
-def _paced(
-    step: Callable[[Any], object], rows: Any, prewarm: Callable[[], object] | None = None
-) -> list[float]:
-    """Seconds of one step per row at the live rate, without the first ones."""
-    durations = []
-    due = time.perf_counter()
-    for row in rows:
-        due += 1.0 / RATE
-        if prewarm is not None:
-            time.sleep(max(0.0, due - PREWARM_SECONDS - time.perf_counter()))
-            prewarm()
-        time.sleep(max(0.0, due - time.perf_counter()))
-        start = time.perf_counter()
-        step(row)
-        durations.append(time.perf_counter() - start)
-    return durations[SETTLING:]
 
 
 class _Streams:
@@ -278,7 +259,8 @@ def _turn(backend: StepBackend, rows: Any, stride: int, warm: bool) -> list[tupl
     backend.reset()
     # Fill the state's rings, so that the steady state is timed.
     backend.step(np.tile(rows[:stride], (8, 1)))
-    durations = _paced(backend.step, rows[:TURN, None], backend.prewarm if warm else None)
+    prewarm = backend.prewarm if warm else None
+    durations = paced(backend.step, rows[:TURN, None], prewarm, PREWARM_SECONDS)[SETTLING:]
     return [(n % stride == 0, duration) for n, duration in enumerate(durations, SETTLING + 1)]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -108,17 +109,28 @@ def cuda_present() -> bool:
         return False
 
 
-def paced_p50(backend: StepBackend, steps: int = CALIBRATION_STEPS, *, rate: float = RATE) -> float:
-    """Median seconds of ``steps`` steps at the live pace, prewarmed as in the pipeline."""
-    row = np.zeros((1, FEATURES), np.float32)
-    took = []
+def paced(
+    step: Callable[[Any], object],
+    rows: Iterable[Any],
+    prewarm: Callable[[], object] | None = None,
+    lead_s: float = 0.003,
+) -> list[float]:
+    """Seconds of one step per row at the live rate; ``prewarm`` is called ``lead_s`` before each."""
+    durations = []
     due = time.perf_counter()
-    for _ in range(steps):
-        due += 1.0 / rate
-        time.sleep(max(0.0, due - 0.003 - time.perf_counter()))
-        backend.prewarm()
+    for row in rows:
+        due += 1.0 / RATE
+        if prewarm is not None:
+            time.sleep(max(0.0, due - lead_s - time.perf_counter()))
+            prewarm()
         time.sleep(max(0.0, due - time.perf_counter()))
         start = time.perf_counter()
-        backend.step(row)
-        took.append(time.perf_counter() - start)
-    return float(np.median(took))
+        step(row)
+        durations.append(time.perf_counter() - start)
+    return durations
+
+
+def paced_p50(backend: StepBackend) -> float:
+    """Median seconds of 200 steps at the live rate, prewarmed as in the pipeline."""
+    row = np.zeros((1, FEATURES), np.float32)
+    return float(np.median(paced(backend.step, [row] * CALIBRATION_STEPS, backend.prewarm)))
