@@ -13,8 +13,6 @@ from pyanticip.motion.recording_file import HEADER
 #: Maximum time between records. A replay waits between records, so a wrong time could make it last for years.
 LONGEST_PAUSE_NS = 86_400 * 10**9
 
-# msgpack has no type annotations.
-_unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
 _CHUNK = 1 << 20
 _LONE_RECORD = "a single record more than a day after the others is left out"
 
@@ -61,7 +59,7 @@ def payloads(file: IO[bytes], base: int, warn: Callable[[int, str], None]) -> It
 
 def _payload(offset: int, data: bytes) -> Payload | None:
     try:
-        fields = _unpackb(data, raw=False, strict_map_key=False)
+        fields = msgpack.unpackb(data, raw=False, strict_map_key=False)
         kind, t_ns, *rest = fields
         if isinstance(fields, list) and _is_int(kind) and _is_int(t_ns) and 0 <= t_ns < 1 << 62:
             return Payload(offset, kind, t_ns, rest)

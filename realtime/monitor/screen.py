@@ -13,7 +13,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgpack
@@ -169,8 +169,6 @@ def _blocks(value: float, width: int) -> str:
     return "█" * full + (" ▏▎▍▌▋▊▉"[part] if part else "")
 
 
-# Declared here because msgpack has no type annotations.
-_unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
 _DRAW_INTERVAL_S = 0.1
 _READ_SIZE = 65536
 
@@ -209,7 +207,7 @@ def main(arguments: list[str]) -> int:
 def _on_datagram(meters: Meters, datagram: bytes) -> None:
     """Display a frame of the show; datagrams of other programs are ignored."""
     with contextlib.suppress(Exception):
-        message = _unpackb(datagram)
+        message = msgpack.unpackb(datagram)
         if "status" not in message:
             meters.set_frame(message)
 

@@ -14,7 +14,6 @@ import hmac
 import json
 import sys
 from collections import deque
-from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -36,8 +35,6 @@ from realtime.monitor.suit import Suit
 from realtime.osc import message
 from realtime.sockets import bind_udp, host_of, is_loopback, tcp_server_host
 
-# Declared here because msgpack has no type annotations.
-_unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
 # Most bytes of a page's message.
 _MAX_MESSAGE = 1 << 14
 # Bytes that a browser may leave unread before frames to it are skipped.
@@ -221,7 +218,7 @@ class Server:
     def on_datagram(self, datagram: bytes) -> None:
         """Take a frame or a status of the show."""
         try:
-            frame = _unpackb(datagram)
+            frame = msgpack.unpackb(datagram)
             if "status" in frame:
                 self.broadcast({"status": frame["status"]}, "status")
                 return

@@ -14,9 +14,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgpack
 
@@ -33,8 +31,6 @@ OPEN = "recorder/open"
 #: Command that closes the file whose number is its time.
 CLOSE = "recorder/close"
 
-# msgpack has no type annotations.
-_unpackb: Callable[..., Any] = msgpack.unpackb  # type: ignore[attr-defined]
 _SYNC_INTERVAL_S = 1.0
 # Free space that a further part needs.
 _MIN_FREE_BYTES = 8 << 20
@@ -67,7 +63,7 @@ class Writer:
             if kind != "record":
                 break
             _, number, name, *arguments = (
-                _unpackb(buffer[start:end]) if buffer[start + 1] == CONTROL else (0, 0, "")
+                msgpack.unpackb(buffer[start:end]) if buffer[start + 1] == CONTROL else (0, 0, "")
             )
             if name in (OPEN, CLOSE) or self._records_to_skip:
                 self._write(buffer[written_to:offset], count)
