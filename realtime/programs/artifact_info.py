@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +24,7 @@ from pyanticip.models.checkpoint.manifest import (
 from pyanticip.models.forecast.manifest import FORECAST_FORMAT, ForecastManifest, read_forecast_manifest
 from pyanticip.teach.mapping import FORMAT as MAPPING
 from pyanticip.teach.mapping import load_mapping
-from pyanticip.untrusted import open_file
+from pyanticip.untrusted import open_file, safetensors_header
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, HORIZONS_MS, PARAMETERS, RATE
 
 _MAX_HEADER_BYTES = 8 << 20
@@ -71,12 +70,8 @@ def _metadata(file: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
     with open_file(file) as opened:
-        size = int.from_bytes(opened.read(8), "little")
-        header = opened.read(size) if 2 <= size <= _MAX_HEADER_BYTES else b""
-    try:
-        metadata = json.loads(header)["__metadata__"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return {}
+        header = safetensors_header(opened.read(8 + _MAX_HEADER_BYTES), _MAX_HEADER_BYTES)
+    metadata = header.get("__metadata__")
     return metadata if isinstance(metadata, dict) else {}
 
 

@@ -7,7 +7,7 @@ and fed to the pipeline in real time, so everything but the suit and its socket 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +27,7 @@ from realtime.programs.render import render
 from realtime.rig import Rig
 from realtime.rig.tree import ControlRig
 from realtime.show import Show
-from realtime.sinks.base import ControlFrame, Extra
+from realtime.sinks.base import ControlFrame, Sink
 from realtime.sockets import free_port
 from realtime.sources.replay import Command, Datagram, Item, ReplaySource, open_show
 from realtime.stage import assemble, stage
@@ -43,11 +43,10 @@ _DEFAULT_OSC = ("127.0.0.1", 9000)
 _DEFAULT_WAV = Path("demo.wav")
 
 
-class _EventCounter:
+class _EventCounter(Sink):
     """A sink that counts announced events."""
 
     name = "announced"
-    trouble = ""
 
     def __init__(self) -> None:
         self.events = 0
@@ -56,15 +55,9 @@ class _EventCounter:
         """Count a frame's events, without cancellations."""
         self.events += sum(not name.endswith(CANCEL) for name, _, _ in frame.events)
 
-    def announce(self, extras: Sequence[Extra]) -> None:
-        """Ignore taught outputs."""
-
     def counters(self) -> dict[str, int]:
         """Counters of a sink; nothing is dropped here."""
         return {"sent": self.events, "dropped": 0, "refused": 0, "failed": 0}
-
-    def close(self) -> None:
-        """Nothing to release."""
 
 
 def two_passes(path: Path, lead_ms: float | str, seconds: float | None = None) -> tuple[str, list[Item]]:

@@ -94,32 +94,27 @@ def replay(
         offline = OfflineClock(begin)
         pipeline = assemble(rig, offline, kind=kind)
         pipeline.report_to(say)
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(pipeline.close)
             commands = Commands(pipeline, say, rig)
             if rig.record is not None:
-                pipeline.tape = tape = RecordingWriter(
-                    rig.record, recording_header(rig, pipeline), t_ns=begin
-                )
+                header = recording_header(rig, pipeline)
+                pipeline.tape = stack.enter_context(RecordingWriter(rig.record, header, t_ns=begin))
                 for command in commands.state_as_commands(begin):
-                    tape.control(*command)
+                    pipeline.tape.control(*command)
             play_offline(items, offline, pipeline.feed, commands.replay_command, seconds)
             now = offline.now_ns()
             pipeline.run_until(now)
-            if rig.record is not None:
-                tape.control(now, "end", ())
+            if pipeline.tape is not None:
+                pipeline.tape.control(now, "end", ())
             pipeline.run_until(pipeline.fade_out(now))
             if pipeline.model_error:
                 say(pipeline.model_error)
-            if rig.record is not None:
-                tape.close()
-            sinks = sink_counts(pipeline.sinks)
             return {
                 "seconds": (offline.now_ns() - begin) / 1e9,
                 "counters": pipeline.counters(),
-                "sinks": sinks,
+                "sinks": sink_counts(pipeline.sinks),
             }
-        finally:
-            pipeline.close()
     check_no_loop()
     clock = ScaledClock(speed)
     clock.begin(begin)
