@@ -203,12 +203,12 @@ class TakeRecorder:
         """Add a frame of the performer."""
         if out.reset:
             self._recent.clear()
-            if self._take:
+            if not self._take:
+                self._lead_in = []
+            elif not self._cut:
                 # After a long gap another movement begins: the take ends here.
                 self._cut = True
                 self._on_full()
-            else:
-                self._lead_in = []
         # All poses that this frame completed; lost frames in between are interpolated.
         poses, root = out.poses, out.root
         last_root = self._recent[-1][1] if self._recent else root

@@ -319,13 +319,16 @@ def test_a_take_before_the_skeleton_arrived_gives_a_warning(tmp_path: Path, tell
 
 def test_a_take_ends_when_the_body_changes(tmp_path: Path) -> None:
     body = SimpleNamespace(mask=np.arange(22) < 20, has_skeleton=False)
-    recorder = TakeRecorder(Project.create(tmp_path / "mine"), body=body)
+    ends: list[str] = []
+    project = Project.create(tmp_path / "mine")
+    recorder = TakeRecorder(project, body=body, on_full=lambda: ends.append(recorder.state))
     recorder.set_targets({"mix": 0.5})
     recorder.start("one")
     for n in range(40):
         if n == 30:
             body.mask, body.has_skeleton = np.ones(22, bool), True
-        recorder.add_frame(paper_frame(n, n in (0, 30)))
+        recorder.add_frame(paper_frame(n, n in (0, 30, 35)))
+    assert ends == ["recording one 0.6s"], "once, even if the stream begins anew before the take is fetched"
     played = recorder.stop()
     assert (len(played.clip), played.cut, played.has_skeleton) == (30, True, False)
     assert played.clip.mask.sum() == 20
