@@ -11,6 +11,7 @@ from typing import Any
 from pyanticip.errors import DeviceError, MotionError, OptionError, SkeletonError, suggestion
 from pyanticip.motion.atomic import check_folder, write_file
 from pyanticip.options import host_port
+from realtime.control.budget import Bucket, Lines
 from realtime.monitor.process import qr_code
 from realtime.programs.calibrate import calibrate_live
 from realtime.programs.live import live
@@ -47,6 +48,8 @@ _ADDRESS_QUESTIONS = {
     "osc": ("Its address, HOST:PORT", "127.0.0.1:9000"),
     "midi": ("Its port: virtual, or a part of its name", "virtual"),
 }
+# Descriptions of senders per second, and at most at once.
+_DESCRIPTIONS = 0.1, 32
 # Seconds of silence after which a hint is printed.
 _HINTS_S = (5.0, 20.0, 60.0)
 # Digits as five rows of three dots, each row an octal digit.
@@ -189,6 +192,8 @@ def _first_playable(
 ) -> DetectedSender:
     """The first sender that can be played; describes every sender meanwhile."""
     started, reported, hints = time.monotonic(), set[tuple[int, str, str]](), list(_HINTS_S)
+    # What cannot be played may begin with other bytes each time.
+    describe = Lines(say, Bucket(*_DESCRIPTIONS))
     say(f"waiting for it, {wait:g} s at most; Ctrl-C gives up")
     while (waited := time.monotonic() - started) < wait:
         arrivals.listen(0.2)
@@ -196,7 +201,7 @@ def _first_playable(
             line = _describe(suit, ports, kind)
             if line and (suit.port, suit.sender, line) not in reported:
                 reported.add((suit.port, suit.sender, line))
-                say(line)
+                describe(line)
         for suit in arrivals.senders.values():
             if suit.is_playable:
                 rate = "at no even rate" if suit.rate is None else f"{suit.rate:.1f} frames a second"

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -155,6 +156,18 @@ def test_no_playable_suit_is_one_line_and_no_file(ports, send, tmp_path):
     ):
         guided(tmp_path, suit="unknown", synth=True, wait=1.0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_noise_does_not_fill_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count()
+    suit = DetectedSender(39539, "10.0.0.1:1")
+    arrivals: Any = SimpleNamespace(senders={1: suit}, listen=lambda s: suit.decode(b"%d" % next(clock), 0))
+    lines: list[str] = []
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 0.2 * next(clock)))
+    with pytest.raises(DeviceError, match="nothing that can be played came in 300 s"):
+        module._first_playable(arrivals, {39539: "vmc"}, None, 300.0, lines.append)
+    assert lines[1].startswith("10.0.0.1:1 sends to port 39539 what cannot be played: datagrams that begin")
+    assert 20 < len(lines) < 100
 
 
 def test_ports_in_use_are_reported(ports: dict[str, int], send: Any, tmp_path: Path) -> None:
