@@ -123,7 +123,7 @@ class DetectedSender:
         # An unknown datagram may be the continuation of the one before.
         kind = recognise(datagram) or self.kind
         self._datagrams[kind] += 1
-        if kind not in playable_kinds():
+        if not kind or kind in _UNPLAYABLE:
             return
         if kind not in self._fronts:
             source = SOURCES.load(kind)()

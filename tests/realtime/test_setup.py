@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -147,6 +148,17 @@ def test_a_frame_in_two_datagrams_is_decoded(frames: int, interval_ns: int, is_p
     # Of frames that all come at once the rate is not known: it is waited for, but not for ever.
     assert (sender.rate is not None) == (interval_ns > 0)
     assert sender.is_playable == is_playable
+
+
+def test_the_metadata_of_packages_is_not_read_for_every_datagram(monkeypatch: pytest.MonkeyPatch) -> None:
+    sender, searches = DetectedSender(1, "10.0.0.1:1"), list[dict[str, Any]]()
+    search = metadata.entry_points
+    monkeypatch.setattr(metadata, "entry_points", lambda **group: searches.append(group) or search(**group))
+    for n in range(40):
+        for datagram in (axis_frame(n, n / 50, 0.01 * n), b"/muse/eeg\0\0\0,f\0\0\0\0\0\0", b"\xff\xfe"):
+            sender.decode(datagram, n * 20_000_000)
+    assert sender.kind == "axis"
+    assert len(searches) < 5
 
 
 def test_no_playable_suit_is_one_line_and_no_file(ports, send, tmp_path):
