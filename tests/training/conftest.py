@@ -42,14 +42,33 @@ def command(
 
 
 @pytest.fixture
-def in_two_processes(environment: dict[str, str]) -> Callable[..., Any]:
-    """``in_two_processes("train", "motion", ...)``: JSON output of a command that torchrun runs twice."""
+def in_two_processes(
+    command: Callable[..., tuple[int, str, str]], environment: dict[str, str]
+) -> Callable[..., Any]:
+    """``in_two_processes("train", "motion", ...)``: JSON output of a command run twice, as with torchrun, in
+    this process, which has the store of the process group, and in another."""
+    from torch.distributed import TCPStore
 
     def call(*words: object) -> Any:
-        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-        line = [sys.executable, *torchrun, "-m", "pyanticip", *map(str, words), "--json"]
-        done = subprocess.run(line, capture_output=True, text=True, env=environment, timeout=300)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        line = [*map(str, words), "--json"]
+        store = TCPStore("127.0.0.1", 0, 3, is_master=True, wait_for_workers=False)
+        about = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "TORCHELASTIC_RUN_ID": "test"}
+        about |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_USE_AGENT_STORE": "True"}
+        ranks = [about | {"RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
+        other = [sys.executable, "-P", "-m", "pyanticip", *line]
+        with (
+            subprocess.Popen(other, env=environment | ranks[1], stdout=subprocess.PIPE) as process,
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            try:
+                for name, value in ranks[0].items():
+                    patch.setenv(name, value)
+                code, out, complaint = command(*line)
+                assert code == 0, complaint
+                assert process.communicate(timeout=300)[0] == b"", "only the first process prints"
+                assert process.returncode == 0
+            finally:
+                process.kill()
+        return json.loads(out)
 
     return call

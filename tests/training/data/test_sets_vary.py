@@ -47,7 +47,7 @@ def test_copies_of_the_training_clips_only(base, tmp_path):
 
 def test_the_bytes_do_not_depend_on_workers(base, tmp_path):
     augment(base, tmp_path / "one", copies=1, seed=1)
-    augment(base, tmp_path / "two", copies=1, seed=1, workers=10**20)
+    augment(base, tmp_path / "two", copies=1, seed=1, workers=2)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
