@@ -118,7 +118,7 @@ def evaluate_both(
     judge: Callable[[MotionTransformer], Any],
     say: ProgressCallback,
 ) -> dict[str, Any]:
-    """Evaluate two models; returns the results as ``before`` and ``evaluated``."""
+    """Evaluate two models; returns the results as ``before`` and ``judged``."""
     results = {}
     for number, (name, model) in enumerate({"before": before, "judged": after}.items()):
         say("judging", number, 2)

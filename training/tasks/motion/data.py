@@ -37,13 +37,14 @@ MIN_CHANGE: Final = 0.01
 """Floor on the change of a parameter that errors are compared with."""
 
 
+_UNCORRUPTED: Final = Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)
 RECIPES: Final = {
-    "clean": Recipe(corruption=Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)),
+    "clean": Recipe(corruption=_UNCORRUPTED),
     "corrupted": Recipe(),
     "poor_suits": Recipe(
         slowly=0.15, corruption=Corruption(noise=0.03, drop=0.09, freeze=0.02, loss=0.03, slow=0.05)
     ),
-    "glitched": Recipe(corruption=Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0), glitches=Glitches()),
+    "glitched": Recipe(corruption=_UNCORRUPTED, glitches=Glitches()),
 }
 """Built-in values of ``data.recipe``; any other is a file."""
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from pyanticip.models import MotionTransformer
-from pyanticip.vocabulary import EVENTS, PARAMETERS
+from pyanticip.vocabulary import PARAMETERS
 from training.data.batches import HORIZONS
 from training.data.examples import Example
 from training.tasks.motion.baselines import evaluated_frames
@@ -121,13 +121,3 @@ class EventScore:
         """Harmonic mean of precision and recall."""
         both = self.precision + self.recall
         return 2.0 * self.precision * self.recall / both if both else 0.0
-
-
-__all__ = [
-    "EVENTS",
-    "Errors",
-    "EventScore",
-    "Predictions",
-    "measure",
-    "run_model",
-]

@@ -1,7 +1,7 @@
 """Validation of a model during training."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,12 +17,7 @@ from training.tasks.motion.scores import Errors, Predictions, measure, run_model
 
 Array = NDArray[np.float64]
 
-COLUMNS: Final = (
-    "valid_error",
-    "valid_score",
-    "valid_events",
-    "valid_scalars",
-)
+COLUMNS: Final = ("valid_error", "valid_score", "valid_events", "valid_scalars")
 """Mean absolute error of the parameters from 100 ms on; the same relative to the parameters' change, at least
 0.01 (selects the best weights); negative log-likelihood of the next events, nats per frame; squared error of
 the refined scalars."""
@@ -30,11 +25,7 @@ the refined scalars."""
 
 def in_memory(example: Example) -> Example:
     """Copy a clip's memory-mapped arrays: tensors can only share writable memory."""
-    return replace(
-        example,
-        features=np.array(example.features),
-        params=np.array(example.params),
-    )
+    return replace(example, features=np.array(example.features), params=np.array(example.params))
 
 
 def clip_figures(output: Predictions, example: Example) -> Array:
@@ -80,9 +71,8 @@ def validate(
     if world > 1:
         gathered: list[Any] = [None] * world
         torch.distributed.all_gather_object(gathered, (errors, sums))
-        errors = Errors(
-            *(np.concatenate([getattr(g[0], n) for g in gathered if len(g[0].subjects)]) for n in _ERRORS)
-        )
+        filled = [found for found, _ in gathered if len(found.subjects)]
+        errors = Errors(*(np.concatenate([getattr(e, f.name) for e in filled]) for f in fields(Errors)))
         sums = sum((g[1] for g in gathered), np.zeros(3))
     table = errors.mean()
     return {
@@ -101,9 +91,6 @@ def validate(
     }
 
 
-_ERRORS: Final = ("sums", "counts", "subjects")
-
-
 def row(result: dict[str, Any]) -> dict[str, float]:
     """The columns of the metrics from a result of :func:`validate`."""
-    return {f"valid_{name}": result[name] for name in ("error", "score", "events", "scalars")}
+    return {column: result[column.removeprefix("valid_")] for column in COLUMNS}
