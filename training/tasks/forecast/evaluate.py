@@ -176,8 +176,7 @@ def load_predictor(folder: Path) -> PositionPredictor:
     Raises:
         CheckpointError: there is none, or it is not for this benchmark.
     """
-    inner = folder / "checkpoint"
-    model = load_forecaster(inner if inner.is_dir() else folder)
+    model = load_forecaster(_checkpoint_in(folder))
     sizes = (model.cfg.joints, model.cfg.observed, model.cfg.target)
     if sizes != (len(PREDICTED), OBSERVED, TARGET):
         raise CheckpointError(
@@ -193,6 +192,11 @@ def trained_on(folder: Path) -> list[str]:
     Raises:
         CheckpointError: there is none.
     """
+    training = read_forecast_manifest(_checkpoint_in(folder)).training
+    return [str(name) for name in training.get("trained_on", ())]
+
+
+def _checkpoint_in(folder: Path) -> Path:
+    """The checkpoint of a run, or the folder itself."""
     inner = folder / "checkpoint"
-    manifest = read_forecast_manifest(inner if inner.is_dir() else folder)
-    return [str(name) for name in manifest.training.get("trained_on", ())]
+    return inner if inner.is_dir() else folder
