@@ -25,6 +25,7 @@ from training.tasks.token.metrics import (
     scalar_errors,
 )
 from training.tasks.token.module import new_model
+from training.tasks.token.options import LanguageOptions
 from training.tasks.token.report import MODES, Sheet, summarise, write
 from training.tasks.token.task import load_run, open_run
 from training.tasks.token.windows import Prepared
@@ -73,6 +74,15 @@ def curves_of(folder: Path) -> dict[str, NDArray[np.float64]]:
     return {n: np.array([row.get(n, math.nan) for row in rows], dtype=np.float64) for n in names}
 
 
+def _settings(options: LanguageOptions) -> dict[str, Any]:
+    """The options of a run, without its seed, its model and how it was computed; files by name."""
+    tables = ("data.", "loss.", "schedule.")
+    settings = {name: value for name, value in options.flat().items() if name.startswith(tables)}
+    settings |= {name: Path(settings[name]).name for name in ("data.path", "data.valid")}
+    del settings["schedule.seed"]
+    return {**settings, "run.precision": options.run.precision}
+
+
 def judge(
     folder: Path | str,
     *,
@@ -106,6 +116,7 @@ def judge(
         "data": Path(options.data.path).name,
         "parameters": sum(p.numel() for p in model.parameters()),
         "model": model.cfg.to_dict(),
+        "options": _settings(options),
         "held_out": {
             "sequences": len(held.ids),
             "tokens": int(held.mask.sum()),

@@ -37,18 +37,36 @@ class Sheet:
 
 def summarise(reports: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Mean and spread over runs that differ only in their seed: one row per such group."""
-    groups: dict[str, list[dict[str, Any]]] = {}
+    groups: list[list[dict[str, Any]]] = []
     for report in reports:
-        groups.setdefault(_group(report), []).append(report)
-    return [_summary(name, members) for name, members in groups.items()]
+        same = (members for members in groups if _settings(members[0]) == _settings(report))
+        if (found := next(same, None)) is None:
+            groups.append([report])
+        else:
+            found.append(report)
+    return [_summary(_name(members[0], [each[0] for each in groups]), members) for members in groups]
 
 
-def _group(report: dict[str, Any]) -> str:
+def _settings(report: dict[str, Any]) -> dict[str, Any]:
+    """Everything but the seed that decides what a run learns."""
+    model = {f"model.{name}": value for name, value in report["model"].items()}
+    return {"kind": report["kind"], **report["options"], **model}
+
+
+def _words(report: dict[str, Any]) -> str:
     model = report["model"]
     words = [report["kind"], report["data"], f"{report['steps']} steps", model["positions"]["kind"]]
     if report["kind"] == "anticipatory":
         words += [f"bias {model['bias']}", f"gate start {model['gate_start']}"]
     return ", ".join(words)
+
+
+def _name(report: dict[str, Any], groups: Sequence[dict[str, Any]]) -> str:
+    """Name of a group by one of its runs, with the settings that tell it from groups of the same words."""
+    own, words = _settings(report), _words(report)
+    alike = [_settings(each) for each in groups if _words(each) == words]
+    differing = [name for name, value in own.items() if any(each.get(name) != value for each in alike)]
+    return ", ".join([words, *(f"{name} {own[name]}" for name in differing)])
 
 
 def _summary(name: str, members: Sequence[dict[str, Any]]) -> dict[str, Any]:

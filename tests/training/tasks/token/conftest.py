@@ -69,7 +69,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
     folder = tmp_path_factory.mktemp("runs")
     wanted = {
-        "own-0": JUDGED,
+        "own-0": JUDGED.replace(neighbours=3),
         "own-1": JUDGED.replace(seed=1, neighbours=3),
         "plain": JUDGED.replace(kind="baseline", seed=2),
     }

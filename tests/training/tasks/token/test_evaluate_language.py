@@ -20,7 +20,7 @@ from training.tasks.token import plots
 from training.tasks.token.evaluate import bridge, evaluate, held_out
 from training.tasks.token.gate import shuffled_loss
 from training.tasks.token.listen import Drift, HeldOut, by_context, drift, endless, predict
-from training.tasks.token.report import tables
+from training.tasks.token.report import summarise, tables
 from training.tasks.token.task import LanguageTask, load_run, open_run
 from training.tasks.token.tokens import Tokenizer
 from training.tasks.token.windows import JUDGED_DATA, Windows, synthetic_windows
@@ -119,7 +119,7 @@ def test_every_prediction_sees_exactly_its_context(runs):
         for row in held.ids:
             for target in (16, 28, 40):
                 window = row[None, target - 4 : target]
-                out = model(window, bridge_scalars(model.embed(window)))
+                out = model(window, bridge_scalars(model.embed(window), k=3))
                 losses.append(F.cross_entropy(out.logits[0, -1], row[target]).item())
     assert found["4"].value == pytest.approx(math.exp(np.mean(losses)), rel=1e-5)
     assert set(found) == {"4", "16", "full"}
@@ -205,6 +205,21 @@ def test_runs_that_differ_in_their_seed_are_averaged(judged):
     twice = {**summary[0], "seeds": [0, 0]}
     told = [tables({**judged[0], "summary": [group]}) for group in (summary[0], twice)]
     assert ["Warning: runs of the same seed" in text for text in told] == [False, True]
+
+
+def test_runs_that_differ_in_anything_else_are_not_averaged(judged):
+    first, second = judged[0]["runs"][:2]
+    batch = {**second, "options": {**second["options"], "schedule.batch": 4}}
+    width = {**second, "model": {**second["model"], "ff": 64}}
+    summary = summarise([first, batch, width, second])
+    assert [group["seeds"] for group in summary] == [[0, 1], [1], [1]]
+    endings = [group["group"].partition("gate start monotone, ")[2] for group in summary]
+    assert endings == [
+        "schedule.batch 8, model.ff 16",
+        "schedule.batch 4, model.ff 16",
+        "schedule.batch 8, model.ff 64",
+    ]
+    assert judged[0]["summary"][0]["group"].endswith("gate start monotone")
 
 
 def test_the_command(runs, tmp_path, monkeypatch):
