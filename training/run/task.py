@@ -206,6 +206,20 @@ def read_report(folder: Path) -> dict[str, Any]:
     return report
 
 
+def without_folders(report: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """A report without folders of this machine, as it is published with a checkpoint.
+
+    Args:
+        report: of a run.
+        names: options (``table.name``) whose values are paths; their last components are kept.
+    """
+    options = {table: dict(v) if isinstance(v, Mapping) else v for table, v in report["options"].items()}
+    for name in names:
+        table, _, option = name.partition(".")
+        options[table][option] = Path(options[table][option]).name
+    return {**report, "options": options}
+
+
 def load_weights(model: nn.Module, folder: Path, which: Literal["best", "last"]) -> None:
     """Load the weights of a run into a model, and set it to evaluation mode.
 

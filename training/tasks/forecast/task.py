@@ -14,7 +14,7 @@ from training.run.files import CONFIG
 from training.run.launch import Processes
 from training.run.module import TrainModule
 from training.run.recorder import Recorder
-from training.run.task import Run, Task, check_path_exists, load_weights
+from training.run.task import Run, Task, check_path_exists, load_weights, without_folders
 from training.run.train import train
 from training.tasks.forecast.bank import Batches, WindowBank
 from training.tasks.forecast.cmu import Take, load_split
@@ -104,7 +104,7 @@ class ForecastTask(Task[ForecastOptions, Files]):
             result["seconds"] = round(report["seconds"] + refit_report["seconds"], 3)
         model = PoseForecaster(options.config())
         load_weights(model, folder, "best")
-        training = {"benchmark": "cmu", **report, **result}
+        training = {"benchmark": "cmu", **without_folders(report, "data.path"), **result}
         save_forecaster(run.folder / CHECKPOINT, model, training=training)
         return result
 

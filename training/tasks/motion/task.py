@@ -27,6 +27,7 @@ from training.run.task import (
     load_weights,
     read_config,
     read_options,
+    without_folders,
 )
 from training.run.train import train
 from training.tasks.motion.data import TrainingData, change_scale, error_weights, statistics, training_data
@@ -258,7 +259,7 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         if options.run.export:
             result["export"] = CHECKPOINT
             try:
-                save_checkpoint(run.folder / CHECKPOINT, model, training={**_portable(report), **result})
+                save_checkpoint(run.folder / CHECKPOINT, model, training={**_published(report), **result})
             except CheckpointError as error:
                 weights = run.folder / BEST
                 raise CheckpointError(f"trained, but not exported: {error}; its weights: {weights}") from None
@@ -306,14 +307,16 @@ def _short(path: str) -> str:
     return "/".join(Path(path).parts[-2:])
 
 
-def _portable(report: Mapping[str, Any]) -> dict[str, Any]:
-    """A report without the folders of this machine, as it is published with the checkpoint."""
-    options = {table: dict(fields) for table, fields in report["options"].items()}
-    options["data"] |= {"path": Path(options["data"]["path"]).name, "cache": ""}
-    run = options["run"]
-    run["init"] = _short(run["init"])
-    run["ensemble"] = [_short(path) for path in run["ensemble"]]
-    return {**report, "options": options}
+def _published(report: Mapping[str, Any]) -> dict[str, Any]:
+    """A report as it is published with the checkpoint; of other checkpoints the run's name is kept too."""
+    path = report["options"]["data"]["path"]
+    published = without_folders(report, "data.path", "data.recipe")
+    options = published["options"]
+    options["data"]["cache"] = ""
+    options["run"]["init"] = _short(options["run"]["init"])
+    options["run"]["ensemble"] = [_short(each) for each in options["run"]["ensemble"]]
+    warnings = [line.replace(path, options["data"]["path"]) for line in report["warnings"]]
+    return {**published, "warnings": warnings}
 
 
 def fit(

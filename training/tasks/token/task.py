@@ -15,7 +15,15 @@ from training.run.files import CONFIG, write_text
 from training.run.launch import Processes
 from training.run.module import TrainModule
 from training.run.recorder import Recorder, read_metrics
-from training.run.task import Run, Task, check_slow_pathway, load_weights, read_config, read_options
+from training.run.task import (
+    Run,
+    Task,
+    check_slow_pathway,
+    load_weights,
+    read_config,
+    read_options,
+    without_folders,
+)
 from training.tasks.token.corpus import Corpus, read_lines
 from training.tasks.token.module import LOSS, LanguageModule, LanguageRecorder, new_model
 from training.tasks.token.options import SYNTHETIC, LanguageOptions
@@ -109,7 +117,8 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
         """Export the best weights as the checkpoint ``model/``."""
         model, tokenizer, _ = load_run(run.folder)
         text = None if tokenizer is None else tokenizer.to_json()
-        save_checkpoint(run.folder / MODEL, model, training=report, tokenizer=text)
+        training = without_folders(report, "data.path", "data.valid")
+        save_checkpoint(run.folder / MODEL, model, training=training, tokenizer=text)
         return {}
 
     def summary_lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:

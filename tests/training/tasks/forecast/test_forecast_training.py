@@ -240,6 +240,7 @@ def test_a_run_holds_out_a_clip_to_stop_and_learns_from_all(finished_run, tmp_pa
     assert report["best_step"] in (2, 4)
     assert "train/running/running_1.txt" in report["missing"]
     load_predictor(folder)
+    assert options.data.path not in (folder / "checkpoint" / "model.json").read_text()
     alone = train(ForecastTask(), options.replace(refit=False), tmp_path / "alone")
     assert "walking_2" not in alone["trained_on"]
     with pytest.raises(OptionError, match=r"data\.validation: expected"):

@@ -15,7 +15,7 @@ from training.data.sets import build, merge
 from training.run.recorder import read_metrics
 from training.tasks.motion.module import new_model
 from training.tasks.motion.options import MotionTrainOptions
-from training.tasks.motion.task import MotionTask, fit, load_run
+from training.tasks.motion.task import MotionTask, _published, fit, load_run
 from training.tasks.motion.windows import Feed
 
 
@@ -49,6 +49,18 @@ def finished_run(config, tmp_path_factory):
 @pytest.fixture
 def cli(command):
     return partial(command, "train", "motion")
+
+
+def test_a_checkpoint_names_no_folder_of_this_machine(tiny):
+    data = {"path": "/home/me/set", "recipe": "/home/me/mild.toml", "cache": "/tmp/me"}
+    run = {"init": "/home/me/runs/old/checkpoint", "ensemble": ["/home/me/runs/one/checkpoint"]}
+    warnings = ["/home/me/set: 1 of 2 training clips are shorter"]
+    published = _published({"options": tiny(data=data, run=run).to_dict(), "warnings": warnings})
+    assert "/me" not in json.dumps(published)
+    assert published["warnings"] == ["set: 1 of 2 training clips are shorter"]
+    options = published["options"]
+    assert [options["data"][name] for name in ("path", "recipe", "cache")] == ["set", "mild.toml", ""]
+    assert (options["run"]["init"], options["run"]["ensemble"]) == ("old/checkpoint", ["one/checkpoint"])
 
 
 def test_what_to_do_next_names_the_cache_where_one_was_given(tiny, tmp_path, monkeypatch):

@@ -218,6 +218,7 @@ def test_text_from_the_command_line(texts, cli, tokenizer):
     assert tokens.decode(tokens.encode("green wall")) == "green wall"
     assert tokens.vocab == model.cfg.vocab == report["vocab"]
     assert options.schedule.steps == 3
+    assert str(texts) not in (out / "model" / "model.json").read_text()
     # Resuming does not need the texts, reports a finished run, and refuses other options.
     (texts / "train.txt").unlink()
     code, stdout, _ = cli("--out", out, "--resume")
