@@ -93,7 +93,8 @@ class MotionScheduleOptions(AveragedScheduleOptions):
     peak_lr: float = Field(default=2e-3, ge=0, le=10)
     """Learning rate after the warm-up."""
     final_lr: float = Field(default=2e-5, ge=0, le=10)
-    """Learning rate that the cosine falls towards; the last step is just above it."""
+    """Learning rate that the cosine falls towards, ``peak_lr`` if that is lower; the last step is just above
+    it."""
     warm_up_steps: int = Field(default=200, ge=0)
     """Steps over which the rate rises linearly; at most half of all steps."""
     patience: int = Field(default=0, ge=0)
@@ -106,7 +107,8 @@ class MotionScheduleOptions(AveragedScheduleOptions):
             return self.peak_lr * (step + 1) / rise
         done = (step - rise) / max(self.steps - rise, 1)
         half = 0.5 * (1.0 + math.cos(math.pi * min(done, 1.0)))
-        return self.final_lr + (self.peak_lr - self.final_lr) * half
+        low = min(self.final_lr, self.peak_lr)
+        return low + (self.peak_lr - low) * half
 
 
 class MotionRunOptions(RunOptions):

@@ -32,6 +32,11 @@ def test_the_rate_warms_up_and_ends_low():
     rates = [short.learning_rate(step) for step in range(100)]
     assert max(rates) == rates[50] == rates[49] == 1e-3
     assert rates[-1] < 1.2e-5
+    # And it never rises above its peak, which may be lower than the default of the end.
+    gentle = MotionTrainOptions(steps=10, warm_up_steps=2, peak_lr=1e-6).schedule
+    assert {gentle.learning_rate(step) for step in range(1, 10)} == {1e-6}
+    still = MotionTrainOptions(steps=10, peak_lr=0.0).schedule
+    assert not any(still.learning_rate(step) for step in range(10))
 
 
 def test_a_file_below_the_command_line(tmp_path):
