@@ -74,10 +74,12 @@ def test_rows_are_independent(scalars):
     assert len(both.statistics()["waits"]) > 1, "the gate must decide differently at times"
     assert not torch.equal(both.waits[0], both.waits[1])
     for row in range(2):
-        alone = generate(made, PROMPT[row : row + 1], tokens=12, seed=5 + row, scalars=scalars)
-        assert torch.equal(alone.ids[0], both.ids[row])
-        assert torch.equal(alone.waits[0], both.waits[row])
-        torch.testing.assert_close(alone.log_probs[0], both.log_probs[row], atol=1e-5, rtol=1e-4)
+        among = torch.tensor([[7, 8, 9], [10, 11, 12], [2, 2, 2]])[: row + 2]
+        among[row] = PROMPT[row]
+        other = generate(made, among, tokens=12, seed=5, scalars=scalars)
+        assert torch.equal(other.ids[row], both.ids[row])
+        assert torch.equal(other.waits[row], both.waits[row])
+        torch.testing.assert_close(other.log_probs[row], both.log_probs[row], atol=1e-5, rtol=1e-4)
 
 
 def test_external_scalars_are_those_of_what_was_fed():
@@ -110,6 +112,9 @@ def test_sampling_follows_the_distribution():
     again = generate(made, PROMPT, tokens=8, seed=3)
     assert torch.equal(again.ids, generate(made, PROMPT, tokens=8, seed=3).ids)
     assert not torch.equal(again.ids, generate(made, PROMPT, tokens=8, seed=30).ids)
+    # No row of one seed is a row of another: samples of several seeds are independent.
+    rows = [generate(made, PROMPT[:1].expand(4, 3), tokens=12, seed=seed).ids for seed in range(4)]
+    assert len({tuple(row) for row in torch.cat(rows).tolist()}) == 16
 
 
 def test_the_baseline_generates_without_a_gate():
