@@ -312,7 +312,7 @@ def fit(
 
     Args:
         examples: the training clips.
-        pieces: the motion of the same clips, for augmented copies.
+        pieces: the motion of those whose targets come from the teacher, for augmented copies.
         folder: cache of the fitted baselines; a damaged file is fitted again.
         seeds: number of recurrent networks.
         say: progress callback.

@@ -196,12 +196,15 @@ def _learned(
     if not training:
         return None
     people = sorted({clip.person for clip in training})
-    inputs = (takes.digest, people, TEACHER_VERSION, VARY_VERSION, learned.VERSION)
+    inputs: tuple[object, ...] = (takes.digest, people, TEACHER_VERSION, VARY_VERSION, learned.VERSION)
+    # The teacher would label the copies of a clip whose targets come from a sound: there are none of it.
+    pieces = [clip.piece for clip in training if not clip.by_sound]
+    if len(pieces) < len(training):
+        inputs = (*inputs, "no copies of sounds")
     key = hashlib.sha256(repr(inputs).encode()).hexdigest()
     options = MotionTrainOptions().replace(data={"cache": cache or ""})
     folder = cache_folder(options) / f"rivals-{key[:16]}"
-    examples, pieces = [clip.example for clip in training], [clip.piece for clip in training]
-    return learned.fit(examples, pieces, folder, seeds=seeds, say=say, tell=tell)
+    return learned.fit([clip.example for clip in training], pieces, folder, seeds=seeds, say=say, tell=tell)
 
 
 def _kind(

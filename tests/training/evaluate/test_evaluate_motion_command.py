@@ -197,6 +197,20 @@ def test_rivals_that_learned_from_copies_of_before_are_fitted_anew(takes, cache,
     assert len(folders) == 2
 
 
+def test_rivals_do_not_learn_a_sound_from_copies_that_the_teacher_labels(takes, cache, monkeypatch):
+    given, clips = [], Takes(takes, cache).training_clips()
+    monkeypatch.setattr(learned, "fit", lambda *arguments, **told: given.append(arguments))
+    found = Takes(takes, cache)
+    motion._learned(found, clips, cache, 1, print, print)
+    object.__setattr__(clips[0], "by_sound", True)
+    motion._learned(found, clips, cache, 1, print, print)
+    (examples, pieces, folder), (all_examples, fewer, other) = given
+    assert len(examples) == len(all_examples) == len(clips)
+    assert [len(pieces) - len(fewer), pieces[0] is clips[0].piece] == [1, True]
+    assert all(piece is clip.piece for piece, clip in zip(fewer, clips[1:], strict=True))
+    assert folder != other, "what was fitted before is not read"
+
+
 def test_clips_that_are_taught_by_a_sound_are_told_of(takes, cache):
     clips = Takes(takes, cache).held_out_clips("validation")
     assert motion._warnings({"held_out": {"a": ["06", "35"]}, "teacher_version": 3}, clips, None)[1:] == []
