@@ -124,6 +124,8 @@ def test_clips_that_are_too_short_are_named(clips, monkeypatch) -> None:
     shorter = dataclasses.replace(clips[0], quats=clips[0].quats[:30], root=clips[0].root[:30])
 
     class Takes:
+        warnings = ()
+
         def __init__(self, data, cache) -> None:
             self.long, self.short = (
                 [SimpleNamespace(piece=piece, person=who, kind="walking")]
@@ -134,12 +136,16 @@ def test_clips_that_are_too_short_are_named(clips, monkeypatch) -> None:
             return self.long
 
         def held_out_clips(self, split):
-            return self.short
+            return self.short if split == "test" else self.long + self.short
 
     monkeypatch.setattr(judge, "Takes", Takes)
     monkeypatch.setattr(judge, "_RIDGE_WINDOWS", 500)
     with pytest.raises(FormatError, match=r"set: no test clip is as long as 39 frames \(0.78 s\)"):
         judge.evaluate(Path("set"), "test")
+    report = judge.evaluate(Path("set"), "validation")
+    assert (report["clips"], report["people"]) == (1, ["a"]), (
+        "who has no clip that is long enough is not judged"
+    )
 
 
 def test_it_learns_and_rivals_are_judged_beside_it(clips, tmp_path, monkeypatch) -> None:

@@ -125,12 +125,14 @@ def evaluate(
     )
     ridges = [Ridge(windows, penalty) for penalty in PENALTIES]
     report: dict[str, Any] = {"split": split, "ahead_ms": list(AHEAD_MS), "clips": 0, "kinds": {}}
+    judged: set[str] = set()
     for kind in KINDS:
         samples = [(clip.person, all_windows(clip.piece)) for clip in held_out if clip.kind == kind]
         samples = [(person, windows) for person, windows in samples if len(windows)]
         if not samples:
             continue
         report["clips"] += len(samples)
+        judged.update(person for person, _ in samples)
         rows = {
             "stands still": errors(samples, hold),
             "constant velocity": errors(samples, constant_velocity),
@@ -145,7 +147,7 @@ def evaluate(
             f"{data}: no {split} clip is as long as {frames} frames ({frames / RATE:g} s), which a forecast "
             "and its judgement take"
         )
-    report["people"] = sorted({clip.person for clip in held_out})
+    report["people"] = sorted(judged)
     known = training_overlap_warnings(read_forecast_manifest(folder).training, report["people"])
     report["warnings"] = [*takes.warnings, *known]
     return report
