@@ -83,9 +83,15 @@ def as_markdown(parts: Sequence[Part]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Escape text as HTML, and convert the two Markdown marks that parts use: **bold** and `code`."""
-    bold = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(text))
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", bold)
+    """Escape text as HTML, and convert the Markdown marks that parts use: **bold**, *emphasis* and `code`."""
+    pieces = re.split(r"`([^`]+)`", html.escape(text))
+    for at, piece in enumerate(pieces):
+        if at % 2:
+            pieces[at] = f"<code>{piece}</code>"
+            continue
+        bold = re.sub(r"\*\*(\S|\S.*?\S)\*\*", r"<strong>\1</strong>", piece)
+        pieces[at] = re.sub(r"(?<![\w*])\*([^\s*]|[^\s*][^*]*[^\s*])\*(?![\w*])", r"<em>\1</em>", bold)
+    return "".join(pieces)
 
 
 def as_html(parts: Sequence[Part], name: str) -> str:
