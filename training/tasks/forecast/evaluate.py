@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.errors import CheckpointError, FormatError, OptionError
 from pyanticip.models.forecast.forecaster import PoseForecaster, load_forecaster
 from pyanticip.models.forecast.manifest import read_forecast_manifest
 from training.tasks.forecast.cmu import (
@@ -17,12 +18,15 @@ from training.tasks.forecast.cmu import (
     NOMINAL_MS,
     OBSERVED,
     PREDICTED,
+    STRIDE,
     TARGET,
     TRUE_MS,
     Array,
     Take,
+    all_windows,
     load_split,
     per_action,
+    sampled_windows,
 )
 from training.tasks.forecast.metrics import (
     PositionPredictor,
@@ -75,15 +79,21 @@ def evaluate_forecast(
 
     Returns:
         The report: for each predictor the MPJPE by action and on average, the ratio to zero velocity, and the
-        average at every target frame; angle errors of the two predictors without training; missing files.
+        average at every target frame; angle errors of the two predictors without training, empty if no file
+        is long enough for them; missing files, and files that are too short for a window, which do not count.
 
     Raises:
-        FormatError: there are no such files, or one cannot be read.
+        FormatError: there are no such files, one cannot be read, or all are too short for a window.
         OptionError: unknown split.
     """
     if split not in ("train", "test"):
         raise OptionError(f"split must be 'train' or 'test', got {split!r}")
-    takes, missing = load_split(folder, split)
+    found, missing = load_split(folder, split)
+    takes = [take for take in found if len(all_windows(len(take.rows)))]
+    if not takes:
+        shortest = STRIDE * (OBSERVED + TARGET - 1) + 1
+        raise FormatError(f"{folder / split}: no file has the {shortest} rows that a window needs")
+    angle_takes = [take for take in takes if len(sampled_windows(len(take.rows)))]
     all_predictors: dict[str, PositionPredictor] = {ZERO: hold, CONSTANT: extrapolate, **(predictors or {})}
     rows: dict[str, dict[str, list[float]]] = {}
     average_curves: dict[str, Array] = {}
@@ -97,6 +107,7 @@ def evaluate_forecast(
         "split": split,
         "files": len(takes),
         "missing": missing,
+        "too_short": [take.name for take in found if not len(all_windows(len(take.rows)))],
         "trained_on": [take.name for take in takes if split == "train" and take.name in known],
         "horizons": list(HORIZONS),
         "nominal_ms": list(NOMINAL_MS),
@@ -107,8 +118,9 @@ def evaluate_forecast(
         },
         "curves": {name: curve.round(3).tolist() for name, curve in average_curves.items()},
         "angle": {
-            ZERO: with_average(by_action(takes, lambda take: angle_error(take, hold))),
-            CONSTANT: with_average(by_action(takes, lambda take: angle_error(take, extrapolate_maps))),
+            name: with_average(by_action(angle_takes, partial(angle_error, predict=predict)))
+            for name, predict in {ZERO: hold, CONSTANT: extrapolate_maps}.items()
+            if angle_takes
         },
         "published": {name: list(row) for name, row in PUBLISHED.items()},
         "published_ratio": published_ratios(),

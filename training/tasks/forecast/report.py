@@ -98,8 +98,11 @@ def split_parts(report: Mapping[str, Any], *, pictures: bool = True) -> list[Par
         ),
         ("table", errors),
         ("table", ratios),
-        ("table", angles),
     ]
+    if report["angle"]:
+        parts.append(("table", angles))
+    if report["too_short"]:
+        parts.append(("text", f"Too short for a window, not counted: {', '.join(report['too_short'])}."))
     if report["trained_on"]:
         known = len(report["trained_on"])
         warning = f"The model was trained on {known} of these {files} files: no measure of what it can do."

@@ -1,5 +1,7 @@
 """The benchmark's evaluation: published figures, and invalid files."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -121,6 +123,31 @@ def test_the_action_without_a_test_file_is_averaged_where_there_is_no_other(tmp_
         rows = report[name]["constant velocity"]
         assert rows["average"] == rows["basketball_signal"]
     assert "| constant velocity |" in as_markdown(split_parts(report, pictures=False))
+
+
+def test_files_that_are_too_short_for_a_window_do_not_count(tmp_path):
+    random_takes(tmp_path, actions=("walking", "soccer"))
+    whole = evaluate_forecast(tmp_path)
+    assert whole["too_short"] == []
+    file = tmp_path / "test" / "soccer" / "soccer_1.txt"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:69]))  # one window of positions, none of angles
+    report = evaluate_forecast(tmp_path)
+    assert report["angle"]["zero velocity"]["average"] == whole["angle"]["zero velocity"]["walking"]
+    assert report["mpjpe"]["zero velocity"].keys() == {"walking", "soccer", "average"}
+    file.write_text("".join(lines[:68]))
+    report = evaluate_forecast(tmp_path)
+    assert (report["files"], report["too_short"]) == (1, ["soccer_1"])
+    json.dumps(report, allow_nan=False)
+    assert "not counted: soccer_1." in as_markdown(split_parts(report, pictures=False))
+    walking = tmp_path / "test" / "walking" / "walking_1.txt"
+    walking.write_text("".join(lines[:69]))
+    report = evaluate_forecast(tmp_path)
+    assert report["angle"] == {}
+    assert "nan" not in as_markdown(split_parts(report, pictures=False))
+    walking.write_text("".join(lines[:68]))
+    with pytest.raises(FormatError, match="no file has the 69 rows that a window needs"):
+        evaluate_forecast(tmp_path)
 
 
 @pytest.mark.parametrize(
