@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -185,10 +186,19 @@ def speed_factor(text: str) -> float | None:
     return factor
 
 
+def _finite(value: Any) -> Any:
+    """A JSON value with null in place of numbers that JSON lacks: NaN and the infinities."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def answer(result: dict[str, Any], text: Text, as_json: bool) -> None:
     """Print a command's result as JSON, or its text."""
     if as_json:
-        click.echo(json.dumps(result, indent=2))
+        click.echo(json.dumps(_finite(result), indent=2))
     elif callable(text):
         from rich.console import Console
 

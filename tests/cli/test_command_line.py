@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from support.clips import walking_clip
 
 from pyanticip.cli import cli
-from pyanticip.cli.terminal import needs, run
+from pyanticip.cli.terminal import answer, needs, run
 from pyanticip.models.checkpoint.manifest import SHIPPED
 from pyanticip.models.forecast.manifest import GHOST
 from pyanticip.motion.bvh import save_bvh
@@ -387,3 +387,11 @@ def test_info_tells_which_model_a_checkpoint_is(tmp_path: Path) -> None:
     (copy / "model.safetensors").write_bytes(b"\0" * 100)
     damaged = CliRunner().invoke(cli, ["info", str(copy)])
     assert "model.safetensors is damaged or not its own" in str(damaged.exception)
+
+
+def test_a_figure_that_does_not_exist_is_null_in_json(capsys):
+    answer({"a": [float("nan"), 1.5, (float("inf"), True)], "b": {"c": "x"}}, "", True)
+    assert (
+        capsys.readouterr().out.split()
+        == json.dumps({"a": [None, 1.5, [None, True]], "b": {"c": "x"}}, indent=2).split()
+    )
