@@ -24,6 +24,10 @@ from pyanticip.models.token.baseline import BaselineTransformer, check_ids
 from pyanticip.models.token.transformer import AnticipatoryTransformer, LanguageModel
 
 
+ROWS = 1_000_003
+"""Rows of a batch, at most, whose random numbers are not those of another seed; a prime."""
+
+
 @dataclass(frozen=True)
 class Generation:
     """Result of generation (B rows, P tokens of prompt, T new ones).
@@ -239,8 +243,10 @@ def _emits_by_gate(gate: Tensor, waiting: Tensor, theta: float, max_buffer: int)
 
 
 def _draws(rows: int, tokens: int, seed: int) -> Tensor:
-    """One number in [0, 1) per row and token; a row's numbers do not depend on the number of rows."""
-    streams = (torch.Generator().manual_seed(seed + row) for row in range(rows))
+    """One number in [0, 1) per row and token; a row's numbers do not depend on the number of rows, and differ
+    from those of every row of another seed."""
+    seeds = ((seed * ROWS + row) % (1 << 32) for row in range(rows))  # torch uses 32 bits of a seed
+    streams = (torch.Generator().manual_seed(each) for each in seeds)
     return torch.stack([torch.rand(tokens, generator=g, dtype=torch.float64) for g in streams])
 
 
