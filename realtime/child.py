@@ -26,6 +26,8 @@ _POLL_S = 0.002
 _STUCK_TIMEOUT_S = 10.0
 # A killed process exits within this time unless it is stuck in a driver.
 _KILL_TIMEOUT_S = 0.1
+# Killed processes that had not exited when they were closed; a later close reaps them.
+_unreaped: list[subprocess.Popen[bytes]] = []
 
 
 class Child:
@@ -239,6 +241,7 @@ class Child:
             self._close_pipes()
 
     def _end(self, process: subprocess.Popen[bytes]) -> int | None:
+        _unreaped[:] = [killed for killed in _unreaped if killed.poll() is None]
         for wait in self.close_timeouts_s:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(wait)
@@ -246,6 +249,7 @@ class Child:
         process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(self.close_timeouts_s[-1])
+        _unreaped.append(process)
         return None
 
 

@@ -24,6 +24,8 @@ from realtime.seams import BACKENDS, SINKS, SOURCES, VOICES, Registry
 from realtime.sources.arrivals import usual_ports
 
 #: Ports that are listened on by default besides those of the sources, and their use.
+# For a driver that hangs while it lists its ports.
+_MIDI_TIMEOUT_S = 20.0
 _PORTS = ((9010, "OSC control in"), (57140, "built-in voice in"))
 _PACKAGES = ("numpy", "python-osc", "sounddevice", "pydantic", "msgpack", "rich", "torch")
 
@@ -135,7 +137,7 @@ def _midi() -> Check:
     # In a child process: a broken driver must not crash the doctor.
     command = [sys.executable, "-P", "-m", "realtime.sinks.midi.port"]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=20.0, check=True)
+        done = subprocess.run(command, capture_output=True, timeout=_MIDI_TIMEOUT_S, check=True)
         found = json.loads(done.stdout)
     except (subprocess.SubprocessError, ValueError) as error:
         remedy = "live --midi will fail here; without it all else works"

@@ -118,3 +118,20 @@ def test_the_guard_and_the_recorder_load_no_numpy(module: str) -> None:
     code = f"import sys, {module}\nassert 'numpy' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_killed_child_that_has_not_exited_in_time_is_reaped_later(child, monkeypatch):
+    """As on a busy machine, or in a driver; dropped unreaped, it would stay a zombie with a warning."""
+    (slow, _), (other, _) = child(DEAF), child(ECHO)
+    process = slow._process
+    patience = subprocess.Popen.wait
+    monkeypatch.setattr(Child, "close_timeouts_s", (0.0, 0.0))
+    monkeypatch.setattr(process, "wait", lambda timeout: patience(process, 0.0))
+    monkeypatch.setattr(process, "kill", lambda: None)
+    monkeypatch.setattr(process, "terminate", lambda: None)
+    assert slow.close() is None
+    os.kill(process.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    monkeypatch.undo()
+    other.close()
+    assert process.returncode == -signal.SIGKILL

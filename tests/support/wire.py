@@ -157,8 +157,8 @@ def paced(count: int, rate: float = 50.0) -> Iterator[int]:
         time.sleep(max(begun + (n + 1) / rate - time.monotonic(), 0.0))
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 20.0, what: str = "it") -> Any:
-    """Wait until a condition is true; returns its value."""
+def wait_for(condition: Callable[[], Any], seconds: float = 60.0, what: str = "it") -> Any:
+    """Wait until a condition is true; returns its value. A busy machine starts a process in 20 s."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"timed out waiting for {what}"

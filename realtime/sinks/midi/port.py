@@ -24,7 +24,13 @@ from realtime.sinks.midi.schedule import Schedule, unpack
 
 VIRTUAL = "virtual"
 _CLIENT = "pyanticip"
-_CHECK_INTERVAL_NS = 1_000_000_000
+# An open port is looked at so often that a program cannot be restarted between two looks; then the new port
+# would be listed under the old name, and not be connected.
+_CHECK_INTERVAL_NS = 100_000_000
+_REOPEN_INTERVAL_NS = 1_000_000_000
+# A program's port is listed a moment before it can be connected to, and JACK's driver does not report a
+# failure then.
+_SETTLE_S = 0.3
 # Drivers send in cycles of their own: the last messages have left after this time.
 _DRAIN_S = 0.5
 
@@ -64,6 +70,8 @@ def open_port(text: str, direction: str = "MidiOut") -> tuple[Any, str]:
     """
     driver, index, name = _find(text, direction)
     if index is not None:
+        time.sleep(_SETTLE_S)
+        driver, index, name = _find(text, direction)
         driver.open_port(index, _CLIENT)
         return driver, name
     try:
@@ -83,7 +91,6 @@ class Port:
         self._failures: tuple[type[Exception], ...] = (MotionError, _rtmidi().RtMidiError)
         self._text = text
         self._out: Any = None
-        self._was_listed = False
         self.name = ""
         self.open()
 
@@ -99,18 +106,9 @@ class Port:
         )
 
     def reopen(self) -> bool:
-        """Try to open the port again; returns whether that worked.
-
-        An existing port is opened at the second call that finds it: a program's port is listed a moment
-        before it can be connected to, and JACK's driver does not report a failure then.
-        """
+        """Try to open the port again; returns whether that worked."""
         self.close()
-        was_listed, self._was_listed = self._was_listed, False
         try:
-            if not was_listed and self._text.partition(":")[0] != VIRTUAL:
-                _find(self._text)
-                self._was_listed = True
-                return False
             self.open()
         except self._failures:
             return False
@@ -177,7 +175,6 @@ def serve(port: Port) -> None:
             now = time.monotonic_ns()
             port.send(schedule.take(now))
             if now >= check_at:
-                check_at = now + _CHECK_INTERVAL_NS
                 if port.is_present:
                     schedule.confirm_delivery()
                 else:
@@ -187,6 +184,7 @@ def serve(port: Port) -> None:
                     if not is_gone:
                         port.send(schedule.missed_note_offs())
                         tell_parent("back")
+                check_at = now + (_REOPEN_INTERVAL_NS if is_gone else _CHECK_INTERVAL_NS)
     finally:
         port.send(schedule.end_notes(sound_off=True) + schedule.reset_controllers())
         time.sleep(_DRAIN_S)

@@ -113,26 +113,29 @@ def test_simultaneous_messages_keep_their_order() -> None:
 
 
 class Cable:
-    """A port that is absent during the seconds ``gone``; records the messages that arrive."""
+    """A port that is absent from the first of the seconds ``gone`` to the other; records the messages that
+    arrive. A program that returns does not hear whoever was connected to it before."""
 
-    def __init__(self, gone: range) -> None:
+    def __init__(self, gone: tuple[float, float]) -> None:
         self.gone, self.seconds, self.heard = gone, 0.0, [""]
         self.open = True
+        self.opened_at = 0.0
 
     @property
     def is_listed(self) -> bool:
-        return int(self.seconds) not in self.gone
+        return not self.gone[0] <= self.seconds < self.gone[1]
 
     @property
     def is_present(self) -> bool:
         return self.open and self.is_listed
 
     def reopen(self) -> bool:
-        self.open = self.is_listed
+        self.open, self.opened_at = self.is_listed, self.seconds
         return self.open
 
     def send(self, messages: Iterable[bytes]) -> None:
-        if self.open and self.is_listed:
+        is_connected = self.opened_at >= self.gone[1] or self.seconds < self.gone[0]
+        if self.open and self.is_listed and is_connected:
             self.heard += [message.hex(" ") for message in messages]
 
     def close(self) -> None:
@@ -159,13 +162,41 @@ def served(cable: Cable, monkeypatch: pytest.MonkeyPatch, *asked: tuple[float, I
 def test_a_note_that_ended_without_a_port_ends_when_it_is_back(monkeypatch):
     # Half a second before the port goes, which the next check notices; the bend is on an MPE member channel.
     asked = (1.5, Item(0, 800 * MS, b"\x90\x3c\x64")), (1.6, Item(0, 0, b"\xe3\x00\x40"))
-    received = served(Cable(range(2, 5)), monkeypatch, *asked)
+    received = served(Cable((2.0, 5.0)), monkeypatch, *asked)
     assert received[:5] == ["90 3c 64", "e3 00 40", "80 3c 40", "b0 7b 00", "b3 7b 00"]
+
+
+def test_a_synth_that_is_restarted_within_a_fraction_of_a_second_is_played_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its port is listed under the same name, but nobody is connected to it."""
+    before, after = (2.0, Item(0, 0, b"\xb0\x01\x01")), (8.0, Item(0, 0, b"\xb0\x01\x02"))
+    assert "b0 01 02" in served(Cable((4.25, 4.6)), monkeypatch, before, after)
+
+
+class LateDriver:
+    """JACK with a program that connects from the second look at its port on, as another port vanishes."""
+
+    def __init__(self) -> None:
+        self.looks: list[list[str]] = [["old:in", "synth:in"], ["synth:in"]]
+        self.connected = ""
+
+    def get_ports(self) -> list[str]:
+        return self.looks.pop(0)
+
+    def open_port(self, index: int, name: str) -> None:
+        self.connected = ["synth:in"][index] if not self.looks else ""
+
+
+def test_a_port_is_connected_only_once_its_program_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = LateDriver()
+    monkeypatch.setattr(midi_port, "_drivers", lambda direction: iter([driver]))
+    assert midi_port.open_port("synth")[1] == driver.connected == "synth:in"
 
 
 def test_the_end_of_the_show_resets_the_synth(monkeypatch: pytest.MonkeyPatch) -> None:
     faded = (1.0, Item(0, 0, b"\xb0\x0b\x00")), (1.1, Item(0, 0, b"\xb2\x40\x7f"))
-    received = served(Cable(range(0)), monkeypatch, *faded, (2.0, Item(0, 0, SILENCE)))
+    received = served(Cable((0.0, 0.0)), monkeypatch, *faded, (2.0, Item(0, 0, SILENCE)))
     stopped = ["b0 7b 00", "b0 78 00", "b2 7b 00", "b2 78 00"]
     # A panic leaves the controllers alone, the end resets them.
     assert received[2:6] == stopped
