@@ -13,7 +13,7 @@ from typing import Any
 from pyanticip.errors import DeviceError, OptionError
 from realtime.child import Child
 from realtime.control.commands import Commands
-from realtime.control.folder import plain_name
+from realtime.control.folder import plain_name, unused
 from realtime.control.server import Action, ControlServer, Remote
 from realtime.loop import obey_signals, run_loop
 from realtime.monitor.keys import Keys
@@ -439,6 +439,8 @@ class Show:
     def _record_start(self, name: object = "") -> Awaitable[str]:
         plain = plain_name("record/start", name, "take", ".anticip")
         path = self._folder / (recording_path(Path(plain), self.performer) if self.performer else plain)
+        if not str(name):
+            path = unused(path)
         if self._recorder is None or self._recorder.is_opening:
             raise OptionError("record/start: the file before is not made yet")
         return self._recorded(self._open_recording(path), path)

@@ -18,8 +18,9 @@ _MAX_ENTRIES, _MAX_RIG_BYTES = 4000, 1 << 18
 _MAX_NAME_BYTES = 100
 
 
-def inside(folder: Path, name: object, command: str) -> Path:
-    """The path of an existing file or folder in the folder of the show or a subfolder.
+def inside(folder: Path, name: object, command: str, suffix: str = "") -> Path:
+    """The path of an existing file or folder in the folder of the show or a subfolder; ``suffix`` is added to
+    a name that does not exist without it, as it was when the file was saved.
 
     Raises:
         OptionError: It does not exist or is outside: ``..``, an absolute path, a hidden name, or a link that
@@ -30,13 +31,12 @@ def inside(folder: Path, name: object, command: str) -> Path:
     is_plain = text.isprintable() and not relative.is_absolute() and relative.parts
     if not is_plain or any(part.startswith(".") for part in relative.parts):
         raise OptionError(f"{command}: expected a name in the folder of the show, got {text!r}")
-    path, is_there = folder / relative, False
-    with contextlib.suppress(OSError, RuntimeError):
-        # A link that leads out is treated as missing.
-        is_there = path.resolve(strict=True).is_relative_to(folder.resolve())
-    if not is_there:
-        raise OptionError(f"{command}: no {text!r} in {folder.absolute()}")
-    return path
+    for path in (folder / relative, folder / f"{relative}{suffix}"):
+        with contextlib.suppress(OSError, RuntimeError):
+            # A link that leads out is treated as missing.
+            if path.resolve(strict=True).is_relative_to(folder.resolve()):
+                return path
+    raise OptionError(f"{command}: no {text!r} in {folder.absolute()}")
 
 
 def new_file(folder: Path, name: object, stem: str, suffix: str, command: str) -> Path:
@@ -46,6 +46,8 @@ def new_file(folder: Path, name: object, stem: str, suffix: str, command: str) -
         OptionError: Not a plain name, or the file exists.
     """
     path = folder / plain_name(command, name, stem, suffix)
+    if not str(name):
+        path = unused(path)
     if path.exists() or path.is_symlink():
         raise OptionError(f"{command}: {path} already exists; nothing is overwritten")
     return path
@@ -64,6 +66,16 @@ def plain_name(command: str, name: object, stem: str, suffix: str) -> str:
     if not is_valid or text.startswith(".") or not text.isprintable() or set(text) & set("/\\:"):
         raise OptionError(f"{command}: expected a plain file name, got {printable(text)[:_MAX_NAME_BYTES]!r}")
     return text + suffix
+
+
+def unused(path: Path) -> Path:
+    """The path, numbered if it exists: a name made of the time comes again within a second, or when the clock
+    is set back."""
+    numbers = itertools.count(2)
+    free = path
+    while free.exists() or free.is_symlink():
+        free = path.with_stem(f"{path.stem}-{next(numbers)}")
+    return free
 
 
 def listing(folder: Path) -> dict[str, list[str]]:

@@ -119,7 +119,7 @@ class RigRemote:
             return await self._load_rig(name)
 
     async def _load_rig(self, name: object) -> str:
-        path = inside(self._folder, name, "rig/load")
+        path = inside(self._folder, name, "rig/load", ".toml")
         self._check_unsaved("rig/load")
         now, played = self._commands.live_rig.rig, self._playing()
         rig = _for_performer(await self._in_thread(lambda: load_rig(path)), now)
@@ -217,10 +217,10 @@ class RigRemote:
     def _memory_file(self, name: object) -> Path:
         """A memory in the folder of ``memory/save`` or, as listed by the monitor, in that of the show."""
         try:
-            return inside(self._memory_folder, name, "memory/load")
+            return inside(self._memory_folder, name, "memory/load", ".memory")
         except OptionError:
             with contextlib.suppress(OptionError):
-                return inside(self._folder, name, "memory/load")
+                return inside(self._folder, name, "memory/load", ".memory")
             raise
 
     def _check_unsaved(self, command: str) -> None:

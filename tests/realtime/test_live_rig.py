@@ -21,7 +21,7 @@ from pyanticip.controls import Range, Smoothing
 from pyanticip.errors import CheckpointError, MotionError, OptionError, RigError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.bench.performer import mocopi_datagrams
-from realtime.control.folder import inside, listing
+from realtime.control.folder import inside, listing, unused
 from realtime.control.rig_keys import with_part
 from realtime.oscquery.offer import controls
 from realtime.pipeline import Pipeline
@@ -326,12 +326,20 @@ def test_paths_outside_the_show_s_folder_are_refused(tmp_path: Path) -> None:
     (show / "near.toml").symlink_to(show / "mine" / "a.toml")
     assert inside(show, "mine/a.toml", "load").is_file()
     assert inside(show, "near.toml", "load").is_file()
+    assert inside(show, "near", "rig/load", ".toml") == show / "near.toml", "the name it was saved under"
     for name in (
         "../secret.toml", "mine/../../secret.toml", str(secret), "link.toml", "up/secret.toml", ".hidden",
         "", ".", "..", "nothing.toml", "a\0b", "~/x", "mine/./../../secret.toml", "x" * 5000,
     ):  # fmt: skip
-        with pytest.raises(OptionError):
-            inside(show, name, "load")
+        for written in (name, name.removesuffix(".toml")):
+            with pytest.raises(OptionError):
+                inside(show, written, "load", ".toml")
+
+
+def test_a_name_made_of_the_time_is_free_within_the_same_second(tmp_path: Path) -> None:
+    for name in ("piece.memory", "piece-2.memory"):
+        assert unused(tmp_path / "piece.memory").name == name
+        (tmp_path / name).touch()
 
 
 def test_a_merge_patch_sets_many_keys_at_once(play: Play) -> None:

@@ -237,6 +237,9 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
         ]
         assert (await hall.command("record/start", "take one"))[0] == "error"
         assert hall.recorder.path is None
+        # Named by the time, also twice in a second.
+        assert (await hall.command("record/start"))[0] == "ok"
+        assert (await hall.command("record/stop"))[0] == "ok"
         assert (await hall.command("record/start"))[0] == "ok"
         first = hall.recorder.path
         assert (await hall.command("record/start", "take one"))[0] == "error"
