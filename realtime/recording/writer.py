@@ -9,6 +9,7 @@ the file, then ``opened``, ``refused``, ``failed``, ``closed`` or ``at``, and it
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -145,7 +146,7 @@ class Writer:
             return remaining_s
         try:
             if self._is_dirty:
-                os.fsync(self._file)
+                self._sync()
         except OSError as error:
             self._fail(error)
             return _SYNC_INTERVAL_S
@@ -155,12 +156,19 @@ class Writer:
         self._send(self._number, "at", self._bytes, self._free_bytes, self._records)
         return _SYNC_INTERVAL_S
 
+    def _sync(self) -> None:
+        os.fsync(self._file)
+        if not os.fstat(self._file).st_nlink:
+            # Somebody deleted it: what it holds goes with it.
+            self._records = 0
+            raise OSError(errno.ENOENT, "has been deleted")
+
     def close(self) -> bool:
         """Close the file, if one is open; returns whether all of it is on the disk."""
         if self._file < 0:
             return True
         try:
-            os.fsync(self._file)
+            self._sync()
             os.close(self._file)
         except OSError as error:
             self._fail(error)

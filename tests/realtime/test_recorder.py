@@ -214,6 +214,22 @@ def test_a_missing_folder_is_reported_and_the_recording_continues_when_it_is_bac
 
 
 @pytest.mark.slow
+def test_a_deleted_file_is_reported_and_the_recording_continues_in_another(tmp_path, monkeypatch):
+    monkeypatch.setattr("realtime.recording.recorder._ATTEMPT_INTERVAL_S", 0.2)
+    lines: list[str] = []
+    tape = open_recorder(file := tmp_path / "show.anticip", lines)
+    feed(tape, 5)
+    file.unlink()
+    wait_for(lambda: (feed(tape, 1), tape.poll(), len(lines) == 3)[2])
+    assert lines[1] == f"nothing is recorded: {file}: has been deleted; trying again"
+    assert tape.dropped >= 15
+    assert lines[2] == f"recording to {tmp_path / 'show.2.anticip'}"
+    (tmp_path / "show.2.anticip").unlink()
+    tape.close()
+    assert "has been deleted" in lines[-1], "at the end, too"
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="another process's limits cannot be set")
 def test_an_unwritable_part_is_not_left_behind(tmp_path, monkeypatch):
     monkeypatch.setattr("realtime.recording.recorder._ATTEMPT_INTERVAL_S", 0.2)
