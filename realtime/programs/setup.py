@@ -127,18 +127,27 @@ def _check_out(options: SetupOptions, ask: Ask) -> None:
 
 def _expected_source(suit: str | None, ask: Ask, say: Say) -> dict[str, Any]:
     """The ``source`` table of the expected suit; empty: any."""
-    if suit is None:
-        say("Which suit? " + ", ".join(playable_kinds()) + f"; {_UNKNOWN}: listen for all of them")
-        suit = ask("Suit", _UNKNOWN, (*playable_kinds(), _UNKNOWN))
+    if suit is not None:
+        try:
+            return _suit_table(suit)
+        except ValueError as error:
+            raise OptionError(f"--suit: {error}") from None
+    say("Which suit? " + ", ".join(playable_kinds()) + f"; {_UNKNOWN}: listen for all of them")
+    while True:
+        try:
+            return _suit_table(ask("Suit", _UNKNOWN, ()).strip())
+        except ValueError as error:
+            say(str(error))
+
+
+def _suit_table(suit: str) -> dict[str, Any]:
+    """The ``source`` table of a suit written as for ``live --source``; empty: any. Raises ValueError."""
     if suit == _UNKNOWN:
         return {}
     kind, known = suit.partition("://")[0], (*playable_kinds(), _UNKNOWN)
-    if kind not in SOURCES:
-        raise OptionError(f"--suit: expected {', '.join(known)}, got {kind!r}{suggestion(kind, known)}")
-    try:
-        return source_table(suit)
-    except ValueError as error:
-        raise OptionError(f"--suit: {error}") from None
+    if kind not in playable_kinds():
+        raise ValueError(f"expected {', '.join(known)}, got {kind!r}{suggestion(kind, known)}")
+    return source_table(suit)
 
 
 def _wait_for_suit(expected: Mapping[str, Any], wait: float, say: Say) -> DetectedSender:

@@ -145,6 +145,7 @@ CASES = [
     ("setup --yes --out control.toml", 2, "exists; choose another with --out, or --force"),
     ("setup --yes --suit mocopy", 2, "unknown, got 'mocopy'; did you mean mocopi?"),
     ("setup --yes --suit auto", 2, "unknown, got 'auto'"),
+    ("setup --yes --suit osc", 2, "unknown, got 'osc'"),
     ("setup --yes --suit mocopi://0.0.0.0:x", 2, "--suit: expected HOST:PORT"),
     ("calibrate --skeleton empty.bvh", 2, "--skeleton is for a file; expected a FILE"),
     ("setup --yes --suit mocopi://127.0.0.1:21471 --wait 1 --out nowhere/stage.toml", 1, "does not exist"),

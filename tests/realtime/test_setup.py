@@ -233,6 +233,18 @@ def test_an_invalid_answer_is_asked_again(ports, send, tmp_path, monkeypatch):
     assert [line.rpartition(" ")[2] for line in refusals] == ["'localhost'", "'127.0.0.1:900000'", "'nosuch'"]
 
 
+def test_the_question_for_the_suit_takes_what_its_option_takes(ports, send, tmp_path):
+    send(port := free_port())
+    answers = ["moccopi", "osc", "mocopi://0.0.0.0:x", f"mocopi://0.0.0.0:{port}"]
+    found, asked, lines = guided(tmp_path, answers, synth=True)
+    assert found["source"]["port"] == port
+    assert asked == ["Suit"] * 4
+    known = f"expected {', '.join(module.playable_kinds())}, unknown, got"
+    refusals = [line for line in lines if line.startswith("expected ")]
+    assert refusals[:2] == [f"{known} 'moccopi'; did you mean mocopi?", f"{known} 'osc'"]
+    assert refusals[2].startswith("expected HOST:PORT")
+
+
 def test_a_failed_calibration_is_reported_with_the_command(ports, send, tmp_path, monkeypatch):
     def fails(*_: Any) -> None:
         raise OptionError("you moved")
@@ -308,7 +320,7 @@ def test_setup_in_a_terminal_with_enter_and_with_ctrl_c(alone: None, send: Any, 
     send(12351)
     osc = f"127.0.0.1:{free_port()}"
     with closing(InTerminal("setup", "--no-calibrate", "--osc", osc, folder=tmp_path)) as show:
-        show.wait_for("Suit (")
+        show.wait_for("Suit [")
         show.press("\n")
         show.wait_for("address ")
         place = show.wait_for("sends mocopi to port 12351")
