@@ -214,16 +214,14 @@ class Project:
             labels=dict(labels or {}),
         )
         extremes = {output: (float(column.min()), float(column.max())) for output, column in columns.items()}
-
-        def edit(s: State) -> State:
-            if any(take.name == name for take in s.takes):
-                raise OptionError(f"take {name!r} already exists: choose another name, or remove it first")
-            outputs = s.outputs or tuple(Output(output) for output in (*values, *columns))
-            _check_taught(outputs, entry, extremes)
-            return replace(s, outputs=outputs, takes=(*s.takes, entry))
-
-        self._change(f"add take {name}", edit)
+        self._change(f"add take {name}", lambda s: _with_take(s, entry, extremes))
         return entry
+
+    def check_new_take(self, name: str, values: Mapping[str, float], labels: Mapping[str, str]) -> None:
+        """Check that such a take can be added, before it is played. Raises as :meth:`add_take`."""
+        mask = "1" * len(CANONICAL_JOINTS)
+        entry = TakeEntry(name, "0" * 64, 1, 0, mask, values=dict(values), labels=dict(labels))
+        _with_take(self.state, entry, {})
 
     def remove_take(self, name: str) -> None:
         """Remove a demonstration; its files stay on disk for an undo."""
@@ -441,6 +439,15 @@ class Project:
             yield
         finally:
             os.close(handle)
+
+
+def _with_take(s: State, entry: TakeEntry, extremes: Mapping[str, Sequence[float]]) -> State:
+    """The state with one more take; ``extremes`` as for :func:`_check_taught`."""
+    if any(take.name == entry.name for take in s.takes):
+        raise OptionError(f"take {entry.name!r} already exists: choose another name, or remove it first")
+    outputs = s.outputs or tuple(Output(output) for output in (*entry.values, *entry.columns))
+    _check_taught(outputs, entry, extremes)
+    return replace(s, outputs=outputs, takes=(*s.takes, entry))
 
 
 def _check_taught(

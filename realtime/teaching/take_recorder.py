@@ -20,7 +20,7 @@ from pyanticip.motion.clip import Clip
 from pyanticip.teach.labels import check_labels
 from pyanticip.teach.outputs import Output, find_output
 from pyanticip.teach.project import Project
-from pyanticip.teach.state import MAX_TAKE_FRAMES, TakeEntry, check_take_name
+from pyanticip.teach.state import MAX_TAKE_FRAMES, TakeEntry
 from pyanticip.vocabulary import RATE
 from realtime.teaching.adding import LEAD_IN, MIN_FRAMES
 
@@ -152,9 +152,13 @@ class TakeRecorder:
         """Set the labels of takes that end from now on; classes not named keep theirs.
 
         Raises:
-            OptionError: an invalid name.
+            OptionError: an invalid name, or one that an output has.
         """
-        self.labels = {**self.labels, **check_labels(dict(labels))}
+        new_labels = {**self.labels, **check_labels(dict(labels))}
+        if new_labels:
+            self.project.refresh()
+            self.project.check_new_take(self._free_name(), {}, new_labels)
+        self.labels = new_labels
 
     def clear_targets(self) -> None:
         """Forget all targets and labels."""
@@ -182,14 +186,8 @@ class TakeRecorder:
             self.set_targets(self.targets)  # checked again: the outputs may have changed
         except OptionError as error:
             raise OptionError(f"{error}: teach/output NAME or teach/clear") from None
-        used_names = {take.name for take in self.project.state.takes}
-        number = len(used_names) + 1
-        while name is None:
-            name = None if f"take-{number:03d}" in used_names else f"take-{number:03d}"
-            number += 1
-        check_take_name(name)
-        if name in used_names:
-            raise OptionError(f"take {name!r} already exists: choose another name, or remove it first")
+        name = self._free_name() if name is None else name
+        self.project.check_new_take(name, self.targets, self.labels)
         if seconds is not None and not 0.5 <= seconds <= MAX_TAKE_FRAMES / RATE:
             raise OptionError(f"seconds: expected 0.5 to {MAX_TAKE_FRAMES / RATE:g}, got {seconds:g}")
         self._name, self._take, self._lead_in, self._cut = name, [], list(self._recent), False
@@ -197,6 +195,13 @@ class TakeRecorder:
         self._max_frames = MAX_TAKE_FRAMES - len(self._lead_in)
         if seconds is not None:
             self._max_frames = min(self._max_frames, round(seconds * RATE))
+        return name
+
+    def _free_name(self) -> str:
+        used_names = {take.name for take in self.project.state.takes}
+        number = len(used_names) + 1
+        while (name := f"take-{number:03d}") in used_names:
+            number += 1
         return name
 
     def add_frame(self, out: _core.FrontOutput) -> None:

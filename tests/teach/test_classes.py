@@ -325,6 +325,19 @@ def test_the_first_take_that_is_played_makes_the_outputs(tmp_path: Path) -> None
         take_recorder.set_targets({"miks": 0.3})
 
 
+def test_a_class_with_the_name_of_an_output_is_refused_before_the_take(tmp_path: Path) -> None:
+    made = Project.create(tmp_path / "mine", [Output("mix")])
+    take_recorder = TakeRecorder(made)
+    with pytest.raises(OptionError, match="class mix: an output has that name"):
+        take_recorder.set_labels({"mix": "up"})
+    assert take_recorder.labels == {}
+    take_recorder.set_labels({"pose": "up"})
+    made.add_output(Output("pose"))
+    with pytest.raises(OptionError, match="class pose: an output has that name"):
+        take_recorder.start("one")
+    assert not take_recorder.has_take
+
+
 def test_what_is_wanted_and_no_output_is_refused_before_the_take(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
     take_recorder = TakeRecorder(made)
