@@ -23,7 +23,6 @@ from pyanticip.models.core.trunk import ScalarMode
 from pyanticip.models.token.baseline import BaselineTransformer, check_ids
 from pyanticip.models.token.transformer import AnticipatoryTransformer, LanguageModel
 
-
 ROWS = 1_000_003
 """Rows of a batch, at most, whose random numbers are not those of another seed; a prime."""
 
