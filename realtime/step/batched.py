@@ -1,7 +1,7 @@
 """Steps a model for many performers at once; on a GPU in few kernels, recorded as CUDA graphs."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -221,27 +221,39 @@ def fused(batch: BatchedStep, cases: Sequence[bool]) -> tuple[Callable[[bool], T
     ``cases``; the batch's streams must be new. If the compiler does not work (on a GPU it needs Triton and a
     C compiler) or gives other outputs, the plain function and the reason."""
     try:
-        options = fusing() if torch.cuda.is_available() else {}
-        compiled: Callable[[bool], Tensor] = torch.compile(
-            batch.advance, fullgraph=True, dynamic=False, options=options
-        )
-        if not batch.matches(compiled, cases):
-            raise RuntimeError("what was compiled says something else")
+        context: contextlib.AbstractContextManager[dict[str, Any]] = contextlib.nullcontext({})
+        if torch.cuda.is_available():
+            context = fusing()
+        with context as options:
+            compiled: Callable[[bool], Tensor] = torch.compile(
+                batch.advance, fullgraph=True, dynamic=False, options=options
+            )
+            # Compiles at the first call.
+            if not batch.matches(compiled, cases):
+                raise RuntimeError("what was compiled says something else")
     # A compiler, its own compiler and a driver can raise anything; the plain step works without them.
     except Exception as error:
         return batch.advance, f"kernels not fused: {type(error).__name__}: {one_line(error)}"
     return compiled, ""
 
 
-def fusing() -> dict[str, Any]:
-    """Options of torch.compile for a GPU: independent small kernels share a launch, and small products are
-    fused with the operations around them."""
+@contextlib.contextmanager
+def fusing() -> Iterator[dict[str, Any]]:
+    """Context for torch.compile on a GPU, with its options: independent small kernels share launches, and
+    small products are fused with the operations around them. Versions that lack what one of these needs do
+    the rest."""
     options: dict[str, Any] = {"combo_kernels": True}
-    with contextlib.suppress(ImportError):  # products.py uses private names of the compiler
-        from realtime.step.products import SmallProducts
+    with contextlib.ExitStack() as stack:
+        # Both use private names of the compiler.
+        with contextlib.suppress(ImportError):
+            from realtime.step.products import SmallProducts
 
-        options["post_grad_custom_pre_pass"] = SmallProducts()
-    return options
+            options["post_grad_custom_pre_pass"] = SmallProducts()
+        with contextlib.suppress(ImportError):
+            from realtime.step.launches import few_launches
+
+            stack.enter_context(few_launches())
+        yield options
 
 
 def _pack(out: MotionOutput) -> Tensor:

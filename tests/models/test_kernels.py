@@ -15,6 +15,7 @@ from pyanticip.models import load_motion_model
 from realtime.step.batched import BatchedStep, fusing
 
 pytest.importorskip("triton")
+group = pytest.importorskip("realtime.step.launches").group
 
 H200 = SimpleNamespace(
     name="NVIDIA H200",
@@ -33,7 +34,37 @@ H200 = SimpleNamespace(
 )
 # Functions that query a device or run something on it.
 SETTINGS = {"force_disable_caches": True, "joint_graph_constant_folding": False, "shape_padding": False}
-MOST = 99
+MOST = 85
+
+
+class Node:
+    """What grouping asks of a scheduler's node; ``sums`` of None is a library's product."""
+
+    def __init__(self, sums: bool | None, *needs: "Node"):
+        self.sums, self.needs = sums, needs
+
+    def is_reduction(self):
+        return bool(self.sums)
+
+    def is_template(self):
+        return False
+
+    def get_device(self):
+        return torch.device("cuda" if self.sums is not None else "cpu")
+
+
+def test_kernels_wait_for_those_they_can_share_a_launch_with():
+    """Four launches, where each kernel as early as possible would be six: `side` waits for the product,
+    `late` for `first`."""
+    product = Node(None)
+    first = Node(True, product)
+    side, second = Node(True), Node(False, first)
+    late, third = Node(False, side), Node(True, second)
+    scheduler = SimpleNamespace(
+        nodes=[side, late, product, first, second, third],
+        _get_unmet_dep_nodes=lambda node: node.needs,
+    )
+    assert group(scheduler) == [[product], [side, first], [late, second], [third]]
 
 
 class Generated(Exception):
@@ -71,7 +102,7 @@ def lowered(monkeypatch, tmp_path):
     has_triton.cache_clear()
 
     def code_of(graph, inputs):
-        with config.patch(**SETTINGS, **fusing()), pytest.raises(Exception) as found:
+        with fusing() as options, config.patch(**SETTINGS, **options), pytest.raises(Exception) as found:
             compile_fx(graph, inputs)
         error = found.value
         while not isinstance(error, Generated):
@@ -107,12 +138,13 @@ def traced(batch):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="what is asked of a device stays in memory")
 @pytest.mark.filterwarnings("ignore")
-def test_a_frame_that_closes_a_pool_is_tens_of_kernels(lowered, monkeypatch, caplog):
+@pytest.mark.parametrize("performers", [1, 64, 256])
+def test_a_frame_that_closes_a_pool_is_tens_of_kernels(performers, lowered, monkeypatch, caplog):
     """Other frames run a subset of these kernels."""
     caplog.set_level(logging.WARNING, "torch.__trace")
     model = load_motion_model()
     with FakeTensorMode(allow_non_fake_inputs=True):
-        batch = BatchedStep(on_a_gpu(model), 3)
+        batch = BatchedStep(on_a_gpu(model), performers)
         with monkeypatch.context() as compiling:
             compiling.setattr(torch.compiler, "is_compiling", lambda: True)
             graph, inputs = traced(batch)
