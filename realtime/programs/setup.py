@@ -134,8 +134,9 @@ def _expected_source(suit: str | None, ask: Ask, say: Say) -> dict[str, Any]:
             raise OptionError(f"--suit: {error}") from None
     say("Which suit? " + ", ".join(playable_kinds()) + f"; {_UNKNOWN}: listen for all of them")
     while True:
+        answer = ask("Suit", _UNKNOWN, ()).strip()
         try:
-            return _suit_table(ask("Suit", _UNKNOWN, ()).strip())
+            return _suit_table(answer)
         except ValueError as error:
             say(str(error))
 
