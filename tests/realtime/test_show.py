@@ -246,7 +246,8 @@ def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkey
         assert hall.recorder.path == first, "what was recorded before goes on"
 
     hall.play(performance())
-    records = read_recording(max(tmp_path.glob("take-*")), strict=True)
+    newest = max(tmp_path.glob("take-*"), key=lambda file: file.stat().st_mtime_ns)
+    records = read_recording(newest, strict=True)
     assert "end" in [record.name for record in records if isinstance(record, Control)]
 
 
