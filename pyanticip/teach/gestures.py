@@ -8,7 +8,8 @@ frames of all other takes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from pyanticip.vocabulary import RATE
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 MIN_TAKES = 3
 """Fewest takes of a gesture: with fewer nothing is known of its variation."""
@@ -55,25 +57,36 @@ class GestureExample:
     end: int
 
     @classmethod
-    def active(cls, name: str, clip: Clip, begin: int) -> GestureExample:
-        """The active part of a take, among the frames from ``begin`` on."""
-        positions = clip.positions()[begin:]
+    def active(cls, name: str, clip: Clip) -> GestureExample:
+        """The active part of a take."""
+        positions = clip.positions()
         positions = positions - positions[:, :1]
         speed = np.zeros(len(positions))
         moved = np.linalg.norm(positions[2 * _SPEED_STEP :] - positions[: -2 * _SPEED_STEP], axis=2).mean(1)
         speed[_SPEED_STEP : _SPEED_STEP + len(moved)] = moved
         speed = np.convolve(speed, np.full(_SMOOTHING_FRAMES, 1.0 / _SMOOTHING_FRAMES), "same")
         fast = np.flatnonzero(speed >= _ACTIVE_SHARE * speed.max())
-        return cls(name, clip.quats, begin + int(fast[0]), begin + int(fast[-1]) + 1)
+        return cls(name, clip.quats, int(fast[0]), int(fast[-1]) + 1)
 
-    def covers(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Whether frames may belong to the gesture, given how accurately its begin and end are known."""
+    @cached_property
+    def covered(self) -> Mask:
+        """Whether frames (T,) may belong to the gesture, given how accurately its begin and end are known."""
+        frames = np.arange(len(self.quats))
         return (frames >= self.begin - _TOLERANCE_FRAMES) & (frames < self.end + _TOLERANCE_FRAMES)
+
+    @cached_property
+    def frame_ids(self) -> npt.NDArray[np.int64]:
+        """The :func:`pyanticip.teach.folds.frame_ids` (T,) of the take."""
+        return frame_ids(self.quats)
 
     @property
     def part(self) -> F32:
         """The frames from ``begin`` to ``end``."""
         return np.ascontiguousarray(self.quats[self.begin : self.end], np.float32)
+
+
+Examples = Sequence[tuple[str | None, GestureExample]]
+"""Takes with the gesture that each shows; None: none."""
 
 
 @dataclass(frozen=True)
@@ -111,21 +124,35 @@ def make_spotter(gestures: Sequence[Gesture]) -> Spotter:
     return Spotter(takes, [gesture.threshold for gesture in gestures])
 
 
-def verdict(spotted: F64, take: GestureExample, *, shows: bool) -> Verdict:
-    """Evaluate the rows (T, 4) of a gesture on a take that ``shows`` it, or does not."""
+def frames_without(name: str, takes: Examples) -> list[Mask]:
+    """Per take, the frames (T,) that do not show a gesture.
+
+    A frame shows it if it belongs to the gesture in this take, or in another take of the same recording.
+    """
+    ids = [take.frame_ids[take.covered] for of, take in takes if of == name]
+    shown = np.concatenate([np.zeros(0, np.int64), *ids])
+    shown = shown[shown != 0]
+    return [~(np.isin(take.frame_ids, shown) | ((of == name) & take.covered)) for of, take in takes]
+
+
+def verdict(spotted: F64, take: GestureExample, without: Mask, *, shows: bool) -> Verdict:
+    """Evaluate the rows (T, 4) of a gesture on a take that ``shows`` it, or does not.
+
+    ``without`` are its :func:`frames_without` the gesture: false alarms are counted there.
+    """
     is_active = ~np.isnan(spotted[:, 0])
     starts = np.flatnonzero(np.diff(is_active.astype(np.int8), prepend=0) == 1)
-    correct = starts[take.covers(starts)] if shows else starts[:0]
+    alarms = int(without[starts].sum())
+    correct = starts[take.covered[starts]] if shows else starts[:0]
     if not len(correct):
-        return Verdict(take.name, None, None, len(starts))
+        return Verdict(take.name, None, None, alarms)
     first = int(correct[0])
     end_ms = 1000.0 * (float(spotted[first, 1]) - (take.end - 1 - first) / RATE)
-    return Verdict(take.name, (first - take.begin) / (take.end - take.begin), end_ms, len(starts) - 1)
+    at = (first - take.begin) / (take.end - take.begin)
+    return Verdict(take.name, at, end_ms, alarms + len(correct) - 1)
 
 
-def fit_gestures(
-    takes: Sequence[tuple[str | None, GestureExample]], refused: list[str] | None = None
-) -> list[Gesture]:
+def fit_gestures(takes: Examples, refused: list[str] | None = None) -> list[Gesture]:
     """Fit the gestures that takes show; takes of None, or of another gesture, are counterexamples.
 
     With ``refused``, a gesture that cannot be fitted is left out and its error appended there.
@@ -135,14 +162,16 @@ def fit_gestures(
     """
     fitted = []
     for name in sorted({name for name, _ in takes if name is not None}):
-        mine = [take for of, take in takes if of == name]
-        others = [take for of, take in takes if of != name]
         with collect_refusals(refused):
-            fitted.append(_fit_gesture(name, mine, others))
+            fitted.append(_fit_gesture(name, takes))
     return fitted
 
 
-def _fit_gesture(name: str, mine: Sequence[GestureExample], others: Sequence[GestureExample]) -> Gesture:
+def _fit_gesture(name: str, examples: Examples) -> Gesture:
+    # Takes of the gesture first, then all others.
+    examples = sorted(examples, key=lambda example: example[0] != name)
+    takes, without = [take for _, take in examples], frames_without(name, examples)
+    mine = [take for of, take in examples if of == name]
     if len(mine) < MIN_TAKES:
         raise OptionError(f"gesture {name}: expected {MIN_TAKES} takes or more, got {len(mine)}: record more")
     least, most = GESTURE_FRAMES
@@ -161,14 +190,16 @@ def _fit_gesture(name: str, mine: Sequence[GestureExample], others: Sequence[Ges
             f"gesture {name}: expected {MIN_TAKES} takes or more, got {len(groups)} ({same}): record more"
         )
     group_of = {i: group for group in groups for i in group}
-    without = [tuple(p for j, p in enumerate(parts) if j not in group_of[i]) for i in range(len(parts))]
-    match_costs, other_costs = [], [_match_costs(parts, take.quats) for take in others]
-    for rest, take in zip(without, mine, strict=True):
-        costs = _match_costs(rest, take.quats)
-        match_costs.append(costs[take.begin : take.end + _TOLERANCE_FRAMES].min())
-        # The frames before and after the gesture are counterexamples too.
-        other_costs.append(np.where(take.covers(np.arange(len(costs))), np.inf, costs))
-    minutes = sum(map(len, other_costs)) / RATE / 60.0
+    # Per take, the parts that it is matched with: all of other recordings.
+    rests = [tuple(p for j, p in enumerate(parts) if j not in group_of[i]) for i in range(len(parts))]
+    rests += [parts] * (len(takes) - len(mine))
+    costs = [_match_costs(rest, take.quats) for rest, take in zip(rests, takes, strict=True)]
+    match_costs = [
+        cost[take.begin : take.end + _TOLERANCE_FRAMES].min() for cost, take in zip(costs, mine, strict=False)
+    ]
+    # The frames before and after the gesture are counterexamples too.
+    other_costs = [np.where(frames, cost, np.inf) for frames, cost in zip(without, costs, strict=True)]
+    minutes = sum(int(frames.sum()) for frames in without) / RATE / 60.0
     choices = sorted(
         {_MARGINS[0] * cost for cost in match_costs} | {margin * max(match_costs) for margin in _MARGINS}
     )
@@ -183,15 +214,15 @@ def _fit_gesture(name: str, mine: Sequence[GestureExample], others: Sequence[Ges
     best = [threshold for threshold, each in zip(choices, losses, strict=True) if each == min(losses)]
     threshold = float(np.clip(best[len(best) // 2], 2 * _NEVER, 10.0))
     verdicts = [
-        verdict(spot([Gesture(name, threshold, rest)], take.quats)[:, 0], take, shows=True)
-        for rest, take in zip(without, mine, strict=True)
+        verdict(spot([Gesture(name, threshold, rest)], take.quats)[:, 0], take, frames, shows=of == name)
+        for rest, (of, take), frames in zip(rests, examples, without, strict=True)
     ]
-    gesture = Gesture(name, threshold, parts)
-    verdicts += [verdict(spot([gesture], take.quats)[:, 0], take, shows=False) for take in others]
     recognised = [one for one in verdicts if one.at is not None]
-    return replace(
-        gesture,
-        report={
+    return Gesture(
+        name,
+        threshold,
+        parts,
+        {
             "gesture": name,
             "takes": [take.name for take in mine],
             "same_motion": twins,
@@ -215,7 +246,7 @@ def _match_costs(parts: Sequence[F32], quats: F32) -> F64:
     return Spotter([(0, part) for part in parts], [_NEVER]).push_many(quats)[:, 0, 3]
 
 
-def _count_alarms(below: npt.NDArray[np.bool_]) -> int:
+def _count_alarms(below: Mask) -> int:
     """The number of separate alarms in frames below the threshold."""
     index = np.flatnonzero(below)
     return int((np.diff(index, prepend=-_ALARM_GAP - 1) > _ALARM_GAP).sum()) if len(index) else 0

@@ -10,15 +10,14 @@ import numpy as np
 
 from pyanticip.errors import FormatError, MotionError
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
-from pyanticip.teach.gestures import spot, verdict
+from pyanticip.teach.gestures import GestureExample, frames_without, spot, verdict
 from pyanticip.teach.mapping import Mapping, load_mapping
 from pyanticip.teach.project import MAPPING, Project
-from pyanticip.teach.state import TakeEntry
 from pyanticip.vocabulary import FEATURES, RATE
 from realtime.mapping.live_mapping import LiveMapping
 from realtime.step.base import StepResult
 from realtime.step.open import open_processor
-from realtime.teaching.fitting import FeatureCache, gesture_example, take_data
+from realtime.teaching.fitting import FeatureCache, gesture_examples, take_data
 
 _TIMED_FRAMES = 300
 
@@ -89,6 +88,7 @@ def _play(
     features = FeatureCache(project, backend)
     names = [output.name for output in mapping.outputs]
     warnings: list[str] = []
+    gestures = _gesture_results(gesture_examples(project), mapping) if mapping.gestures else {}
     rows = []
     for take in project.state.takes:
         data = take_data(project, take, features, warnings)
@@ -111,23 +111,29 @@ def _play(
                 "take": take.name,
                 "seconds": round(take.frames / RATE, 2),
                 "error": errors,
-                "gestures": _gesture_results(project, take, mapping),
+                "gestures": gestures.get(take.name, {}),
             }
         )
     return rows, warnings
 
 
-def _gesture_results(project: Project, take: TakeEntry, mapping: Mapping) -> dict[str, dict[str, Any]]:
-    """How each gesture of a mapping is recognised in a take."""
-    if not mapping.gestures:
-        return {}
-    example = gesture_example(project, take)
-    spotted = spot(mapping.gestures, example.quats)
-    results = {}
-    for i, gesture in enumerate(mapping.gestures):
-        shows = gesture.name == take.gesture
-        one = verdict(spotted[:, i], example, shows=shows)
-        results[gesture.name] = {"shows": shows, "at": one.at, "end_ms": one.end_ms, "alarms": one.alarms}
+def _gesture_results(
+    examples: list[tuple[str | None, GestureExample]], mapping: Mapping
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """How each gesture of a mapping is recognised in each take, by the take's name."""
+    without = [frames_without(gesture.name, examples) for gesture in mapping.gestures]
+    results: dict[str, dict[str, dict[str, Any]]] = {}
+    for k, (shown, example) in enumerate(examples):
+        spotted = spot(mapping.gestures, example.quats)
+        results[example.name] = {}
+        for i, gesture in enumerate(mapping.gestures):
+            one = verdict(spotted[:, i], example, without[i][k], shows=gesture.name == shown)
+            results[example.name][gesture.name] = {
+                "shows": gesture.name == shown,
+                "at": one.at,
+                "end_ms": one.end_ms,
+                "alarms": one.alarms,
+            }
     return results
 
 

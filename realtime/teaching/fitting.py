@@ -183,8 +183,7 @@ def _fit_gestures(project: Project, say: Say, refused: list[str]) -> list[Gestur
     if not project.state.gestures:
         return []
     say(f"fitting gestures {', '.join(project.state.gestures)}")
-    examples = [(take.gesture, gesture_example(project, take)) for take in project.state.takes]
-    return fit_gestures(examples, refused)
+    return fit_gestures(gesture_examples(project), refused)
 
 
 def _fit_warnings(state: State, parts: list[Part], gestures: list[Gesture]) -> list[str]:
@@ -212,12 +211,18 @@ def _fit_warnings(state: State, parts: list[Part], gestures: list[Gesture]) -> l
     return warnings
 
 
-def gesture_example(project: Project, take: TakeEntry) -> GestureExample:
-    """A take as an example for gestures: its active part if it shows one, else all of it."""
-    clip = project.motion(take)
-    if take.gesture is None:
-        return GestureExample(take.name, clip.quats, take.begin, len(clip))
-    return GestureExample.active(take.name, clip, take.begin)
+def gesture_examples(project: Project) -> list[tuple[str | None, GestureExample]]:
+    """The takes as examples for gestures: the active part of one that shows a gesture, else all of it.
+
+    Lead-ins are left out: they may show anything, the gesture of the take before included.
+    """
+    examples = []
+    for take in project.state.takes:
+        clip = project.motion(take)[take.begin :]
+        example = GestureExample(take.name, clip.quats, 0, len(clip))
+        shows = take.gesture is not None
+        examples.append((take.gesture, GestureExample.active(take.name, clip) if shows else example))
+    return examples
 
 
 def _part_warning(part: Part) -> str:
