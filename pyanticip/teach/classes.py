@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
 from pyanticip.teach.classifiers import compile_classifier, fit_classifier, sharpened, sharpness
-from pyanticip.teach.folds import Fold, folds
+from pyanticip.teach.folds import Fold
 from pyanticip.teach.frames import (
     MAX_TRAIN_FRAMES,
     Candidate,
@@ -71,7 +71,7 @@ def fit_class(takes: Sequence[TakeData], name: str, options: FitOptions) -> Part
     kinds = [("logit", penalty) for penalty in _PENALTIES]
     kinds += [("vote", float(k)) for k in heads.knn_settings(len(frames.y))]
     candidates = [Candidate(inputs, kind, setting) for inputs in choices for kind, setting in kinds]
-    validation = folds(frames.targets, frames.frame_ids)
+    validation = frames.make_folds()
     predictions = [
         fold_predictions(fold, candidates, x, frames, fit_classifier, compile_classifier)
         for fold in validation

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
 from pyanticip.teach.classes import fit_class
-from pyanticip.teach.folds import Fold, folds
+from pyanticip.teach.folds import Fold
 from pyanticip.teach.frames import (
     MAX_TRAIN_FRAMES,
     Candidate,
@@ -83,7 +83,7 @@ def _fit_group(takes: Sequence[TakeData], names: tuple[str, ...], options: FitOp
     ahead = now if lead == 0 else Frames.of(takes, names, lead)
     choices = input_choices(takes, options)
     x = {inputs: ahead.inputs(inputs) for inputs in choices}
-    validation = folds(ahead.targets, ahead.frame_ids)
+    validation = ahead.make_folds()
     candidates = _candidates(choices, options.kind, len(ahead.y))
     started = time.perf_counter()
     predictions = [

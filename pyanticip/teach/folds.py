@@ -4,7 +4,8 @@ Frames 20 ms apart are nearly equal: the error on a frame whose neighbours were 
 whole takes are left out where another take demonstrates the same values. A take whose values no other take
 demonstrates is cut into blocks of time; training also excludes the half second on either side of the block
 that is left out. Takes of the same recording, whole or in part, count as one take: they are left out
-together, and a moment in a test block is not trained on in another take either.
+together, and a moment in a test block is not trained on in another take either. Takes that follow each other
+in a recording are two, but the half second between them is on one side only, as beside a block.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MAX_BLOCKS = 5
 MIN_BLOCK_FRAMES = 25
 """Frames of the shortest block."""
 EMBARGO_FRAMES = 25
-"""Frames on either side of a test block that are not trained on."""
+"""Frames on either side of test frames that are not trained on."""
 TEST_FRAMES = 400
 """Approximate number of frames that a fold's head is tested on."""
 
@@ -109,7 +110,11 @@ def unmatched_takes(targets: Sequence[F64], groups: Sequence[tuple[int, ...]] | 
     return unmatched
 
 
-def folds(targets: Sequence[F64], take_ids: Sequence[I64] | None = None) -> list[Fold]:
+def folds(
+    targets: Sequence[F64],
+    take_ids: Sequence[I64] | None = None,
+    ids_before: Sequence[I64] | None = None,
+) -> list[Fold]:
     """Folds over takes with target values (frames, n) each; none where nothing can be left out.
 
     At most ten folds leave out whole takes, at most five leave out blocks of time. An unmatched take that is
@@ -117,11 +122,12 @@ def folds(targets: Sequence[F64], take_ids: Sequence[I64] | None = None) -> list
 
     Args:
         take_ids: the :func:`frame_ids` (frames,) of the takes; None: all differ.
+        ids_before: those of the frames before each take, up to the embargo; None: there are none.
     """
     take_ids = [np.zeros(len(y), np.int64) for y in targets] if take_ids is None else take_ids
+    ids_before = [np.zeros(0, np.int64)] * len(targets) if ids_before is None else ids_before
     groups = group_same_motion(take_ids)
     edges = np.cumsum([0, *(len(y) for y in targets)])
-    frames = np.arange(edges[-1])
     unmatched = unmatched_takes(targets, groups)
     matched = [group for group in groups if group[0] not in unmatched]
     if len(matched) > MAX_FOLDS:
@@ -130,24 +136,38 @@ def folds(targets: Sequence[F64], take_ids: Sequence[I64] | None = None) -> list
     result = []
     for group in matched:
         mine = np.concatenate([np.arange(edges[i], edges[i + 1]) for i in group])
-        result.append(Fold(group, True, np.setdiff1d(frames, mine), mine))
+        train = _train(mine, edges, take_ids, ids_before)
+        if len(train) > 1:
+            result.append(Fold(group, True, train, mine))
     unmatched = [i for i in unmatched if len(targets[i]) >= 2 * MIN_BLOCK_FRAMES]
     if unmatched:
-        ids = np.concatenate(take_ids)
         blocks = min(MAX_BLOCKS, *(len(targets[i]) // MIN_BLOCK_FRAMES for i in unmatched))
         for b in range(blocks):
             ends = [edges[i] + np.array([b, b + 1]) * len(targets[i]) // blocks for i in unmatched]
             test = np.concatenate([np.arange(low, high) for low, high in ends])
-            excluded = np.isin(ids, np.setdiff1d(ids[test], 0))
-            excluded[test] = True
-            train = frames[~_with_embargo(excluded, edges)]
+            train = _train(test, edges, take_ids, ids_before)
             if len(train) >= MIN_BLOCK_FRAMES:
                 result.append(Fold(tuple(unmatched), False, train, test))
     return result
 
 
-def _with_embargo(excluded: npt.NDArray[np.bool_], edges: I64) -> npt.NDArray[np.bool_]:
-    """Frames that are excluded (N,), or within the embargo of an excluded one of the same take."""
+def _train(test: I64, edges: I64, take_ids: Sequence[I64], ids_before: Sequence[I64]) -> I64:
+    """The frames that may be trained on beside these test frames: none of them, and none in the embargo.
+
+    A frame before a take may be in another take, as its last one.
+    """
+    is_test = np.zeros(edges[-1], np.bool_)
+    is_test[test] = True
+    test_ids = np.setdiff1d(np.concatenate(take_ids)[test], 0)
+    tested = np.split(is_test, edges[1:-1])
+    # Frames before a take whose first frames are tested are in the embargo.
+    near = [before[-EMBARGO_FRAMES:] for before, own in zip(ids_before, tested, strict=True) if own[:1].any()]
+    near_ids = np.setdiff1d(np.concatenate([np.zeros(0, np.int64), *near]), 0)
     kernel = np.full(2 * EMBARGO_FRAMES + 1, 1.0)
-    takes = np.split(excluded, edges[1:-1])
-    return np.concatenate([np.convolve(take, kernel)[EMBARGO_FRAMES:-EMBARGO_FRAMES] > 0.5 for take in takes])
+    excluded = []
+    for ids, before, own in zip(take_ids, ids_before, tested, strict=True):
+        also_tested = np.isin(np.concatenate([before, ids]), test_ids)
+        also_tested[len(before) :] |= own
+        spread = np.convolve(also_tested, kernel)[EMBARGO_FRAMES:-EMBARGO_FRAMES] > 0.5
+        excluded.append(spread[len(before) :] | np.isin(ids, near_ids))
+    return np.flatnonzero(~np.concatenate(excluded))

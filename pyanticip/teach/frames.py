@@ -12,7 +12,14 @@ import numpy.typing as npt
 from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.teach import heads
-from pyanticip.teach.folds import Fold, group_same_motion, same_motion, unmatched_takes
+from pyanticip.teach.folds import (
+    EMBARGO_FRAMES,
+    Fold,
+    folds,
+    group_same_motion,
+    same_motion,
+    unmatched_takes,
+)
 from pyanticip.teach.heads import Projection
 from pyanticip.teach.options import INPUT_BLOCKS, FitOptions
 from pyanticip.vocabulary import RATE
@@ -102,8 +109,9 @@ class Part:
 class Frames:
     """The training frames of a group of takes in a row: inputs at t, targets ``lead`` frames later.
 
-    Per take: its input blocks, the span of its input frames, targets (frames, n), name, first target frame
-    and frame ids. Of all takes in a row: targets ``y`` (N, n) and weights ``weight`` (N,) of sum 1.
+    Per take: its input blocks, the span of its input frames, targets (frames, n), name, first target frame,
+    frame ids, and those of the frames before. Of all takes in a row: targets ``y`` (N, n) and weights
+    ``weight`` (N,) of sum 1.
     """
 
     takes: tuple[Mapping[str, F32], ...]
@@ -114,6 +122,7 @@ class Frames:
     names: tuple[str, ...]
     begins: tuple[int, ...]
     frame_ids: tuple[I64, ...]
+    ids_before: tuple[I64, ...]
 
     @classmethod
     def of(cls, takes: Sequence[TakeData], names: Sequence[str], lead: int) -> Frames:
@@ -122,7 +131,7 @@ class Frames:
         Raises:
             OptionError: a take is too short for this lead.
         """
-        spans, targets, weights, begins, frame_ids = [], [], [], [], []
+        spans, targets, weights, begins, frame_ids, ids_before = [], [], [], [], [], []
         for take in takes:
             y = np.stack([take.targets[name] for name in names], 1)
             skip = min(max(WARMUP_FRAMES - take.begin, 0), len(y) // 4)
@@ -135,6 +144,7 @@ class Frames:
             begins.append(skip + lead)
             ids = np.zeros(take.begin + len(y), np.int64) if take.frame_ids is None else take.frame_ids
             frame_ids.append(ids[take.begin + skip : take.begin + last])
+            ids_before.append(ids[max(take.begin + skip - EMBARGO_FRAMES, 0) : take.begin + skip])
             targets.append(y[skip + lead :])
             # A long take weighs more than a short one, but less than in proportion to its length.
             weights.append(np.full(last - skip, (last - skip) ** -0.5))
@@ -148,7 +158,12 @@ class Frames:
             tuple(take.name for take in takes),
             tuple(begins),
             tuple(frame_ids),
+            tuple(ids_before),
         )
+
+    def make_folds(self) -> list[Fold]:
+        """The folds of their cross-validation."""
+        return folds(self.targets, self.frame_ids, self.ids_before)
 
     def summary(self, folds: Sequence[Fold]) -> dict[str, Any]:
         """Takes, number of frames and kind of cross-validation, as in a report."""

@@ -77,6 +77,33 @@ def test_takes_of_one_recording_count_as_one_take() -> None:
     assert [fold.left_out for fold in folds([ramp[:300]] * 3, overlapping)] == [(0, 1), (2,)]
 
 
+def test_takes_that_follow_each_other_in_a_recording_do_not_reveal_each_other() -> None:
+    ids = frame_ids(np.random.default_rng(0).normal(size=(400, 22, 4)).astype(np.float32))
+    wanted = [np.full((100, 1), 0.5)] * 3
+    spans = [(100, 200), (200, 300), (310, 400)]  # the last one begins ten frames later
+
+    def learnt(lead_in: int) -> list[list[int]]:
+        takes = [ids[a:b] for a, b in spans]
+        before = [ids[a - lead_in : a] for a, _ in spans]
+        made = folds([y[: b - a] for y, (a, b) in zip(wanted, spans, strict=True)], takes, before)
+        assert [fold.left_out for fold in made] == [(0,), (1,), (2,)]
+        at = np.concatenate([np.arange(a, b) for a, b in spans])
+        for fold in made:
+            judged, others = at[fold.test], at[fold.train]
+            if lead_in:
+                assert np.abs(judged[:, None] - others).min() == EMBARGO_FRAMES + 1
+        return [np.setdiff1d(at, at[np.concatenate([f.train, f.test])]).tolist() for f in made]
+
+    beside = EMBARGO_FRAMES
+    assert learnt(0) == [[], [], []], "nothing says that they are of one recording"
+    first, second, third = learnt(beside)
+    assert first == list(range(200, 200 + beside))
+    assert second == [*range(200 - beside, 200), *range(310, 300 + beside)]
+    assert third == list(range(310 - beside, 300))
+    short = [np.full((20, 1), 0.5)] * 2
+    assert folds(short, [ids[100:120], ids[120:140]], [ids[75:100], ids[95:120]]) == []
+
+
 def test_a_pose_that_is_held_is_in_any_number_of_recordings() -> None:
     held = np.random.default_rng(0).normal(size=(1, 22, 4)).astype(np.float32).repeat(200, 0)
     moved = np.random.default_rng(1).normal(size=(2, 20, 22, 4)).astype(np.float32)
