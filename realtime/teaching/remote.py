@@ -164,9 +164,10 @@ class TeachRemote:
         return "nothing is wanted"
 
     def _start(self, name: object = "", seconds: object = None) -> str:
-        """``teach/start``: the take's name (by default numbered) and its length in seconds; both optional."""
-        if isinstance(name, int | float) and not isinstance(name, bool) and seconds is None:
-            name, seconds = "", name
+        """``teach/start``: the take's name (by default numbered) and its length in seconds; both optional.
+
+        A single number never comes here: it is a pressed button, without arguments.
+        """
         length = None if seconds is None else number("seconds", seconds)
         return self.take_recorder.start(str(name) or None, length)
 

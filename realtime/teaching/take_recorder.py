@@ -138,7 +138,7 @@ class TakeRecorder:
         In a project without outputs any name is accepted, with a range of 0..1.
 
         Raises:
-            OptionError: an unknown output, or a value outside its range.
+            OptionError: an unknown output, a value outside its range, or a name that a class has.
         """
         self.project.refresh()
         outputs = self.project.state.outputs
@@ -146,7 +146,9 @@ class TakeRecorder:
             output = find_output(outputs, name) if outputs else Output(name)
             if not output.contains(value):
                 raise OptionError(f"{name}: expected {output.low:g} to {output.high:g}, got {value:g}")
-        self.targets = {**self.targets, **values}
+        targets = {**self.targets, **values}
+        self._check_names(targets, self.labels)
+        self.targets = targets
 
     def set_labels(self, labels: Mapping[str, str]) -> None:
         """Set the labels of takes that end from now on; classes not named keep theirs.
@@ -155,10 +157,15 @@ class TakeRecorder:
             OptionError: an invalid name, or one that an output has.
         """
         new_labels = {**self.labels, **check_labels(dict(labels))}
-        if new_labels:
-            self.project.refresh()
-            self.project.check_new_take(self._free_name(), {}, new_labels)
+        self.project.refresh()
+        self._check_names(self.targets, new_labels)
         self.labels = new_labels
+
+    def _check_names(self, targets: Mapping[str, float], labels: Mapping[str, str]) -> None:
+        """Check that a take can have these labels; in a project without outputs the targets become some."""
+        if labels:
+            outputs = {} if self.project.state.outputs else targets
+            self.project.check_new_take(self._free_name(), outputs, labels)
 
     def clear_targets(self) -> None:
         """Forget all targets and labels."""

@@ -391,3 +391,15 @@ class Suit:
         if self._task is not None:
             self._task.cancel()
         self._sock.close()
+
+
+def test_a_class_named_like_a_wanted_output_is_refused_at_once(tmp_path: Path) -> None:
+    """In a project without outputs, whose first take makes one of each wanted value."""
+    act = taught(Project.create(tmp_path / "mine")).actions
+    act["teach/values"]("bend", 0.5)
+    with pytest.raises(OptionError, match="class bend: an output has that name"):
+        act["teach/class"]("bend", "left")
+    act["teach/class"]("arm", "left")
+    with pytest.raises(OptionError, match="class arm: an output has that name"):
+        act["teach/values"]("arm", 0.5)
+    assert act["teach/start"]("", 2.0) == "take-001"
