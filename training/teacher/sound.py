@@ -107,7 +107,9 @@ def duration(path: Path) -> float:
     except (soundfile.SoundFileError, OSError, ValueError) as error:
         raise FormatError(f"{path}: is not a sound that can be read: {one_line(error)}") from None
     if info.frames <= 0 or info.samplerate < 4000:
-        raise FormatError(f"{path}: {info.frames} samples at {info.samplerate} Hz; expected at least 4 kHz")
+        raise FormatError(
+            f"{path}: {info.frames} samples at {info.samplerate} Hz; expected some, at 4 kHz or more"
+        )
     return float(info.frames / info.samplerate)
 
 

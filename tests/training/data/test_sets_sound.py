@@ -100,7 +100,12 @@ def test_a_sound_with_next_to_nothing_in_common_is_an_error_of_that_take(folder,
     clicks(folder / "a" / "one.wav", TIMES[:1], 1.0)
     report = build(folder, tmp_path / "set")
     assert [line["path"] for line in report.refused] == ["a/one.bvh"]
-    said = "sound of 1.00 s, movement of 4.00 s: only the 1.00 s in common are used; expected at least 1.60 s"
+    said = "sound of 1.00 s, movement of 4.00 s: 1.00 s in common; expected at least 1.60 s"
+    assert report.refused[0]["reason"].endswith(said)
+    # Longer than the shortest clip, but hardly shorter than the movement, which then has no warning.
+    clicks(folder / "a" / "one.wav", TIMES[:1], 3.94)
+    report = build(folder, tmp_path / "set", min_seconds=3.98)
+    said = "sound of 3.94 s, movement of 4.00 s: 3.94 s in common; expected at least 3.98 s"
     assert report.refused[0]["reason"].endswith(said)
     (folder / "a" / "one.wav").write_bytes(b"no sound")
     report = build(folder, tmp_path / "set")

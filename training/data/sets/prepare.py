@@ -58,14 +58,18 @@ class TakeSound:
         Args:
             movement: length of the movement, seconds.
         """
-        offset = f", offset {self.offset:g} s" if self.offset else ""
         begin, end = max(-self.offset, 0.0), min(self.seconds - self.offset, movement)
-        lengths = f"sound of {self.seconds:.2f} s, movement of {movement:.2f} s{offset}"
+        lengths = self.lengths(movement)
         if begin > MAX_LENGTH_DIFFERENCE_S or movement - end > MAX_LENGTH_DIFFERENCE_S:
             return [f"{lengths}: only the {max(end - begin, 0.0):.2f} s in common are used"]
         if self.seconds - self.offset - movement > MAX_LENGTH_DIFFERENCE_S:
             return [f"{lengths}: the sound goes on after the movement; is the offset right?"]
         return []
+
+    def lengths(self, movement: float) -> str:
+        """The lengths of sound and movement (seconds), and the offset, in words."""
+        offset = f", offset {self.offset:g} s" if self.offset else ""
+        return f"sound of {self.seconds:.2f} s, movement of {movement:.2f} s{offset}"
 
 
 PREPARE_VERSION: Final = 3
@@ -333,11 +337,13 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
         notes.append(f"{cut}; {lost:.2f} s left out")
     sound = None if task.sound is None else TakeSound(task.folder / task.sound.path, task.sound.offset)
     parts = []
+    longest = 0
     for number, (start, stop) in long_runs:
         piece = at_rate(Piece(clip.name, "", clip.quats[start:stop], clip.root[start:stop], mask, rate))
         seconds = start / rate
         if sound is not None:
             first, last = sound.overlap(seconds, len(piece.quats))
+            longest = max(longest, last - first)
             if last - first < options.min_frames:
                 continue
             piece = replace(piece, quats=piece.quats[first:last], root=piece.root[first:last])
@@ -350,9 +356,11 @@ def _make(task: Task, file: Path, skeleton: Path | None) -> tuple[list[Part], li
         stretch = number if len(runs) > 1 else None
         targets: Literal["teacher", "audio"] = "teacher" if sound is None else "audio"
         parts.append(Part(stretch, round(seconds, 6), missing, targets, example, piece.root))
-    if sound is not None:
-        warnings = sound.compare(len(clip) / rate)
-        if not parts:
-            raise FormatError(f"{file}: {warnings[0]}; expected at least {options.min_frames / RATE:.2f} s")
-        return parts, notes, warnings
-    return parts, notes, []
+    if sound is None:
+        return parts, notes, []
+    movement = len(clip) / rate
+    if not parts:
+        common = f"{longest / RATE:.2f} s in common" + (f" at a stretch, {cut}" if len(runs) > 1 else "")
+        least = f"expected at least {options.min_frames / RATE:.2f} s"
+        raise FormatError(f"{file}: {sound.lengths(movement)}: {common}; {least}")
+    return parts, notes, sound.compare(movement)
