@@ -1,6 +1,6 @@
 """Draw the pictures of the README and of docs/voice.md from the bundled performance.
 
-    python examples/draw_demo.py              # needs matplotlib: pip install 'pyanticip[train]'
+    python examples/draw_demo.py              # needs pip install 'pyanticip[train]'
 
 renders realtime/data/performance.bvh offline, as `pyanticip render` does, and writes docs/img/overview.png
 (the dancer, the seven scalars, the parameters now and ahead) and docs/img/demo_spectrogram.png (the sound and
@@ -9,7 +9,6 @@ the parameters that play it).
 
 import argparse
 import tempfile
-import wave
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
+import soundfile
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -41,17 +41,6 @@ def render_performance(name: str, folder: Path, **rig: Any) -> Path:
     report = render(PERFORMANCE, out, rig=Rig.model_validate(rig))
     print(f"{name}: {report['frames']} frames, model {report['model']}, {report['events']} events")
     return out
-
-
-def read_mono(path: Path) -> tuple[npt.NDArray[np.float64], int]:
-    """Read a stereo WAV file: mono samples and the sample rate."""
-    with wave.open(str(path)) as file:
-        raw = np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 2, 3)
-        rate = file.getframerate()
-    # 24-bit samples as the upper bits of 32.
-    integers = np.zeros((*raw.shape[:2], 4), np.uint8)
-    integers[..., 1:] = raw
-    return integers.view("<i4")[..., 0].mean(axis=1) / 2**31, rate
 
 
 def spectrogram(x: npt.NDArray[np.float64], rate: int, columns: int) -> tuple[Any, Any]:
@@ -135,9 +124,9 @@ def draw_overview(now: Any, ahead: Any) -> Figure:
 
 def draw_sound(now: Any, wav: Path) -> Figure:
     """The spectrogram, with marks of the events, above the parameters."""
-    x, rate = read_mono(wav)
+    stereo, rate = soundfile.read(wav)
     end = float(now["t"][-1])
-    x = x[: int(end * rate)]
+    x = stereo[: int(end * rate)].mean(axis=1)
     figure = plt.figure(figsize=(11, 7.6), dpi=110)
     rows = figure.add_gridspec(
         2, 1, height_ratios=(3.4, 3.2), left=0.11, right=0.98, top=0.98, bottom=0.06, hspace=0.1

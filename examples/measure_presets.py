@@ -1,6 +1,6 @@
 """Measure the presets of the built-in voice on recorded movement: the second table of docs/voice.md.
 
-    python examples/measure_presets.py SAMPLES DANCE.bvh ANOTHER.bvh ...
+    python examples/measure_presets.py SAMPLES DANCE.bvh ANOTHER.bvh ...  # needs 'pyanticip[train]'
 
 For each preset, rendered as by `pyanticip render`: integrated loudness of each clip (ITU-R BS.1770-4), the
 highest true peak (four times oversampled), processor time per second of sound, and similarities: the closest
@@ -12,12 +12,12 @@ SAMPLES is the folder of sounds that the preset granular plays.
 import sys
 import tempfile
 import time
-import wave
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import soundfile
 
 from pyanticip._core import PRESETS, Samples, Voice
 from pyanticip.vocabulary import EVENTS
@@ -38,11 +38,8 @@ def render_sound(preset: str, clip: Path, samples: Path) -> Sound:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "sound.wav")
         render(clip, out, rig=rig, seconds=SECONDS)
-        with wave.open(str(out)) as file:
-            raw = np.frombuffer(file.readframes(file.getnframes()), np.uint8).reshape(-1, 3)
-    # 24-bit samples as the upper bits of 32.
-    integers = np.pad(raw, ((0, 0), (1, 0))).view("<i4")
-    return np.asarray(integers.reshape(-1, 2) / 2**31, np.float32)
+        sound: Sound = soundfile.read(out, dtype="float32")[0]
+    return sound
 
 
 def cost(preset: str, control: dict[str, npt.NDArray[np.generic]], sounds: Samples) -> float:

@@ -26,10 +26,19 @@ Arrays = dict[str, F32]
 COMPONENTS = 96
 """Most components of the projection. Further ones hardly vary over a person's takes, and cost live time."""
 
-KNN_COMPONENTS, KNN_FRAMES = 32, 1024
-"""Most components and reference frames of a nearest-neighbour search, so that it takes some 50 us."""
+KNN_COMPONENTS = 32
+"""Most components of a nearest-neighbour search."""
+KNN_FRAMES = 1024
+"""Most reference frames of a nearest-neighbour search, so that it takes some 50 us."""
 
-_MLP_UNITS, _MLP_FRAMES, _MLP_STEPS, _MLP_RATE = 32, 1200, 200, np.float32(0.01)
+_MLP_UNITS = 32
+"""Units of the hidden layer."""
+_MLP_FRAMES = 1200
+"""Most frames that the network is trained on."""
+_MLP_STEPS = 200
+"""Updates, each on all of these frames."""
+_MLP_RATE = np.float32(0.01)
+"""Adam's rate, after a warm-up of 20 updates; a cosine to 0 follows."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +69,8 @@ class Projection:
 
 def product(a: F32, b: F32) -> F32:
     """``a @ b``; a single row avoids BLAS, which may wake a thread pool and wait for it."""
-    if len(a) == 1:
-        single_row: F32 = np.einsum("k,km->m", a[0], b)[None]
-        return single_row
-    product: F32 = a @ b
-    return product
+    rows: F32 = np.einsum("k,km->m", a[0], b)[None] if len(a) == 1 else a @ b
+    return rows
 
 
 def _clip_unit(values: F32) -> F32:
