@@ -286,9 +286,7 @@ def _part_lines(part: dict[str, Any], lead_ms: int) -> list[str]:
     """The report of one part of a mapping, as text."""
     if "class" in part:
         return _class_lines(part)
-    lines = [
-        f"{part['kind']} on {'+'.join(part['inputs'])}, {part['frames']} frames of {len(part['takes'])} takes"
-    ]
+    lines = [_head_line(part)]
     if part["error"] is None:
         lines.append("  not judged: nothing can be left out of one short take; record another")
         return lines
@@ -307,6 +305,13 @@ def _part_lines(part: dict[str, Any], lead_ms: int) -> list[str]:
     if part["not_judged"]:
         lines.append(f"  too short to judge: {', '.join(part['not_judged'])}")
     return lines
+
+
+def _head_line(part: dict[str, Any]) -> str:
+    """The head of a part of a mapping, and what it was fitted to."""
+    takes = len(part["takes"])
+    head = f"{part['kind']} on {'+'.join(part['inputs'])}"
+    return f"{head}, {part['frames']} frames of {takes} take{'s' * (takes != 1)}"
 
 
 def _block_lines(part: dict[str, Any], verb: str) -> list[str]:
@@ -343,8 +348,7 @@ def _gesture_line(report: dict[str, Any]) -> str:
 def _class_lines(part: dict[str, Any]) -> list[str]:
     """A class's report as text."""
     lines = [
-        f"class {part['class']}: {', '.join(part['labels'])}; {part['kind']} on {'+'.join(part['inputs'])},"
-        f" {part['frames']} frames of {len(part['takes'])} takes"
+        f"class {part['class']}: {', '.join(part['labels'])}; {_head_line(part)}",
     ]
     if part["accuracy"] is None:
         return [*lines, "  not judged: nothing can be left out; record more takes"]

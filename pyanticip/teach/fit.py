@@ -67,7 +67,7 @@ def fit_parts(
     input_choices(takes, options)  # raises here, once: no head could be fitted without these inputs
     parts = []
     for members, names in groups.items():
-        on_progress(f"fitting {', '.join(names)} on {len(members)} takes")
+        on_progress(f"fitting {', '.join(names)} on {len(members)} take{'s' * (len(members) != 1)}")
         with collect_refusals(refused):
             parts.append(_fit_group([takes[i] for i in members], tuple(names), options))
     for name in classes:

@@ -56,7 +56,7 @@ def write_page(project: Project, parts: Sequence[Part], report: Mapping[str, Any
     path = project.folder / PAGE
     body = [*_head(project, report), *(line for part in parts for line in _part(part))]
     body += _gestures(report["gestures"])
-    body += _takes(project, parts)
+    body += _takes(project, parts, report["gestures"])
     title = escape(project.folder.resolve().name)
     page = (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>"
@@ -124,8 +124,10 @@ def _confusion(report: Mapping[str, Any]) -> Iterable[str]:
         return
     labels = report["labels"]
     right = f"{100 * report['accuracy']:.0f} %"
-    yield f"<p>{right} of the frames left out are told right, each label counting alike.</p>"
-    yield "<table><tr><th>shown \\ told" + "".join(f"<th class=cell>{escape(n)}" for n in labels) + "</tr>"
+    yield f"<p>{right} of the frames left out are labelled right, each label counting alike.</p>"
+    yield (
+        "<table><tr><th>shown \\ predicted" + "".join(f"<th class=cell>{escape(n)}" for n in labels) + "</tr>"
+    )
     for i, (label, row) in enumerate(zip(labels, report["confusion"], strict=True)):
         cells = []
         for j, share in enumerate(row):
@@ -136,7 +138,7 @@ def _confusion(report: Mapping[str, Any]) -> Iterable[str]:
     yield "</table>"
 
 
-def _takes(project: Project, parts: Sequence[Part]) -> Iterable[str]:
+def _takes(project: Project, parts: Sequence[Part], gestures: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     """Every take with figures, targets, held-out predictions and their error; the worst first."""
     evaluated: dict[str, list[tuple[Part, list[HeldOutPrediction]]]] = {
         take.name: [] for take in project.state.takes
@@ -147,19 +149,26 @@ def _takes(project: Project, parts: Sequence[Part]) -> Iterable[str]:
             by_take.setdefault(prediction.take, []).append(prediction)
         for name, rows in by_take.items():
             evaluated[name].append((part, rows))
-    errors = {name: max((_error(*row) for row in rows), default=0.0) for name, rows in evaluated.items()}
+    missed = {name for gesture in gestures for name in gesture["missed"]}
+    found = {name for gesture in gestures for name in gesture["found"]}
+    errors = {
+        name: max([*(_error(*row) for row in rows), float(name in missed)])
+        for name, rows in evaluated.items()
+    }
     takes = sorted(project.state.takes, key=lambda take: -errors[take.name])
-    yield "<h2>Takes <span class=note>the worst first; thick: told, thin: wanted; of classes how likely each"
-    yield "label is, left out</span></h2><table class=takes>"
+    yield "<h2>Takes <span class=note>the worst first; thick: predicted, thin: wanted; of classes how likely"
+    yield " each label is, left out</span></h2><table class=takes>"
     for take in takes[:MAX_TAKES]:
         targets = [f"{n} = {v:g}" for n, v in take.values.items()] + [f"{n}: curve" for n in take.columns]
         targets += [f"{n} = {label}" for n, label in take.labels.items()]
         charts = "".join(_chart(take, part, rows) for part, rows in evaluated[take.name])
-        error_text = "<br>".join(_error_text(part, rows) for part, rows in evaluated[take.name])
+        results = [_error_text(part, rows) for part, rows in evaluated[take.name]]
+        if take.name in found | missed:
+            results.append(f"{escape(take.gesture or '')}: {'found' if take.name in found else 'missed'}")
         yield f"<tr><td><b>{escape(take.name)}</b><br>{take.frames / RATE:.1f} s<br>"
         yield f"<span class=note>{escape(', '.join(targets))}</span>"
         yield f"<td>{_figures(project.motion(take), take.begin)}<td>{charts}"
-        yield f"<td>{error_text or 'not judged'}</tr>"
+        yield f"<td>{'<br>'.join(results) or 'not judged'}</tr>"
     yield "</table>"
     if len(takes) > MAX_TAKES:
         yield f"<p class=note>And {len(takes) - MAX_TAKES} more.</p>"

@@ -316,6 +316,8 @@ def test_a_gesture_in_a_lead_in_or_in_another_take_of_the_recording_is_no_false_
     (gesture,) = report["gestures"]
     assert (gesture["missed"], gesture["alarms"]) == ([], 0)
     assert not [line for line in report["warnings"] if "false alarms" in line]
+    page = (project.folder / "report.html").read_text()
+    assert (page.count("raise: found"), page.count("not judged")) == (3, 0)
     played = check_project(project.folder, model=False)["played"]
     assert [take["gestures"]["raise"]["alarms"] for take in played] == [0, 0, 0, 0]
     # The same movement in another recording is one: nothing says that it is shown there.
