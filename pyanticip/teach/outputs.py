@@ -30,7 +30,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}")
 _ADDRESS = re.compile(r"(/[^\s#*,/?\[\]{}]+)+")
 # Names of other columns of a render and of other parts of a bundle.
 _RESERVED = frozenset(
-    {"t", "seconds", "seq", "frame", "gate", "scalars", "params", "status", *EVENTS, *SCALARS}
+    {"t", "seconds", "seq", "frame", "gate", "scalars", "params", "status", *SCALARS}
+    | {f"{event}{part}" for event in EVENTS for part in ("", "_ahead")}
 )
 
 
