@@ -274,7 +274,7 @@ def fit(args: options.FitCommandOptions) -> Answer:
     own_model = args.checkpoint is not None and report["model"] is not None
     checkpoint = f" --checkpoint {shell_argument(args.checkpoint)}" if own_model else ""
     if report["page"]:
-        lines.append(f"what was shown, and what is taken for what: {report['page']}")
+        lines.append(f"every take with its held-out predictions: {report['page']}")
     return report, [
         *lines,
         f"wrote {mapping}; play it: pyanticip live --source auto://0.0.0.0"
@@ -329,7 +329,7 @@ def _verdict_line(name: str, verdict: dict[str, Any]) -> str:
     if verdict["at"] is None:
         return f"{name} missed, {alarms}"
     percent, error_ms = 100 * verdict["at"], verdict["end_ms"]
-    return f"{name} found after {percent:.0f} % of it, its end foretold {error_ms:+.0f} ms off, {alarms}"
+    return f"{name} found after {percent:.0f} % of it, its end predicted {error_ms:+.0f} ms off, {alarms}"
 
 
 def _gesture_line(report: dict[str, Any]) -> str:
@@ -338,7 +338,7 @@ def _gesture_line(report: dict[str, Any]) -> str:
         f"gesture {report['gesture']}: found {len(report['found'])} of {len(report['takes'])} takes left out"
     )
     if report["at"] is not None:
-        text += f", after {100 * report['at']:.0f} % of it, its end foretold within {report['end_ms']} ms"
+        text += f", after {100 * report['at']:.0f} % of it, its end predicted within {report['end_ms']} ms"
     if report["missed"]:
         text += f" (missed {', '.join(report['missed'])})"
     alarms = f"; {report['alarms']} false alarms in {report['minutes']:.1f} minutes of what it is not"
@@ -381,8 +381,8 @@ def check(args: options.CheckOptions) -> Answer:
         results = [f"error of {name} {100 * e:.1f} %" for name, e in row["error"].items()]
         results += [f"{name} right {100 * r:.0f} %" for name, r in row["right"].items()]
         results += [_verdict_line(name, verdict) for name, verdict in row["gestures"].items()]
-        caveat = "on what was learnt: " if args.mapping is None else ""
-        text = f"{caveat}{', '.join(results)}" if results else "the mapping tells nothing that it shows"
+        caveat = "on its own takes: " if args.mapping is None else ""
+        text = f"{caveat}{', '.join(results)}" if results else "the mapping has nothing that it shows"
         lines.append(f"take {row['take']}: {row['seconds']:.2f} s, {text}")
     if found["mapping"]:
         lines.append(f"mapping {found['mapping']}: {found['frame_us']:.0f} us a frame")

@@ -161,7 +161,7 @@ class TeachRemote:
 
     def _clear(self) -> str:
         self.take_recorder.clear_targets()
-        return "nothing is wanted"
+        return "no values, no labels"
 
     def _start(self, name: object = "", seconds: object = None) -> str:
         """``teach/start``: the take's name (by default numbered) and its length in seconds; both optional.

@@ -52,8 +52,8 @@ class PlayedTake:
             warnings.append("the signal was lost or the skeleton changed: the take ends there")
         if not self.has_skeleton:
             warnings.append(
-                "the suit had not told its skeleton: the take is of a standard body, "
-                "play it again once it has (mocopi: after some seconds)"
+                "the suit had not sent its skeleton: the take is of a standard body, "
+                "record it again once it has (mocopi: after some seconds)"
             )
         return "; ".join(warnings)
 
@@ -183,7 +183,7 @@ class TakeRecorder:
                 an invalid length.
         """
         if self._take is not None:
-            raise OptionError(f"take {self._name} is being played; stop it first")
+            raise OptionError(f"take {self._name} is being recorded; stop it first")
         if self._unstored:
             unstored = self._unstored[0].name
             raise OptionError(f"take {unstored} is not stored yet: stop tries again, cancel throws it away")
@@ -244,7 +244,7 @@ class TakeRecorder:
         if self._take is None and self._unstored:
             return self._unstored.pop(0).name
         if self._take is None:
-            raise OptionError("no take is being played")
+            raise OptionError("no take is being recorded")
         self._take = None
         return self._name
 

@@ -259,7 +259,7 @@ def test_a_take_that_cannot_be_stored_is_kept(tmp_path: Path) -> None:
     assert asyncio.run(act["teach/stop"]()).startswith("take next: 1.0 s, brightness=0.5")  # type: ignore[arg-type]
     assert teacher.take_recorder.state == "idle"
     assert [take.name for take in Project.open(project.folder).state.takes] == ["next"]
-    with pytest.raises(OptionError, match="no take is being played"):
+    with pytest.raises(OptionError, match="no take is being recorded"):
         asyncio.run(act["teach/stop"]())  # type: ignore[arg-type]
     # Nor is a take lost if the show ends while it cannot be stored.
     takes.rename(tmp_path / "away")
@@ -310,7 +310,7 @@ def test_a_take_before_the_skeleton_arrived_gives_a_warning(tmp_path: Path, tell
     teacher.close()
     pipeline.close()
     warning = (
-        "; the suit had not told its skeleton: the take is of a standard body, play it again once it has"
+        "; the suit had not sent its skeleton: the take is of a standard body, record it again once it has"
     )
     # The late skeleton equals the assumed one, so nothing restarts.
     (line,) = lines
