@@ -390,8 +390,8 @@ class Project:
                 save_npz(clip, place / "take.npz")
                 data = (place / "take.npz").read_bytes()
             digest = hashlib.sha256(data).hexdigest()
-            if not (folder / f"{digest[:24]}.npz").exists():
-                write_atomic(folder / f"{digest[:24]}.npz", data, durable=True)
+            # Also if it exists: it may be damaged.
+            write_atomic(folder / f"{digest[:24]}.npz", data, durable=True)
         return digest
 
     def _store_curves(self, columns: Mapping[str, F64]) -> str:

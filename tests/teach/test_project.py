@@ -103,6 +103,15 @@ def test_a_damaged_file_is_found(project: Project) -> None:
     assert len(project.problems()) == 2
 
 
+def test_a_damaged_take_can_be_added_again(tmp_path: Path) -> None:
+    project = Project.create(tmp_path / "mine", (Output("mix"),))
+    for _ in range(2):
+        take = project.add_take("a", swing(1.0), values={"mix": 0.5})
+        assert project.problems() == []
+        project.motion_path(take).write_bytes(b"")
+        project.remove_take("a")
+
+
 def test_a_damaged_manifest_says_where_to_go_back_to(project: Project) -> None:
     manifest = project.folder / "project.json"
     whole = project.state
