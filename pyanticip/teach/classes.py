@@ -20,6 +20,7 @@ from pyanticip.teach.classifiers import compile_classifier, fit_classifier, shar
 from pyanticip.teach.folds import Fold
 from pyanticip.teach.frames import (
     MAX_TRAIN_FRAMES,
+    NOVELTY_POINTS,
     Candidate,
     Frames,
     Part,
@@ -38,8 +39,6 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
 _PENALTIES = (0.01, 0.1, 1.0)
-_MAX_POINTS = 256
-"""Most reference frames that novelty is measured from."""
 _MIN_SLOPE = 2.0
 """Least slope of the log odds of being unlike everything, over the log of the novelty."""
 _NONE_TAKES_FACTOR = 1.5
@@ -119,13 +118,13 @@ def _fit_unlike(
     v = u[:, : len(scale)] * scale
     known, unknown = [], []
     for fold in validation:
-        points = fold.train[heads.subsample(frames.weight[fold.train], _MAX_POINTS)[0]]
+        points = fold.train[heads.subsample(frames.weight[fold.train], NOVELTY_POINTS)[0]]
         known.append(nearest(v[fold.test_sample], v[points]))
     for i, label in enumerate(labels):
         has_label = frames.y[:, i] > 0.5
         rest = np.flatnonzero(~has_label)
-        if label != NONE and len(labels) > 1:
-            points = rest[heads.subsample(frames.weight[rest], _MAX_POINTS)[0]]
+        if label != NONE:
+            points = rest[heads.subsample(frames.weight[rest], NOVELTY_POINTS)[0]]
             unknown.append(nearest(v[has_label], v[points]))
     if not known or len(unknown) < 2:
         return np.array(_DEFAULT_UNLIKE, np.float32)

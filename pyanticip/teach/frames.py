@@ -33,10 +33,6 @@ BODY = 177
 velocities relative to the hips, heights, measures of movement). It describes the pose. The other block,
 ``hidden``, is the trunk's state after the last seconds; it describes the movement, for one checkpoint."""
 
-TYPICAL_SCALE = {"body": 1.0, "hidden": 1.0}
-"""Typical size of a block's values over all kinds of movement. A few takes cover little of it: so that a
-value which was still in them is not blown up, half of this is added (squared) to their variance."""
-
 
 def body(rows: F32) -> F32:
     """The body block (T, 177) of feature rows (T, 231 or 279), the same for every checkpoint.
@@ -50,7 +46,7 @@ def body(rows: F32) -> F32:
 MAX_TRAIN_FRAMES = 3000
 """Most frames that a fold's head is trained on."""
 
-_NOVELTY_POINTS = 256
+NOVELTY_POINTS = 256
 """Most reference frames that novelty is measured from."""
 _NOVELTY_QUANTILE = 0.95
 """Novelty is 1 at this quantile of the distances of held-out frames."""
@@ -224,12 +220,6 @@ def input_choices(takes: Sequence[TakeData], options: FitOptions) -> list[tuple[
     return [available, ("body",)] if len(available) > 1 else [available]
 
 
-def spread_floor(inputs: Sequence[str], width: int) -> F64:
-    """The ``spread_floor`` (width,) of :meth:`Projection.fit` for these input blocks."""
-    widths = {"body": BODY, "hidden": width - (BODY if "body" in inputs else 0)}
-    return np.concatenate([np.full(widths[b], 0.5 * TYPICAL_SCALE[b]) for b in inputs])
-
-
 Fit = Callable[[str, float, F32, F64, F64], heads.Arrays]
 """Fits a kind of head with its setting: see :func:`pyanticip.teach.heads.fit_head`."""
 
@@ -240,7 +230,7 @@ def fit_candidate(
     """Projection and head fitted to at most ``most`` of the frames with these indices, of inputs ``x``."""
     sample, weight = heads.subsample(frames.weight[indices], most)
     rows = indices[sample]
-    projection = Projection.fit(x[rows], weight, spread_floor(chosen.inputs, x.shape[1]))
+    projection = Projection.fit(x[rows], weight)
     return projection, fit(chosen.kind, chosen.setting, projection(x[rows]), frames.y[rows], weight)
 
 
@@ -260,7 +250,7 @@ def fold_predictions(
     for inputs, kind, setting in candidates:
         if inputs not in projected:
             data = x[inputs]
-            projection = Projection.fit(data[train], weight, spread_floor(inputs, data.shape[1]))
+            projection = Projection.fit(data[train], weight)
             projected[inputs] = projection(data[train]), projection(data[fold.test_sample])
         train_u, test_u = projected[inputs]
         predictions.append(compiled(kind, fit(kind, setting, train_u, frames.y[train], weight))(test_u))
@@ -273,10 +263,10 @@ def novelty_arrays(folds: Sequence[Fold], projection: Projection, x: F32, weight
     u = projection(x)
     distances: list[F64] = []
     for fold in folds:
-        train = fold.train[heads.subsample(weight[fold.train], _NOVELTY_POINTS)[0]]
+        train = fold.train[heads.subsample(weight[fold.train], NOVELTY_POINTS)[0]]
         distances.append(nearest(u[fold.test_sample], u[train]))
     level = float(np.quantile(np.concatenate(distances), _NOVELTY_QUANTILE)) if distances else 1.0
-    points = u[heads.subsample(weight, _NOVELTY_POINTS)[0]]
+    points = u[heads.subsample(weight, NOVELTY_POINTS)[0]]
     return {
         "near_places": np.ascontiguousarray(points),
         "near_scale": np.ones(u.shape[1], np.float32),

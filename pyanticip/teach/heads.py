@@ -23,8 +23,11 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 Arrays = dict[str, F32]
 
-COMPONENTS = 96
+_COMPONENTS = 96
 """Most components of the projection. Further ones hardly vary over a person's takes, and cost live time."""
+_SPREAD_FLOOR = 0.5
+"""Added (squared) to the variance of an input, whose size is about 1 over all kinds of movement: a few takes
+cover little of that, and what was still in them must not be blown up."""
 
 KNN_COMPONENTS = 32
 """Most components of a nearest-neighbour search."""
@@ -49,15 +52,15 @@ class Projection:
     basis: F32
 
     @classmethod
-    def fit(cls, x: F32, weight: F64, floor: F64, components: int = COMPONENTS) -> Projection:
-        """Fit to inputs (N, F) with weights (N,) that sum to 1; ``floor``² (F,) is added to the variance."""
+    def fit(cls, x: F32, weight: F64) -> Projection:
+        """Fit to inputs (N, F) with weights (N,) that sum to 1."""
         data = x.astype(np.float64)
         mean = weight @ data
-        spread = np.sqrt(weight @ (data - mean) ** 2 + floor**2)
+        spread = np.sqrt(weight @ (data - mean) ** 2 + _SPREAD_FLOOR**2)
         # The product in single precision: it takes a tenth of a second for a few thousand frames, per fold.
         single = ((data - mean) / spread * np.sqrt(weight)[:, None]).astype(np.float32)
         _, vectors = np.linalg.eigh((single.T @ single).astype(np.float64))
-        basis = vectors[:, ::-1][:, : min(components, len(x) - 1, data.shape[1])]
+        basis = vectors[:, ::-1][:, : min(_COMPONENTS, len(x) - 1, data.shape[1])]
         # An eigenvector's sign is arbitrary: fix it, so that equal takes give equal files.
         basis = basis * np.where(basis[np.abs(basis).argmax(0), np.arange(basis.shape[1])] < 0, -1.0, 1.0)
         return cls(mean.astype(np.float32), (basis / spread[:, None]).astype(np.float32))

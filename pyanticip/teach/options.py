@@ -12,7 +12,6 @@ from pyanticip.errors import OptionError
 from pyanticip.options import Options, first_problem, option
 
 Kind = Literal["ridge", "knn", "mlp"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Beyond = Literal["play", "hold", "neutral"]
 BEYOND: tuple[Beyond, ...] = get_args(Beyond)

@@ -6,7 +6,7 @@ from pyanticip.teach import heads
 from pyanticip.teach.fit import fit_parts
 from pyanticip.teach.folds import EMBARGO_FRAMES, folds, frame_ids, group_same_motion, unmatched_takes
 from pyanticip.teach.frames import BODY, TakeData, nearest
-from pyanticip.teach.options import KINDS, FitOptions, check_blocks
+from pyanticip.teach.options import FitOptions, check_blocks
 from pyanticip.teach.outputs import Output
 
 WIDTH = 40
@@ -162,7 +162,7 @@ def test_who_chooses_by_luck_is_not_shown_to_be_lucky() -> None:
 
 def test_the_same_takes_give_the_same_numbers() -> None:
     takes = [take(f"{w}", w, 3, mix=w) for w in (0.2, 0.9)]
-    for kind in KINDS:
+    for kind in ("ridge", "knn", "mlp"):
         one, two = (fit_parts(takes, [Output("mix")], FitOptions(kind=kind))[0].arrays for _ in range(2))
         assert all(np.array_equal(one[name], two[name]) for name in one)
 
