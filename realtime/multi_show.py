@@ -127,6 +127,7 @@ def open_multi_show(
     with contextlib.ExitStack() as undo:
         performer_sources = _performer_sources(rigs, undo, say)
         ensemble = EnsembleOut(rig.osc, len(names))
+        undo.callback(ensemble.close)
         guard = Guard(say) if rig.osc else None
         if guard is not None:
             undo.callback(guard.close)

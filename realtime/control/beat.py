@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from pyanticip.errors import OptionError
 from realtime.control.server import number, rounded_float
 from realtime.pipeline import Pipeline
@@ -28,14 +30,16 @@ class BeatControl:
         """Set beats per minute (20 to 400) and the current phase (0 to 1); without them the body leads again.
 
         Raises:
-            OptionError: A tempo out of range, or not a number.
+            OptionError: A tempo or a phase out of range, or not a number.
         """
         if bpm is None:
             self.set_beat()
             return "the body leads"
-        tempo, start_phase = number("tempo", rounded_float(bpm)), number("tempo: phase", phase)
+        tempo, start_phase = number("tempo", rounded_float(bpm)), number("tempo: phase", rounded_float(phase))
         if not _MIN_BPM <= tempo <= _MAX_BPM:
             raise OptionError(f"tempo: expected {_MIN_BPM:g} to {_MAX_BPM:g} beats a minute, got {tempo:g}")
+        if not 0.0 <= start_phase <= 1.0:
+            raise OptionError(f"tempo: phase: expected 0 to 1, got {start_phase:g}")
         self.set_beat(tempo, (start_phase - self._elapsed_beats(tempo)) % 1.0)
         return f"{tempo:g}"
 
@@ -67,7 +71,9 @@ class BeatControl:
             # A third-party sink must not stop the show.
             self._pipeline.counts["errors"] += 1
             return None
-        return beat if beat is not None and _MIN_BPM <= beat[0] <= _MAX_BPM else None
+        if beat is None or not (_MIN_BPM <= beat[0] <= _MAX_BPM and math.isfinite(beat[1])):
+            return None
+        return beat[0], beat[1] % 1.0
 
     def _elapsed_beats(self, bpm: float) -> float:
         """Beats since time 0 of the clock."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Sequence
 
@@ -31,8 +32,11 @@ class EnsembleOut:
         self._ensemble = Ensemble(performers)
         self._slot = -1
         self._receivers: list[tuple[bytes, UdpWire | TcpWire, Pace]] = []
-        for target in targets:
-            self.add_target(target)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
+            for target in targets:
+                self.add_target(target)
+            undo.pop_all()
         #: One sink for each performer's pipeline.
         self.sinks = [EnsembleSink(self, performer) for performer in range(performers)]
         self._open_sinks = performers
@@ -69,8 +73,12 @@ class EnsembleOut:
         """Close the connections once the last performer's sink is closed."""
         self._open_sinks -= 1
         if self._open_sinks == 0:
-            for _, wire, _ in self._receivers:
-                wire.close()
+            self.close()
+
+    def close(self) -> None:
+        """Close the connections now, as where a show cannot be opened; may be called again."""
+        for _, wire, _ in self._receivers:
+            wire.close()
 
 
 class EnsembleSink(Sink):

@@ -1,5 +1,6 @@
 """An external beat that replaces the body's, set by a command or by a sink's session."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
@@ -54,7 +55,7 @@ def moves(show: Playing) -> None:
 def test_a_commanded_beat_leads_until_it_is_released_also_in_a_replay(play: Play) -> None:
     session, other = Session(), Session()
     first = play(RIG, sinks=[session])
-    for wrong in ((500,), (0,), ("fast",), (120, "late")):
+    for wrong in ((500,), (0,), ("fast",), (120, "late"), (120, 2.5), (120.0, -0.1)):
         with pytest.raises(OptionError, match="tempo"):
             first.do("tempo", *wrong)
     assert first.do("tempo", 120.0, 0.25) == "120"
@@ -114,7 +115,13 @@ def test_a_session_leads_and_its_beat_is_recorded_when_it_changes(play: Play) ->
     session.session_beat = None
     look()
     assert show.pipeline.leading_beat == (125.0, 0.6), "it goes on by itself"
-    assert len(queried) == 7, "each is asked, whoever leads"
+    session.session_beat = 125.0, math.nan
+    look()
+    assert show.pipeline.leading_beat == (125.0, 0.6), "what is no phase is no beat"
+    session.session_beat = 125.0, 8.6
+    look()
+    assert len(show.recorded) == 3, "a count of beats is the same phase"
+    assert len(queried) == 9, "each is asked, whoever leads"
     session.beat = Mock(side_effect=ValueError("gone"))
     behind.beat = lambda: (90.0, 0.0)
     look()

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,16 @@ from support.wire import arrived, port_of, udp
 
 from pyanticip import load_motion
 from pyanticip._core import Ensemble, FrontOutput
-from pyanticip.errors import ShapeError
+from pyanticip.errors import MotionError, ShapeError
 from realtime.bench.performer import sway
+from realtime.clock import MonotonicClock
+from realtime.multi_show import open_multi_show
+from realtime.rig import parse_rig
+from realtime.sinks import ensemble as ensemble_module
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.ensemble import EnsembleOut
+from realtime.sinks.osc import open_wire
 from realtime.sockets import free_port
 
 F32 = npt.NDArray[np.float32]
@@ -230,3 +235,22 @@ def test_what_was_sent_is_counted_once() -> None:
     assert [bool(sink.counters()) for sink in out.sinks] == [True, False]
     for sink in out.sinks:
         sink.close()
+
+
+def test_a_show_that_cannot_be_opened_closes_the_ensemble_s_receivers(monkeypatch) -> None:
+    opened: list[Any] = []
+
+    def open_and_note(target: OscConfig) -> Any:
+        opened.append(open_wire(target))
+        return opened[-1]
+
+    monkeypatch.setattr(ensemble_module, "open_wire", open_and_note)
+    two = [{"name": "alice", "from": "10.0.0.1"}, {"name": "bob", "from": "10.0.0.2"}]
+    tree = {"performer": two, "source": {"port": free_port()}, "control": {"enabled": False}}
+    for more in (
+        {"model": {"checkpoint": "/nowhere"}},
+        {"osc": [{"port": 29000}, {"host": "no.such.host.invalid"}]},
+    ):
+        with pytest.raises(MotionError):
+            open_multi_show(parse_rig({**tree, **more}, ""), MonotonicClock(), lambda line: None)
+    assert [wire._sock.fileno() for wire in opened] == [-1, -1]
