@@ -10,6 +10,9 @@ from pyanticip.errors import DeviceError, reason
 from realtime.sockets import host_and_port, resolve
 
 _RETRY_NS = 1_000_000_000
+# While no computer has the address, Linux queues datagrams until the send buffer is full, and every 3 s it
+# discards them and takes some more: the trouble is over once the buffer was not full for longer than that.
+_QUEUED_NS = 4_000_000_000
 
 
 class UdpWire:
@@ -30,6 +33,7 @@ class UdpWire:
             raise DeviceError(f"OSC target {target}: cannot reach {target} ({reason(error)})") from None
         # Since when sending fails (0: it works), and when to try a new socket.
         self._failing_since_ns = self._retry_at_ns = 0
+        self._dropped_at_ns = -_QUEUED_NS
         self.trouble = ""
         self.counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
 
@@ -55,6 +59,7 @@ class UdpWire:
                 self._sock.send(data)
             except (BlockingIOError, InterruptedError):
                 counts["dropped"] += 1
+                self._dropped_at_ns = self._on_failure("nothing gets through")
             except ConnectionRefusedError:
                 # Reports an earlier datagram that nobody received; this one is unsent, so try it again.
                 counts["refused"] += 1
@@ -62,19 +67,24 @@ class UdpWire:
                 continue
             except OSError as error:
                 counts["failed"] += 1
-                self._on_failure(reason(error))
+                self._reopen(self._on_failure(reason(error)))
             else:
                 counts["sent"] += 1
-                self._failing_since_ns, self.trouble = 0, ""
+                if not self.trouble or time.monotonic_ns() - self._dropped_at_ns >= _QUEUED_NS:
+                    self._failing_since_ns, self.trouble = 0, ""
             return
 
-    def _on_failure(self, reason: str) -> None:
-        """Open a new socket, at most once a second: the old one may be bound to a local address that this
-        machine no longer has, after a change of network."""
+    def _on_failure(self, reason: str) -> int:
+        """Note that sending fails; returns the time."""
         now = time.monotonic_ns()
         self._failing_since_ns = self._failing_since_ns or now
         if now - self._failing_since_ns >= _RETRY_NS:
             self.trouble = reason
+        return now
+
+    def _reopen(self, now: int) -> None:
+        """Open a new socket, at most once a second: the old one may be bound to a local address that this
+        machine no longer has, after a change of network."""
         if now >= self._retry_at_ns:
             self._retry_at_ns = now + _RETRY_NS
             with contextlib.suppress(OSError):

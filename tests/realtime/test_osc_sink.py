@@ -275,6 +275,30 @@ def test_a_changed_local_address_is_followed_and_failures_are_reported(
     assert sink.trouble == ""
 
 
+def test_a_computer_that_is_off_is_reported_as_long_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux takes a few bundles every 3 s while nobody has that address, and then its buffer is full."""
+    sink, seconds, reported = open_sink(29000), 5.0, []
+    wire: Any = sink._wire
+    monkeypatch.setattr("realtime.sinks.udp.time.monotonic_ns", lambda: round(seconds * 1e9))
+
+    class Buffer:
+        def send(self, data: bytes) -> int:
+            if is_off and seconds % 3.0 > 0.5:
+                raise BlockingIOError
+            return len(data)
+
+        close = staticmethod(wire._sock.close)
+
+    wire._sock, is_off = Buffer(), True
+    for n in range(200):
+        seconds, is_off = 3.0 + 0.1 * n, n < 100
+        sink.send(frame(n))
+        reported.append(sink.trouble)
+    # From 1 s of refusals on, and until nothing was refused for 4 s.
+    assert reported == [""] * 16 + ["nothing gets through"] * 123 + [""] * 61
+    sink.close()
+
+
 def send_scheduled(events: list[Any], wall_ns: int, **options: Any) -> list[tuple[int, list[Any]]]:
     """Time tag and messages of every datagram that a receiver with ``schedule`` gets."""
     with udp() as sock:
