@@ -29,9 +29,11 @@ PAINTED_VALUES = """(canvas) => {
 
 @dataclass
 class Show:
-    """A show with a suit and a monitor: the page's URL, and functions that stop the suit and the show."""
+    """A show with a suit and a monitor: the page's URL, and functions that send the show a signal, and stop
+    the suit and the show."""
 
     url: str
+    signal: Callable[[int], None]
     stop_suit: Callable[[], None]
     end: Callable[[], None]
 
@@ -70,7 +72,7 @@ def show(tmp_path: Path) -> Iterator[Show]:
             has_ended.set()
             live.send_signal(signal.SIGHUP)
 
-    yield Show(line.split()[-1], ended.set, end)
+    yield Show(line.split()[-1], live.send_signal, ended.set, end)
     ended.set()
     thread.join()
     end()
@@ -146,6 +148,17 @@ def test_a_lost_suit_and_an_ended_show_are_displayed(show: Show, browser: Browse
     browser.wait('document.querySelector("#state").textContent === "gone"')
     assert [browser.ask(fact_text) for fact_text in facts] == ["-", "-"]
     assert browser.problems == []
+
+
+def test_a_show_that_hangs_is_displayed_and_its_return_too(show: Show, browser: Browser) -> None:
+    browser.open(show.url)
+    browser.wait('document.querySelector("#state")?.textContent === "playing"')
+    show.signal(signal.SIGSTOP)
+    try:
+        browser.wait('document.querySelector("#state").textContent === "no answer"')
+    finally:
+        show.signal(signal.SIGCONT)
+    browser.wait('document.querySelector("#state").textContent === "playing"')
 
 
 def test_a_key_press_acts_at_once_and_once(show: Show, browser: Browser, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ const [freeze, bypass] = ["freeze", "bypass"].map((name) => document.querySelect
 const FRAME = 0.02, MAX_HISTORY = 400;
 // Most frames that the show bridges with its forecast.
 const MAX_BRIDGED = 20;
+// Ms without any message of the show until it counts as hanging.
+const MAX_QUIET = 3000;
 // Ranges of scalars that are not 0 to 1.
 const RANGES = { transition_pressure: [-2, 2] };
 // Events without a mark in the lane: classes have curves of their own, and of a gesture the start is enough.
@@ -31,8 +33,8 @@ const TOOLTIPS = {
 
 // retryDelay: ms until the next connection attempt; lost: why there is no connection ("gone": the show has ended).
 let hello = null, socket = null, body = null, params = null, scalars = null, retryDelay = 500, lost = "";
-// shown: the newest frame with a body; arrived: when the newest frame came (ms).
-let history = [], shown = null, events = [], newest = null, health = {}, arrived = 0, lastBodySeq = -Infinity;
+// shown: the newest frame with a body; arrived: when the newest frame came, heard: when anything did (ms).
+let history = [], shown = null, events = [], newest = null, health = {}, arrived = 0, heard = 0, lastBodySeq = -Infinity;
 
 function colours() {
   const css = getComputedStyle(document.documentElement);
@@ -218,6 +220,7 @@ function connect() {
   socket.onmessage = ({ data }) => {
     const message = JSON.parse(data);
     retryDelay = 500;
+    heard = performance.now();
     if (message.hello) onHello(message.hello);
     else if (message.past) history = message.past.map(historyEntry);
     else if (message.frame && hello) onFrame(message.frame);
@@ -252,6 +255,11 @@ function connect() {
     showState((lost = "no connection"));
   };
 }
+
+// A show sends its health once a second, even while no suit does: one that has not for some seconds hangs.
+setInterval(() => {
+  if (!lost && health.state && performance.now() - heard > MAX_QUIET) showState("no answer");
+}, 500);
 
 // -- drawing ---------------------------------------------------------------------------------------
 
