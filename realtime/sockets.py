@@ -46,13 +46,17 @@ def bind_udp(host: str, port: int, what: str) -> socket.socket:
         sock.bind(address)
     except OSError as error:
         sock.close()
-        if error.errno == errno.EADDRINUSE:
-            raise DeviceError(
-                f"{what}: port {port} at {host} is in use by another program; close it or choose another port"
-            ) from None
-        where = host_and_port(host, port) if port else host
-        raise DeviceError(f"{what}: cannot listen at {where} ({reason(error)})") from None
+        raise listen_error(host, port, what, error) from None
     return sock
+
+
+def listen_error(host: str, port: int, what: str, error: OSError) -> DeviceError:
+    """The error to raise where a socket cannot be bound to ``host:port``."""
+    if error.errno == errno.EADDRINUSE:
+        problem = "is in use by another program; close it or choose another port"
+        return DeviceError(f"{what}: port {port} at {host} {problem}")
+    where = host_and_port(host, port) if port else host
+    return DeviceError(f"{what}: cannot listen at {where} ({reason(error)})")
 
 
 def join_group(

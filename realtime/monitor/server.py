@@ -24,7 +24,6 @@ import numpy as np
 from pythonosc.osc_message import OscMessage
 from pythonosc.osc_message_builder import BuildError
 
-from pyanticip.errors import DeviceError, reason
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE, SCALARS
 from realtime.child import tell_parent
@@ -33,7 +32,7 @@ from realtime.loop import Datagrams, child_main, input_lines
 from realtime.monitor.ghost import STRIDE, Ghost
 from realtime.monitor.suit import Suit
 from realtime.osc import message
-from realtime.sockets import bind_udp, host_of, is_loopback, tcp_server_host
+from realtime.sockets import bind_udp, host_of, is_loopback, listen_error, tcp_server_host
 
 # Most bytes of a page's message.
 _MAX_MESSAGE = 1 << 14
@@ -301,8 +300,7 @@ async def serve() -> None:
             max_size=_MAX_MESSAGE,
         )
     except OSError as error:
-        address = f"{options['host']}:{options['port']}"
-        raise DeviceError(f"monitor: cannot listen at {address} ({reason(error)})") from None
+        raise listen_error(options["host"], options["port"], "monitor", error) from None
     tell_parent("ready")
     async for line in lines:
         with contextlib.suppress(ValueError):

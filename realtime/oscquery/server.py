@@ -17,11 +17,10 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
-from pyanticip.errors import DeviceError, reason
 from realtime.child import tell_parent
 from realtime.loop import Datagrams, child_main, input_lines
 from realtime.oscquery.space import Space
-from realtime.sockets import bind_udp, host_of, is_loopback, resolve, tcp_server_host
+from realtime.sockets import bind_udp, host_of, is_loopback, listen_error, resolve, tcp_server_host
 
 # Most bytes of a client's message.
 _MAX_MESSAGE = 1 << 14
@@ -173,8 +172,7 @@ async def serve(options: dict[str, Any]) -> None:
             max_size=_MAX_MESSAGE,
         )
     except OSError as error:
-        address = f"{options['host']}:{options['port']}"
-        raise DeviceError(f"OSCQuery: cannot listen at {address} ({reason(error)})") from None
+        raise listen_error(options["host"], options["port"], "OSCQuery", error) from None
     server.describe(await anext(lines))
     tell_parent("ready")
     zeroconf = None
