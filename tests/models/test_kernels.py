@@ -15,6 +15,8 @@ from pyanticip.models import load_motion_model
 from realtime.step.batched import BatchedStep, fusing
 
 pytest.importorskip("triton")
+ForeachKernelSchedulerNode = pytest.importorskip("torch._inductor.scheduler").ForeachKernelSchedulerNode
+SmallProducts = pytest.importorskip("realtime.step.products").SmallProducts
 group = pytest.importorskip("realtime.step.launches").group
 
 H200 = SimpleNamespace(
@@ -67,6 +69,29 @@ def test_kernels_wait_for_those_they_can_share_a_launch_with():
     assert group(scheduler) == [[product], [side, first], [late, second], [third]]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "group_algorithm_for_combo_kernels",
+        "set_group_algorithm_for_combo_kernels",
+        "combinable_nodes",
+        "_get_unmet_dep_nodes",
+    ],
+)
+def test_a_compiler_that_lacks_a_private_name_does_the_rest(name, monkeypatch):
+    algorithm = "group_algorithm_for_combo_kernels"
+    monkeypatch.setattr(ForeachKernelSchedulerNode, algorithm, staticmethod(lambda scheduler: "its own"))
+    scheduler = SimpleNamespace(nodes=[Node(True)], _get_unmet_dep_nodes=lambda node: node.needs)
+    monkeypatch.delattr(scheduler if name.startswith("_") else ForeachKernelSchedulerNode, name)
+    with fusing() as options:
+        assert options.keys() == {"combo_kernels", "post_grad_custom_pre_pass"}
+        if name != algorithm:
+            assert ForeachKernelSchedulerNode.group_nodes_for_combo_kernels(scheduler) == "its own"
+    monkeypatch.setattr(SmallProducts, "__init__", lambda self: None.missing)
+    with fusing() as options:
+        assert options == {"combo_kernels": True}
+
+
 class Generated(Exception):
     """Returns the generated code instead of running it."""
 
@@ -94,7 +119,7 @@ def lowered(monkeypatch, tmp_path):
         for name, way in ways.items():
             monkeypatch.setattr(owner, name, way)
     target = SimpleNamespace(get_current_target=lambda: GPUTarget("cuda", 90, 32))
-    monkeypatch.setattr(driver, "_active", target)
+    monkeypatch.setattr(driver, "_active" if hasattr(driver, "_active") else "active", target)
     monkeypatch.setattr(GraphLowering, "compile_to_module", generated)
     # A compiler that fails leaves its files.
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
