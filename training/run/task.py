@@ -211,12 +211,13 @@ def without_folders(report: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
     Args:
         report: of a run.
-        names: options (``table.name``) whose values are paths; their last components are kept.
+        names: options (``table.name``) whose values are paths; the names of their files or folders are kept.
     """
     options = {table: dict(v) if isinstance(v, Mapping) else v for table, v in report["options"].items()}
     for name in names:
         table, _, option = name.partition(".")
-        options[table][option] = Path(options[table][option]).name
+        path = options[table][option]
+        options[table][option] = Path(path).absolute().name if path else ""
     return {**report, "options": options}
 
 

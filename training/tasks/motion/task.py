@@ -309,13 +309,14 @@ def _short(path: str) -> str:
 
 def _published(report: Mapping[str, Any]) -> dict[str, Any]:
     """A report as it is published with the checkpoint; of other checkpoints the run's name is kept too."""
-    path = report["options"]["data"]["path"]
     published = without_folders(report, "data.path", "data.recipe")
     options = published["options"]
     options["data"]["cache"] = ""
     options["run"]["init"] = _short(options["run"]["init"])
     options["run"]["ensemble"] = [_short(each) for each in options["run"]["ensemble"]]
-    warnings = [line.replace(path, options["data"]["path"]) for line in report["warnings"]]
+    # With what follows a path: alone it may be a part of any text, as "." is.
+    path, name = report["options"]["data"]["path"], options["data"]["path"]
+    warnings = [line.replace(f"{path}:", f"{name}:") for line in report["warnings"]]
     return {**published, "warnings": warnings}
 
 

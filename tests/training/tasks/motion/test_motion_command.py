@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -61,6 +62,11 @@ def test_a_checkpoint_names_no_folder_of_this_machine(tiny):
     options = published["options"]
     assert [options["data"][name] for name in ("path", "recipe", "cache")] == ["set", "mild.toml", ""]
     assert (options["run"]["init"], options["run"]["ensemble"]) == ("old/checkpoint", ["one/checkpoint"])
+    # The folder that the command runs in has a name, too.
+    report = {"options": tiny(data={"path": "."}).to_dict(), "warnings": [".: shorter than 0.64 s"]}
+    published = _published(report)
+    assert published["options"]["data"]["path"] == Path.cwd().name
+    assert published["warnings"] == [f"{Path.cwd().name}: shorter than 0.64 s"]
 
 
 def test_what_to_do_next_names_the_cache_where_one_was_given(tiny, tmp_path, monkeypatch):
