@@ -158,7 +158,8 @@ class Writer:
 
     def _sync(self) -> None:
         os.fsync(self._file)
-        if not os.fstat(self._file).st_nlink:
+        # Some network folders count no links at all.
+        if not os.fstat(self._file).st_nlink and not self._path.exists():
             # Somebody deleted it: what it holds goes with it.
             self._records = 0
             raise OSError(errno.ENOENT, "has been deleted")

@@ -9,13 +9,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support.wire import wait_for
 
 from pyanticip.errors import DeviceError, MotionError, OptionError
-from pyanticip.motion.recording import Control, Note, Raw, read_recording
+from pyanticip.motion.recording import Control, Note, Raw, pack_control, read_recording
+from realtime.recording import writer
 from realtime.recording.recorder import Recorder
 from realtime.soak.show import alive
 from realtime.status import is_writing
@@ -227,6 +229,21 @@ def test_a_deleted_file_is_reported_and_the_recording_continues_in_another(tmp_p
     (tmp_path / "show.2.anticip").unlink()
     tape.close()
     assert "has been deleted" in lines[-1], "at the end, too"
+
+
+def test_a_file_in_a_folder_that_counts_no_links_is_not_taken_for_deleted(tmp_path, monkeypatch):
+    said: list[tuple[object, ...]] = []
+    linkless = SimpleNamespace(**{**vars(os), "fstat": lambda file: SimpleNamespace(st_nlink=0)})
+    monkeypatch.setattr(writer, "os", linkless)
+    recorder = writer.Writer()
+    monkeypatch.setattr(recorder, "_send", lambda number, *values: said.append(values))
+    for name in ("one.anticip", "two.anticip"):
+        begin = os.fsencode(tmp_path / name), False, b"", 0, (b"", 0, 0)
+        recorder.process(pack_control(1, writer.OPEN, begin))
+        if name == "two.anticip":
+            (tmp_path / name).unlink()
+        assert recorder.close() is (name == "one.anticip")
+    assert [word for word, *_ in said] == ["opened", "closed", "opened", "failed"]
 
 
 @pytest.mark.slow
