@@ -19,8 +19,8 @@ _MAX_NAME_BYTES = 100
 
 
 def inside(folder: Path, name: object, command: str, suffix: str = "") -> Path:
-    """The path of an existing file or folder in the folder of the show or a subfolder; ``suffix`` is added to
-    a name that does not exist without it, as it was when the file was saved.
+    """The path of an existing file or folder in the folder of the show or a subfolder. With a ``suffix`` it
+    is a file, and the name may lack the suffix, which was added when the file was saved.
 
     Raises:
         OptionError: It does not exist or is outside: ``..``, an absolute path, a hidden name, or a link that
@@ -34,7 +34,8 @@ def inside(folder: Path, name: object, command: str, suffix: str = "") -> Path:
     for path in (folder / relative, folder / f"{relative}{suffix}"):
         with contextlib.suppress(OSError, RuntimeError):
             # A link that leads out is treated as missing.
-            if path.resolve(strict=True).is_relative_to(folder.resolve()):
+            found = path.resolve(strict=True)
+            if found.is_relative_to(folder.resolve()) and not (suffix and found.is_dir()):
                 return path
     raise OptionError(f"{command}: no {text!r} in {folder.absolute()}")
 

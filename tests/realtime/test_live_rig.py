@@ -327,6 +327,8 @@ def test_paths_outside_the_show_s_folder_are_refused(tmp_path: Path) -> None:
     assert inside(show, "mine/a.toml", "load").is_file()
     assert inside(show, "near.toml", "load").is_file()
     assert inside(show, "near", "rig/load", ".toml") == show / "near.toml", "the name it was saved under"
+    (show / "mine.toml").touch()
+    assert inside(show, "mine", "rig/load", ".toml") == show / "mine.toml", "beside a folder, too"
     for name in (
         "../secret.toml", "mine/../../secret.toml", str(secret), "link.toml", "up/secret.toml", ".hidden",
         "", ".", "..", "nothing.toml", "a\0b", "~/x", "mine/./../../secret.toml", "x" * 5000,
