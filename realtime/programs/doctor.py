@@ -23,9 +23,9 @@ from pyanticip.system import cores_and_load
 from realtime.seams import BACKENDS, SINKS, SOURCES, VOICES, Registry
 from realtime.sources.arrivals import usual_ports
 
-#: Ports that are listened on by default besides those of the sources, and their use.
 # For a driver that hangs while it lists its ports.
 _MIDI_TIMEOUT_S = 20.0
+# Ports that are listened on by default besides those of the sources, and their use.
 _PORTS = ((9010, "OSC control in"), (57140, "built-in voice in"))
 _PACKAGES = ("numpy", "python-osc", "sounddevice", "pydantic", "msgpack", "rich", "torch")
 
