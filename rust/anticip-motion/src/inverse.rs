@@ -11,6 +11,8 @@ pub(crate) const FORWARD: Vector = [0.0, 0.0, 1.0];
 /// Uncertainty (metres) of the distance between the ends of a limb, because real shoulders and hips are not where the
 /// canonical body has them. Chosen with people of the training split and their own proportions.
 const DISTANCE_ERROR: f64 = 0.02;
+/// Bones below this length (metres) have no direction.
+const SHORTEST: f64 = 1e-6;
 
 /// Direction of the left (0) or the right (1) arm in T-pose.
 pub(crate) fn outwards(side: usize) -> Vector {
@@ -49,15 +51,15 @@ fn hanging_bone(bone: Vector, left: Vector) -> Option<Quat> {
 
 /// World rotations of upper and lower leg of the canonical body with hip joint `hip`, ankle `ankle`, bones of these
 /// `lengths` (metres) and the knee towards `front`. If the ankle is out of reach, the leg points to it. `None` if
-/// there is no solution: an ankle at the hip, lengths that are not positive, `front` along the leg.
+/// there is no solution: an ankle at the hip, lengths below a micrometre, `front` along the leg.
 pub(crate) fn leg(hip: Vector, ankle: Vector, front: Vector, lengths: [f64; 2]) -> Option<[Quat; 2]> {
     let [upper, lower] = lengths;
-    if !(upper > 0.0 && lower > 0.0) {
+    if !(upper > SHORTEST && lower > SHORTEST) {
         return None;
     }
     let reach = minus(ankle, hip);
     let along = unit(reach)?;
-    let distance = length(reach).clamp((upper - lower).abs().max(1e-6), upper + lower);
+    let distance = length(reach).clamp((upper - lower).abs().max(SHORTEST), upper + lower);
     // The law of cosines, at the hip.
     let cosine =
         ((upper * upper + distance * distance - lower * lower) / (2.0 * upper * distance)).clamp(-1.0, 1.0);
@@ -105,6 +107,8 @@ mod tests {
         assert!(leg([0.0; 3], [0.0; 3], forward, [0.4, 0.4]).is_none());
         assert!(leg([0.0; 3], DOWN, DOWN, [0.4, 0.4]).is_none());
         assert!(leg([0.0; 3], DOWN, forward, [0.0, 0.4]).is_none());
+        // A sender's first foot may be within a rounding error of its hip, which makes such bones.
+        assert!(leg([0.0; 3], DOWN, forward, [1e-9; 2]).is_none());
         assert!(leg([0.0; 3], [f64::NAN; 3], forward, [0.4, 0.4]).is_none());
     }
 

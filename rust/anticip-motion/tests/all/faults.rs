@@ -2,7 +2,7 @@
 
 use crate::common::{MS, Sender, declaration, encoded, feed_all, front, native_frame, update};
 use anticip_motion::{Source, standard};
-use anticip_wire::{mocopi, native};
+use anticip_wire::{Tracker, mocopi, native, vrchat};
 use proptest::prelude::*;
 
 #[test]
@@ -160,4 +160,24 @@ proptest! {
         prop_assert_eq!(c.packets, fed);
         prop_assert!(c.emitted >= c.filled);
     }
+}
+
+#[test]
+fn a_foot_that_is_first_seen_at_its_hip_breaks_nothing() {
+    // Within a rounding error, so that the leg is measured as a few nanometres long.
+    let thigh = [0.09, -0.05];
+    let mut front = front(Source::from_name("vrchat").expect("known"));
+    for i in 0..60u16 {
+        let lift = 0.01 * f32::from(i);
+        let [x, y] = if i < 4 { thigh } else { [0.1, lift - 0.9] };
+        let places = [[0.0, 0.0], [x, y], [-x, y], [0.1, 0.5], [-0.1, 0.5], [0.0, 1.3]];
+        let trackers = places.map(|[x, y]| Tracker {
+            rotation: Some([0.0, 0.0, 1.0, 0.0]),
+            position: Some([x, y, 0.0]),
+            ..Tracker::default()
+        });
+        let frame = encoded(|out| vrchat::encode_frame(&trackers, out));
+        front.feed(&frame, i64::from(i) * 20 * MS, "");
+    }
+    assert!(front.counters().emitted > 50);
 }
