@@ -23,7 +23,7 @@ from pyanticip.models.core.trunk import ScalarMode
 from pyanticip.models.token.baseline import BaselineTransformer, check_ids
 from pyanticip.models.token.transformer import AnticipatoryTransformer, LanguageModel
 
-# Rows of a batch, at most, whose random numbers are not those of another seed; a prime.
+# Rows of a batch, at most, whose random numbers are not those of another seed, up to seed 4294; a prime.
 _ROWS = 1_000_003
 
 
@@ -242,8 +242,8 @@ def _emits_by_gate(gate: Tensor, waiting: Tensor, theta: float, max_buffer: int)
 
 
 def _draws(rows: int, tokens: int, seed: int) -> Tensor:
-    """One number in [0, 1) per row and token; a row's numbers do not depend on the number of rows, and differ
-    from those of every row of another seed."""
+    """One number in [0, 1) per row and token; a row's numbers do not depend on the number of rows. Rows of
+    several seeds share none, see ``_ROWS``; of large seeds they hardly ever do."""
     seeds = ((seed * _ROWS + row) % (1 << 32) for row in range(rows))  # torch uses 32 bits of a seed
     streams = (torch.Generator().manual_seed(each) for each in seeds)
     return torch.stack([torch.rand(tokens, generator=g, dtype=torch.float64) for g in streams])
