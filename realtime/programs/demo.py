@@ -61,7 +61,7 @@ class _EventCounter(Sink):
 
 
 def two_passes(path: Path, lead_ms: float | str, seconds: float | None = None) -> tuple[str, list[Item]]:
-    """The wire format, and a file's datagrams two_passes: without a lead, then with one.
+    """The wire format, and a file's datagrams twice: without a lead, then with one.
 
     Both passes and the pause between them take ``seconds`` at most.
     """
