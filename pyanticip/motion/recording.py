@@ -241,10 +241,10 @@ class RecordingWriter(Records):
             write_all(self._file, records)
 
     def close(self) -> None:
-        """Flush everything to the disk and close the file."""
+        """Flush everything to the disk and close the file, even if the flush fails with a DeviceError."""
         if not self._file.closed:
-            os.fsync(self._file.fileno())
-            self._file.close()
+            with writing(self.path), self._file:
+                os.fsync(self._file.fileno())
 
     def __enter__(self) -> Self:
         return self

@@ -1,5 +1,6 @@
 """The recording file: round trips, truncation, corruption, newer versions, and reading as motion."""
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -292,6 +293,17 @@ def test_on_a_full_disk_no_recording_is_begun(tmp_path: Path) -> None:
     assert not path.exists()
     with RecordingWriter(path) as tape, full_disk(), pytest.raises(DeviceError, match=f"^{path}: cannot be"):
         tape.note(1, "look")
+
+
+def test_a_recording_that_cannot_be_flushed_at_its_end_is_one_line(tmp_path: Path, monkeypatch: Any) -> None:
+    def fails(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    tape = RecordingWriter(tmp_path / "x.anticip")
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(DeviceError, match=r"x\.anticip: cannot be written \(no space left on device\)$"):
+        tape.close()
+    assert tape._file.closed
 
 
 @given(tail=st.binary(max_size=400))
