@@ -7,11 +7,12 @@ from pathlib import Path
 import c3d
 import numpy as np
 import pytest
+from support.c3d_files import PROCESSORS, raw_c3d
 from support.markers import c3d_bytes, markers_of
 from support.odd_rigs import walker
 
 import pyanticip as pa
-from pyanticip.motion.c3d import _count, read_c3d
+from pyanticip.motion.c3d import _count, _points, _reader, read_c3d
 from pyanticip.motion.c3d import _markers as marked
 from pyanticip.motion.markers import Subject, body_from_markers, find_subjects
 
@@ -337,9 +338,7 @@ def test_more_frames_than_a_header_can_tell_are_counted(markers, scale):
     rows = data[start : start + 20 * size] * 3300
     long = bytes(head) + rows + bytes(-len(rows) % 512)
     reader = c3d.Reader(io.BytesIO(long))
-    assert _count(Path("long.c3d"), long, reader, len(markers)) == 66000
-    assert len(range(reader.first_frame, reader.last_frame + 1)) == 66000
-    assert len(next(reader.read_frames())[1]) == len(markers)
+    assert _count(Path("long.c3d"), long, reader, size) == 66000
 
 
 def test_a_unit_that_is_given_is_taken_at_its_word(markers):
@@ -355,3 +354,68 @@ def test_a_unit_that_is_given_is_taken_at_its_word(markers):
     assert "m from hips to fingertips: if that is wrong, give --units" in in_cm.warnings[-1]
     # The distance of a joint from its markers does not scale with them.
     np.testing.assert_allclose(in_cm.root, 10.0 * plain.root, atol=0.15)
+
+
+def millimetres(markers, frames=20):
+    """The names and the places (T, N, 3), z up, of the first frames."""
+    places = 1000.0 * np.stack([place[:frames] for place in markers.values()], axis=1)
+    return list(markers), np.stack((places[..., 0], -places[..., 2], places[..., 1]), axis=-1)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("channels", [0, 3])
+@pytest.mark.parametrize("scale", [-1.0, 0.1])
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_numbers_of_every_processor_are_those_that_the_library_reads(markers, processor, scale, channels):
+    names, places = millimetres(markers)
+    data = raw_c3d(names, places, processor=processor, scale=scale, channels=channels)
+    read = _points(Path("take.c3d"), data, _reader(c3d.Reader, data), [4, 2])
+    frames = [points for _, points, _ in c3d.Reader(io.BytesIO(data)).read_frames()]
+    np.testing.assert_array_equal(read, np.array(frames)[:, [4, 2], :4])
+    np.testing.assert_allclose(read[..., :3], places[:, [4, 2]], atol=0.06)
+
+
+@pytest.mark.parametrize(
+    ("unit", "scale"), [("m", 1.0), ("METERS", 1.0), ("centimetres", 0.01), ("mm", 0.001)]
+)
+@pytest.mark.parametrize("pad", [b" ", b"\0"])
+def test_texts_may_end_in_zeros_and_units_be_spelt_out(markers, unit, scale, pad):
+    names, places = millimetres(markers)
+    read = read_c3d(Path("take.c3d"), raw_c3d(names, 0.001 / scale * places, unit=unit, pad=pad))
+    assert (read.unit, [line for line in read.warnings if "unit" in line]) == (scale, [])
+
+
+def test_more_analog_channels_than_a_parameter_holds_do_not_matter(markers):
+    names, places = millimetres(markers)
+    plain = read_c3d(Path("take.c3d"), raw_c3d(names, places))
+    read = read_c3d(Path("take.c3d"), raw_c3d(names, places, channels=300))
+    np.testing.assert_array_equal(read.quats, plain.quats)
+
+
+def test_of_the_scale_of_real_numbers_only_the_sign_counts(markers):
+    names, places = millimetres(markers)
+    plain = read_c3d(Path("take.c3d"), raw_c3d(names, places))
+    read = read_c3d(Path("take.c3d"), raw_c3d(names, places, scale=-0.05))
+    np.testing.assert_array_equal(read.quats, plain.quats)
+    with pytest.raises(pa.FormatError, match="inconsistent scale factor"):
+        read_c3d(Path("take.c3d"), raw_c3d(names, places, header_scale=0.1))
+    other = read_c3d(Path("take.c3d"), raw_c3d(names, places, header_scale=-0.1))
+    np.testing.assert_array_equal(other.quats, plain.quats)
+
+
+@pytest.mark.parametrize(
+    ("header", "trial"),
+    [
+        ((65535, 65535), (70_001, 70_020)),  # a part of a long take
+        ((4465, 4484), (70_001, 70_020)),  # the same, if only the lower half is in the header
+        ((1, 20), (1, 3000)),  # a part that was cut out of it, without a word in this parameter
+        ((1, 20), (11, 20)),
+        ((1, 20), None),
+    ],
+)
+def test_the_frames_that_are_there_are_read_wherever_they_are_counted_from(markers, header, trial):
+    names, places = millimetres(markers)
+    data = raw_c3d(names, places, header=header, trial=trial)
+    assert len(read_c3d(Path("take.c3d"), data)) == 20
+    with pytest.raises(pa.FormatError, match="is cut short"):
+        read_c3d(Path("take.c3d"), data[:-512])
