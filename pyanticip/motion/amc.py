@@ -7,16 +7,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pyanticip.errors import OptionError
 from pyanticip.motion import text, units
 from pyanticip.motion.asf import AcclaimSkeleton, Bone, find_asf, read_asf
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import conjugate, from_euler, multiply
 
 DEFAULT_RATE = 120.0
-"""AMC files have no rate; nearly all of the CMU database was captured at 120 Hz."""
+"""AMC files mostly have no rate; nearly all of the CMU database was captured at 120 Hz."""
 
 _HEADER = re.compile(rb"(?:[ \t]*(?:[#:][^\n]*)?\n)*")
 _ANGLES = re.compile(rb"^[ \t]*:(RADIANS|DEGREES)", re.MULTILINE | re.IGNORECASE)
+_RATE = re.compile(rb"^[ \t]*:SAMPLES-PER-SECOND[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE)
 _FRAME = re.compile(rb"^[ \t]*\d+[ \t]*$", re.MULTILINE)
 _NAME = re.compile(rb"^[ \t]*([A-Za-z_][^\s]*)", re.MULTILINE)
 _AXES = {"rx": 0, "ry": 1, "rz": 2}
@@ -47,6 +49,13 @@ def read_amc(
     # The AMC file's angle unit takes precedence over its skeleton's.
     angle_unit = _ANGLES.search(data, 0, start)
     degrees = acclaim.degrees if angle_unit is None else angle_unit[1].upper() == b"DEGREES"
+    stated = _RATE.search(data, 0, start)
+    if rate is None and stated is not None:
+        line = data.count(b"\n", 0, stated.start(1)) + 1
+        try:
+            rate = units.check_rate(text.parse_number(path, line, stated[1]))
+        except OptionError as error:
+            raise text.fail(path, line, str(error)) from None
     columns, rows = _read_regular(path, data, start, acclaim) or _read_lines(
         path, data, start, acclaim, warnings
     )

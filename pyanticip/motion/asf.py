@@ -131,7 +131,7 @@ def _sections(path: Path, data: bytes) -> dict[str, list[Line]]:
     sections: dict[str, list[Line]] = {}
     current: list[Line] | None = None
     for number, content in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
-        words = content.split("#", 1)[0].split()
+        words = content.split("#", 1)[0].replace(",", " ").split()
         if not words:
             continue
         if words[0].startswith(":"):
@@ -298,15 +298,19 @@ def _walk(children: dict[str, list[str]]) -> Iterator[tuple[str, int]]:
 
 
 def find_asf(amc: Path) -> Path:
-    """The ASF file of an AMC file: of the same name, else its subject's, else the only one in the folder."""
+    """The ASF file of an AMC file: of the same name, else its subject's, else the only one in the folder.
+
+    The subject's name is the longest of those that the name of the AMC file begins with, up to an underscore.
+    """
     folder = amc.parent
     try:
         candidates = sorted(entry for entry in folder.iterdir() if entry.suffix.lower() == ".asf")
     except OSError:
         candidates = []
-    for stem in (amc.stem, amc.stem.split("_")[0]):
+    parts = amc.stem.lower().split("_")
+    for count in range(len(parts), 0, -1):
         for candidate in candidates:
-            if candidate.stem.lower() == stem.lower():
+            if candidate.stem.lower() == "_".join(parts[:count]):
                 return candidate
     if len(candidates) == 1:
         return candidates[0]

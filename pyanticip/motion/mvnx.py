@@ -77,7 +77,8 @@ class _Parser:
         self._parent_of: dict[str, str] = {}
         self._subjects = 0
         self._point = self._upper_segment = ""
-        self._is_motion = False
+        self._is_body = self._is_motion = self._has_gap = False
+        self._index = -1
         self._frame: dict[str, NDArray[np.float64]] = {}
         self._text: list[str] | None = None
         self._xml = expat.ParserCreate()
@@ -128,7 +129,9 @@ class _Parser:
                     raise self._fail(f"frameRate: {error}") from None
         if self._subjects != 1:
             return
-        if tag == "segment":
+        if tag == "segments":
+            self._is_body = True
+        elif tag == "segment" and self._is_body:
             label = attributes.get("label", "")
             if not label or label in self.labels or len(self.labels) == MAX_JOINTS:
                 raise self._fail(f"expected a new segment with a label, got {text.quote(label)}")
@@ -138,6 +141,8 @@ class _Parser:
         elif tag == "frame":
             self._is_motion = attributes.get("type", "normal") == "normal"
             self._frame = {}
+            if self._is_motion:
+                self._check_index(attributes.get("index", ""))
         self._text = [] if tag in _TEXT_ELEMENTS else None
 
     def _characters(self, content: str) -> None:
@@ -148,11 +153,13 @@ class _Parser:
         content, self._text = "".join(self._text or ()), None
         if self._subjects != 1:
             return
-        if tag == "connector1":
+        if tag == "segments":
+            self._is_body = False  # those of the fingers follow, in elements of their own
+        elif tag == "connector1":
             self._upper_segment = content.partition("/")[0].strip()
         elif tag == "connector2":
             self._parent_of.setdefault(content.partition("/")[0].strip(), self._upper_segment)
-        elif tag in ("pos_b", "pos_s"):
+        elif tag in ("pos_b", "pos_s") and self._is_body:
             if self.labels and _END_POINTS.get(self.labels[-1]) == self._point:
                 x, y, z = self._numbers("a point", content, 3)
                 self.tips[self.labels[-1]] = (x, y, z)
@@ -168,6 +175,16 @@ class _Parser:
             self.positions.append(self._frame["position"])
             frames, joints = len(self.positions), len(self.labels)
             text.check_size(self.path, self._xml.CurrentLineNumber, frames, 7 * joints, joints)
+
+    def _check_index(self, index: str) -> None:
+        """Warn of the first frame that does not follow on the one before it."""
+        number = int(index) if index.isdecimal() and len(index) < 10 else -1
+        if min(number, self._index) >= 0 and number != self._index + 1 and not self._has_gap:
+            self._has_gap = True
+            self.warnings.append(
+                f"frame indices do not go on by one after frame {self._index}; every frame was kept"
+            )
+        self._index = number
 
     def _numbers(self, what: str, content: str, count: int) -> NDArray[np.float64]:
         try:

@@ -273,5 +273,24 @@ def test_a_skeleton_goes_by_the_name_of_the_take_then_of_its_subject(tmp_path: P
         (tmp_path / name).write_text("")
     assert find_asf(tmp_path / "07_01.amc").name == "07_01.asf"
     assert find_asf(tmp_path / "07_02.amc").name == "07.ASF"
+    for name in ("HDM_bd.asf", "HDM_mm.asf"):
+        (tmp_path / name).write_text("")
+    assert find_asf(tmp_path / "HDM_bd_01-02_03_120.amc").name == "HDM_bd.asf"
     with pytest.raises(FormatError, match=r"expected 09\.asf"):
         find_asf(tmp_path / "09_01.amc")
+
+
+def test_a_rate_that_the_motion_states_is_used(tmp_path: Path) -> None:
+    stated = AMC.replace(":DEGREES", ":samples-per-second 60\n:DEGREES")
+    clip = pa.load_motion(write_amc(tmp_path, stated))
+    assert (clip.rate, [line for line in clip.warnings if "rate" in line]) == (60.0, [])
+    assert pa.load_motion(write_amc(tmp_path, stated), rate=90.0).rate == 90.0
+    for bad in ("0", "many"):
+        with pytest.raises(pa.FormatError, match=r"07_01\.amc:3: .*(rate must be|expected a number)"):
+            pa.load_motion(write_amc(tmp_path, stated.replace("second 60", f"second {bad}")))
+
+
+def test_commas_in_a_skeleton_are_blanks(tmp_path: Path) -> None:
+    with_commas = ASF.replace("0.34202 -0.939693 0", "0.34202,-0.939693, 0").replace("rx ry rz", "rx, ry, rz")
+    read = pa.load_motion(write_amc(tmp_path, asf=with_commas))
+    np.testing.assert_array_equal(read.quats, pa.load_motion(write_amc(tmp_path)).quats)

@@ -196,3 +196,30 @@ def test_numbers_that_are_none_name_their_line(tmp_path):
     lines[moving[3]] = lines[moving[3]].replace(b"<orientation>", b"<orientation>9", 1)
     with pytest.raises(pa.FormatError, match=rf"take\.mvnx:{moving[3] + 1}: orientation .* not a unit"):
         _load(tmp_path, b"\n".join(lines))
+
+
+def test_fingers_have_segments_of_their_own_which_are_none_of_the_bodys(tmp_path):
+    fingers = "".join(
+        f"<fingerTrackingSegments{side}>"
+        f'<segment label="{side}Carpus" id="1"><points><point label="p{side}Toe"><pos_b>9 9 9</pos_b></point>'
+        f'</points></segment><segment label="{side}FirstMC" id="2"><points/></segment>'
+        f"</fingerTrackingSegments{side}>\n"
+        for side in ("Left", "Right")
+    ).encode()
+    with_hands = _file().replace(b"</joints>", b"</joints>" + fingers)
+    hands = b"<orientationFingersLeft>1 0 0 0 1 0 0 0</orientationFingersLeft></frame>"
+    read, plain = _load(tmp_path, with_hands.replace(b"</frame>", hands)), _load(tmp_path, _file())
+    assert read.skeleton.names == plain.skeleton.names
+    assert dict(read.skeleton.tips) == dict(plain.skeleton.tips)
+    np.testing.assert_array_equal(read.quats, plain.quats)
+
+
+def test_frames_that_are_missing_are_told_once(tmp_path):
+    told = "frame indices do not go on by one after frame 9; every frame was kept"
+    whole = _file().decode()
+    cut = whole.replace('index="10"', 'index="11"').replace('index="20"', 'index="25"')
+    assert told in _load(tmp_path, cut.encode()).warnings
+    assert sum("frame indices" in line for line in _load(tmp_path, cut.encode()).warnings) == 1
+    for number in ('index=""', ""):  # as before a recording, or in old files
+        plain = _load(tmp_path, whole.replace('index="10"', number).encode())
+        assert not any("frame indices" in line for line in plain.warnings)
