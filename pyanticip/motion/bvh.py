@@ -145,13 +145,12 @@ def _header_parts(path: Path, header: bytes) -> Iterator[tuple[int, list[str]]]:
         for part in _PARTS.finditer(content):
             if len(part[0]) > 10_000:
                 raise text.fail(path, line, "more than 10000 characters without a brace in the hierarchy")
-            words = part[0].split()
-            while words:
-                has_name = words[0].upper() in ("ROOT", "JOINT")
-                keywords = [i for i, word in enumerate(words) if i and word.upper() in _KEYWORDS]
-                end = keywords[0] if keywords and not has_name else len(words)
-                yield line, words[:end]
-                words = words[end:]
+            words, start = part[0].split(), 0
+            for end in range(1, len(words) + 1):
+                has_name = words[start].upper() in ("ROOT", "JOINT")
+                if end == len(words) or (not has_name and words[end].upper() in _KEYWORDS):
+                    yield line, words[start:end]
+                    start = end
 
 
 def _read_hierarchy(path: Path, header: bytes) -> tuple[list[_Joint], int]:

@@ -9,6 +9,7 @@ from support.motion_files import BVH_HEADER, COLUMNS, ROWS, bvh_text, t_pose_bvh
 
 import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
+from pyanticip.motion import bvh
 from pyanticip.motion.bvh import read_bvh, save_bvh
 from pyanticip.motion.rotations import angle_between, from_euler
 from pyanticip.motion.skeleton import Skeleton
@@ -460,3 +461,19 @@ def test_a_joint_above_the_hips_that_carries_more_than_them_or_does_not_move_the
     ).magnitude().max() < 1e-6
     place = Rotation.from_euler("Y", 40, degrees=True).apply([1, 2, 3]) + turn.apply(ROWS[1, :3])
     np.testing.assert_allclose(clip.root[1], place, atol=1e-4)
+
+
+def test_every_word_of_the_hierarchy_is_looked_at_once(monkeypatch) -> None:
+    """However many statements stand on a line: looking on from each of them took minutes."""
+
+    class Counted(tuple):
+        looks = 0
+
+        def __contains__(self, word: object) -> bool:
+            Counted.looks += 1
+            return super().__contains__(word)
+
+    monkeypatch.setattr(bvh, "_KEYWORDS", Counted(bvh._KEYWORDS))
+    text = bvh_text().replace("OFFSET 9 -8 0", 700 * "OFFSET 9 -8 0 ", 1)
+    assert len(bvh.read_bvh(Path("clip.bvh"), text.encode())) == len(ROWS)
+    assert 0 < Counted.looks <= len(text.split())
