@@ -105,7 +105,7 @@ def read_npz(
     arrays = _Archive(path, data)
     try:
         if "quats" in arrays.names:
-            return _read_own(path, arrays, rate)
+            return _read_own(path, arrays, rate, length_unit)
         if "poses" in arrays.names or "root_orient" in arrays.names:
             return _read_amass(path, arrays, rate, length_unit)
     except FormatError:
@@ -214,7 +214,7 @@ def _scalar(arrays: _Archive, name: str) -> float:
     return float(values[0])
 
 
-def _read_own(path: Path, arrays: _Archive, rate: float | None) -> Clip:
+def _read_own(path: Path, arrays: _Archive, rate: float | None, length_unit: str | float | None) -> Clip:
     if "version" in arrays.names and _scalar(arrays, "version") > VERSION:
         raise text.fail(
             path, None, f"is of version {_scalar(arrays, 'version'):g}, this program reads {VERSION}"
@@ -232,24 +232,26 @@ def _read_own(path: Path, arrays: _Archive, rate: float | None) -> Clip:
         owners = _numbers(arrays, "tip_joints", (len(ends),))
         tips = {int(j): (float(x), float(y), float(z)) for j, (x, y, z) in zip(owners, ends, strict=True)}
     rest = _numbers(arrays, "rest", (joints, 4)) if "rest" in arrays.names else np.empty((0, 4))
-    skeleton = Skeleton(
-        tuple(str(name) for name in names),
-        np.clip(parents, -1, joints).astype(np.int32),
-        _numbers(arrays, "offsets", (joints, 3)).astype(np.float32),
-        rest.astype(np.float32),
+    scale = 1.0 if length_unit is None else units.metres_per_unit(length_unit, 1.0)
+    skeleton = Skeleton.in_metres(
+        [str(name) for name in names],
+        np.clip(parents, -1, joints),
+        _numbers(arrays, "offsets", (joints, 3)),
         tips,
-    )
+        scale,
+    ).with_rest(rest)
     mask = arrays["mask"] if "mask" in arrays.names else np.empty(0, np.bool_)
     if mask.dtype.kind != "b":
         raise text.fail(path, None, f"mask must be bool, got {mask.dtype}")
     return Clip(
         _numbers(arrays, "quats", (None, joints, 4)).astype(np.float32),
-        _numbers(arrays, "root", (None, 3)).astype(np.float32),
+        (_numbers(arrays, "root", (None, 3)) * scale).astype(np.float32),
         rate if rate is not None else _scalar(arrays, "rate"),
         skeleton,
         name=str(arrays["name"]) if "name" in arrays.names else path.stem,
         mask=mask.astype(np.bool_),
         source=str(path),
+        unit=scale,
     )
 
 
@@ -305,6 +307,11 @@ def _vectors(path: Path, arrays: _Archive) -> list[NDArray[np.generic]]:
         poses = arrays["poses"]
         if poses.ndim != 2 or poses.shape[1] < 3 * _JOINTS:
             raise text.fail(path, None, f"poses must have shape (T, >= {3 * _JOINTS}), got {poses.shape}")
+        if poses.shape[1] in (3 * joints - 3 for joints in _JOINT_COUNTS):
+            reason = (
+                f"poses of shape {poses.shape} lack the pelvis' rotation, the first three numbers of each"
+            )
+            raise text.fail(path, None, reason)
         for numbers, kind in _OTHER_ROTATIONS.items():
             if poses.shape[1] in (numbers * joints for joints in _JOINT_COUNTS):
                 raise text.fail(

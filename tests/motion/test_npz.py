@@ -56,6 +56,15 @@ def test_our_own_files_come_back_exactly(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
 
 
+def test_a_unit_that_is_given_scales_our_own_files_too(tmp_path):
+    clip, path = pa.load_motion(write_bvh(tmp_path)), tmp_path / "clip.npz"
+    save_npz(clip, path)
+    scaled = pa.load_motion(path, units="cm")
+    assert scaled.unit == 0.01
+    np.testing.assert_allclose(scaled.positions(), 0.01 * clip.positions(), atol=1e-6)
+    np.testing.assert_allclose(scaled.skeleton.reach(), 0.01 * clip.skeleton.reach(), rtol=1e-6)
+
+
 def test_amass_becomes_y_up(tmp_path):
     arrays = amass()
     clip = pa.load_motion(write_npz(tmp_path, arrays))
@@ -205,6 +214,8 @@ def test_smplx_spelling(tmp_path):
 BROKEN = {
     "poses": (amass(poses=np.zeros((4, 63))), r"poses must have shape \(T, >= 66\), got \(4, 63\)"),
     "6D": (amass(poses=np.zeros((5, 132))), r"rotation vectors, .*\(5, 132\): 6D rotations of 22 joints"),
+    "no pelvis": (amass(poses=np.zeros((5, 69))), r"\(5, 69\) lack the pelvis' rotation"),
+    "no pelvis, hands": (amass(poses=np.zeros((5, 153))), "lack the pelvis' rotation"),
     "matrices": (amass(poses=np.zeros((5, 198))), "rotation matrices of 22 joints"),
     "trans": (amass(trans=np.zeros((4, 3))), r"trans must be numbers of shape \(5, 3\)"),
     "nan": (amass(poses=np.full((5, 66), np.nan)), "poses must hold finite numbers"),
