@@ -109,7 +109,7 @@ def read_amc(
         units.check_rate(rate),
         body,
         path.stem,
-        tuple(warnings),
+        (*warnings, *units.size_warnings(body.reach())),
         source=str(path),
         unit=scale,
     )
@@ -195,6 +195,7 @@ def _read_lines(
     columns: dict[str, int] = {}
     width = 1
     widths = {bone.name: len(bone.channels) for bone in acclaim.bones}
+    spelt = {bone.name.lower(): bone.name for bone in acclaim.bones}
     for bone in acclaim.bones:
         columns[bone.name] = width
         width += len(bone.channels)
@@ -215,6 +216,7 @@ def _read_lines(
             continue
         if not rows:
             raise text.fail(path, line, f"expected a frame number, got {text.quote(content.strip())}")
+        name = spelt.get(name.lower(), name)
         if name not in columns:
             raise text.fail(path, line, f"a bone {text.quote(name)} that the skeleton does not have")
         if name in seen[-1]:

@@ -261,9 +261,11 @@ def _hierarchy(path: Path, lines: list[Line], bones: dict[str, Bone]) -> tuple[l
     """Bone names and parent indices, depth first from the root."""
     children: dict[str, list[str]] = {}
     parent_of: dict[str, str] = {}
-    for line, words in lines:
-        if words[0].lower() in ("begin", "end"):
+    spelt = {name.lower(): name for name in bones}
+    for line, written in lines:
+        if written[0].lower() in ("begin", "end"):
             continue
+        words = [spelt.get(name.lower(), name) for name in written]
         for name in words:
             if name not in bones:
                 raise text.fail(

@@ -89,6 +89,7 @@ def test_angles_in_radians_are_warned_of(tmp_path, degrees, unit, warns):
         lambda text: text.rstrip("\n"),
         lambda text: text + "\n\n",
         lambda text: text.replace(" ", "\t"),
+        lambda text: text.replace("root ", "Root ").replace("lfemur -", "LFEMUR -"),
     ],
 )
 def test_spelling_does_not_matter(tmp_path, mangle):
@@ -294,3 +295,10 @@ def test_commas_in_a_skeleton_are_blanks(tmp_path: Path) -> None:
     with_commas = ASF.replace("0.34202 -0.939693 0", "0.34202,-0.939693, 0").replace("rx ry rz", "rx, ry, rz")
     read = pa.load_motion(write_amc(tmp_path, asf=with_commas))
     np.testing.assert_array_equal(read.quats, pa.load_motion(write_amc(tmp_path)).quats)
+
+
+def test_a_body_that_nobody_has_is_told(tmp_path: Path) -> None:
+    for length, tells in ((0.45, False), (0.6, True)):
+        path = write_amc(tmp_path, asf=ASF.replace("length 0.45", f"length {length}"))
+        told = [line for line in pa.load_motion(path).warnings if "from hips to fingertips" in line]
+        assert bool(told) == tells
