@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pyanticip import _core
 from pyanticip.errors import FormatError, OptionError, suggestion
@@ -64,22 +65,29 @@ def _text(name: str) -> str:
 def read_joints(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
     """Read a joint map from a TOML file; raises a FormatError."""
     file = Path(path)
-    tree = parse_toml(read_file(file, _MAX_BYTES, what="a map of joints"), file)
+    try:
+        return checked_joints(parse_toml(read_file(file, _MAX_BYTES, what="a map of joints"), file))
+    except OptionError as error:
+        raise FormatError(f"{file}: {error}") from None
+
+
+def checked_joints(tree: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The joint map in the contents of a TOML file, or in a table of tuples; raises an OptionError."""
     table = tree.get("joints", tree)
-    if not isinstance(table, dict) or not table:
-        raise FormatError(f"{file}: expected a table [joints]")
+    if not isinstance(table, Mapping) or not table:
+        raise OptionError("expected a table [joints]")
     joint_map = {}
     for joint, value in table.items():
         if joint not in CANONICAL_JOINTS:
             hint = suggestion(joint, CANONICAL_JOINTS) or f"; expected one of {', '.join(CANONICAL_JOINTS)}"
-            raise FormatError(f"{file}: joints.{joint}: unknown joint{hint}")
+            raise OptionError(f"joints.{joint}: unknown joint{hint}")
         names = [value] if isinstance(value, str) else value
         if (
-            not isinstance(names, list)
+            not isinstance(names, list | tuple)
             or not 1 <= len(names) <= 2
             or not all(isinstance(n, str) for n in names)
         ):
-            raise FormatError(f"{file}: joints.{joint}: expected a name or [first, last], got {value!r}")
+            raise OptionError(f"joints.{joint}: expected a name or [first, last], got {value!r}")
         joint_map[joint] = tuple(names)
     return joint_map
 

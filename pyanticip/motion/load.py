@@ -9,7 +9,7 @@ from typing import Any
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion import text
 from pyanticip.motion.clip import Clip
-from pyanticip.motion.joints import Joints, read_joints, with_joints
+from pyanticip.motion.joints import Joints, checked_joints, read_joints, with_joints
 from pyanticip.motion.understand import understand
 from pyanticip.motion.units import MIN_PLAYABLE_RATE, RATE_HINT, check_rate
 
@@ -85,7 +85,8 @@ def load_motion(
     clip = _parse(file, data, rate, skeleton, units)
     try:
         if joints is not None:
-            clip = with_joints(clip, joints if isinstance(joints, Mapping) else read_joints(joints))
+            table = checked_joints(joints) if isinstance(joints, Mapping) else read_joints(joints)
+            clip = with_joints(clip, table)
         has_hints = up is not None or rest is not None or joints is not None
         return _understand(clip, data, has_hints, up=up, rest_frame=rest, keep=keep_tpose)
     except OptionError as error:
@@ -171,7 +172,11 @@ def _is_npz(data: bytes) -> bool:
 
 def _is_c3d(data: bytes) -> bool:
     """Whether byte 1 is C3D's mark, and the section that byte 0 points to has a known processor type."""
-    return data[1:2] == b"P" and data[:1] > b"\0" and data[512 * data[0] - 509 :][:1] in (b"T", b"U", b"V")
+    return (
+        data[1:2] == b"P"
+        and data[:1] > b"\0"
+        and data[512 * data[0] - 509 : 512 * data[0] - 508] in (b"T", b"U", b"V")
+    )
 
 
 def _parse(

@@ -435,6 +435,15 @@ def test_bad_maps_are_one_line(tmp_path, right, text, reason):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("wrap", [lambda table: table, lambda table: {"joints": table}])
+def test_a_map_may_be_the_contents_of_its_file(tmp_path, right, wrap):
+    path = saved(right, tmp_path)
+    read = pa.load_motion(path, joints=wrap({"hips": "Hips", "spine": ["Spine"]}))
+    assert [name for name in read.skeleton.names if not name.endswith("(unmapped)")] == ["hips", "spine"]
+    with pytest.raises(pa.OptionError, match=r"joints\.hops: unknown joint; did you mean hips"):
+        pa.load_motion(path, joints=wrap({"hops": ("Hips",)}))
+
+
 def stored(data_dir: Path) -> list[Path]:
     return sorted(path for pattern in STORED for path in data_dir.glob(pattern))
 
