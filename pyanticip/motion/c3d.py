@@ -41,6 +41,8 @@ def read_c3d(
         try:
             reader = _reader(c3d.Reader, data)
             unit = _unit(reader.get("POINT:UNITS"))
+            vertical = reader.get("POINT:Y_SCREEN")
+            up = "z" if vertical is not None and _plain(vertical.string_value).upper() == "+Z" else "y"
             if rate is None:
                 rate = units.check_rate(float(reader.point_rate))
                 if f"{reader.header.frame_rate:g}" != f"{rate:g}":
@@ -80,6 +82,7 @@ def read_c3d(
         path.stem,
         (*messages, *body.warnings, *units.size_warnings(body.skeleton.reach())),
         source=str(path),
+        up=up,
         unit=scale,
     )
 

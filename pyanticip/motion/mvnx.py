@@ -59,6 +59,7 @@ def read_mvnx(
         path.stem,
         (*warnings, *units.size_warnings(skeleton.reach())),
         source=str(path),
+        up="z",
         unit=scale,
     )
 

@@ -419,3 +419,15 @@ def test_the_frames_that_are_there_are_read_wherever_they_are_counted_from(marke
     assert len(read_c3d(Path("take.c3d"), data)) == 20
     with pytest.raises(pa.FormatError, match="is cut short"):
         read_c3d(Path("take.c3d"), data[:-512])
+
+
+@pytest.mark.parametrize(("screen", "up"), [("+Z", "z"), ("+Y", "-x"), ("", "-x")])
+def test_whoever_lies_does_not_stand_if_the_file_says_which_way_is_up(markers, tmp_path, screen, up):
+    names, places = millimetres(markers, 120)
+    standing = load(tmp_path, raw_c3d(names, places, screen=screen))
+    assert (standing.up, [line for line in standing.warnings if "assumed" in line]) == ("z", [])
+    lying = np.stack((-places[..., 2], places[..., 1], places[..., 0]), axis=-1)  # on the back
+    lying[..., 2] += 40.0 - lying[..., 2].min()
+    read = load(tmp_path, raw_c3d(names, lying, screen=screen))
+    told = "z is assumed; if that is wrong, give --up -x, which has the head up"
+    assert (read.up, any(told in line for line in read.warnings)) == (up, up == "z")

@@ -223,3 +223,17 @@ def test_frames_that_are_missing_are_told_once(tmp_path):
     for number in ('index=""', ""):  # as before a recording, or in old files
         plain = _load(tmp_path, whole.replace('index="10"', number).encode())
         assert not any("frame indices" in line for line in plain.warnings)
+
+
+def test_whoever_lies_throughout_does_not_stand(tmp_path, monkeypatch):
+    """z is up in these files."""
+    quats, places = _motion()
+    down = from_euler(np.array([-0.5 * np.pi]), (1,))
+    lying = rotate(down, places - places[0, 0])
+    lying[..., 2] += 0.05 - lying[..., 2].min()
+    monkeypatch.setitem(globals(), "_motion", lambda: (multiply(down, quats), lying))
+    clip = _load(tmp_path, _file())
+    at = clip.positions()
+    head, foot = (at[:, clip.skeleton.index(name)] for name in ("Head", "LeftFoot"))
+    assert np.abs(head[:, 1] - foot[:, 1]).max() < 0.6 < np.linalg.norm(head - foot, axis=1).min()
+    assert "z is assumed; if that is wrong, give --up -x, which has the head up" in clip.warnings[0]

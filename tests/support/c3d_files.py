@@ -47,10 +47,12 @@ def raw_c3d(
     channels: int = 0,
     header: tuple[int, int] | None = None,
     trial: tuple[int, int] | None = None,
+    screen: str = "",
 ) -> bytes:
     """A C3D file of ``points`` (T, N, 3) in ``unit``; whole numbers where ``scale`` is above 0.
 
-    ``header`` and ``trial`` are the first and the last frame that those name; ``pad`` follows the texts.
+    ``header`` and ``trial`` are the first and the last frame that those name; ``pad`` follows the texts;
+    ``screen`` is the axis that is up on a screen.
     """
     number = _Bytes(processor)
     first, last = header or (1, len(points))
@@ -70,6 +72,8 @@ def raw_c3d(
     ]
     for name, frame in zip(("ACTUAL_START_FIELD", "ACTUAL_END_FIELD"), trial or (), strict=False):
         entries.append(_parameter(3, name, 2, [2], number.whole(frame, frame >> 16)))
+    if screen:
+        entries.append(_parameter(1, "Y_SCREEN", -1, [len(screen) + 1], screen.encode() + pad))
     section = b"".join(name + number.whole(len(body) + 2) + body for name, body in entries) + b"\0\0"
     blocks = -(-(len(section) + 4) // 512)
     start = b"\2P" + number.whole(len(labels), channels, first, last, 10)
