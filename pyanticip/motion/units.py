@@ -86,7 +86,8 @@ def rate_from_frame_time(text: str) -> tuple[float, bool]:
     ``.0083333`` gives 120.0 and True. The last decimal sets the precision of the written number. The result
     is the first of: a whole rate whose inverse it is; 60 or 30 Hz, if decimals were cut off; the nearest
     standard rate within the precision, whole ones first; the nearest whole rate within it; the exact inverse.
-    It is uncertain if the precision is coarser than 1% of the frame time.
+    It is uncertain if the precision is coarser than 1% of the frame time; a whole rate only if it is no
+    standard one and might be one that was rounded or cut off.
 
     Raises:
         FormatError: Not a number, not positive, or a rate outside 0.1..10000 Hz (without file and line, which
@@ -101,10 +102,13 @@ def rate_from_frame_time(text: str) -> tuple[float, bool]:
     if not 1.0 / high <= seconds <= 1.0 / low:
         raise FormatError(f"frame time must be {1 / high:g} to {1 / low:g} s, got {text[:40]!r}")
     raw = 1.0 / seconds
-    if abs(raw - round(raw)) < 1e-6 * raw:
-        return float(round(raw)), True
     exponent = number.as_tuple().exponent
     precision = 10.0**exponent if isinstance(exponent, int) else 0.0
+    if abs(raw - round(raw)) < 1e-6 * raw:
+        # .008 is 125 Hz, or 120 Hz rounded or cut off.
+        rivals = (1.0 / rate - seconds for rate in _WHOLE_RATES)
+        is_usual = round(raw) in _WHOLE_RATES
+        return float(round(raw)), is_usual or not any(-0.5 * precision < r < precision for r in rivals)
     is_certain = precision <= 0.01 * seconds
     for rate in _CUT_RATES:
         if 0.0 <= 1.0 / rate - seconds < precision:

@@ -126,7 +126,10 @@ def test_frame_times_mean_the_rate_they_stand_for(written, rate):
     assert rate_from_frame_time(written)[0] == pytest.approx(rate, rel=1e-9)
 
 
-@pytest.mark.parametrize(("written", "sure"), [("0.016", False), ("0.02", True), ("0.0167", True)])
+@pytest.mark.parametrize(
+    ("written", "sure"),
+    [("0.016", False), ("0.02", True), ("0.0167", True), ("0.008", False), ("0.0080", True), ("0.025", True)],
+)
 def test_a_frame_time_of_few_decimals_is_told(tmp_path, written, sure):
     clip = pa.load_motion(write_bvh(tmp_path, bvh_text(frame_time=written)))
     assert any(f"a frame time of {written} s may mean" in line for line in clip.warnings) != sure
