@@ -6,7 +6,7 @@ wrists half a joint's width from their markers along the hinge axis, as in Plug-
 adult's, scaled by leg length, as motion files rarely state them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,15 +89,28 @@ class MarkerBody:
 
 
 def find_subjects(labels: Sequence[str]) -> list[Subject]:
-    """The performers with the most known markers among ``labels``, in order of appearance."""
+    """The performers who have all required markers among ``labels``, in order of appearance.
+
+    Without one, those with the most known markers.
+    """
     subjects: dict[str, dict[str, int]] = {"": {}}
     for column, label in enumerate(labels):
         subject, _, name = label.rpartition(":" if ":" in label else "_")
         known = _MARKER_NAMES.get(name.strip().upper())
         if known is not None:
             subjects.setdefault(subject, {}).setdefault(known, column)
-    max_count = max(len(columns) for columns in subjects.values())
-    return [Subject(name, columns) for name, columns in subjects.items() if len(columns) == max_count]
+    found = [Subject(name, columns) for name, columns in subjects.items()]
+    most = max(len(columns) for columns in subjects.values())
+    whole = [subject for subject in found if not _missing(subject.columns)]
+    return whole or [subject for subject in found if len(subject.columns) == most]
+
+
+def _missing(names: Collection[str]) -> list[str]:
+    """The required markers that are not among ``names``."""
+    unneeded = {*_OPTIONAL_MARKERS, *(("LPSI", "RPSI") if "SACR" in names else ())}
+    return [
+        name for name in dict.fromkeys(_MARKER_NAMES.values()) if name not in names and name not in unneeded
+    ]
 
 
 def body_from_markers(path: Path, markers: dict[str, NDArray[np.float64]]) -> MarkerBody:
@@ -112,11 +125,7 @@ def body_from_markers(path: Path, markers: dict[str, NDArray[np.float64]]) -> Ma
     }
     if "SACR" in seen:
         seen = {"LPSI": seen["SACR"], "RPSI": seen["SACR"]} | seen
-    missing = [
-        name
-        for name in dict.fromkeys(_MARKER_NAMES.values())
-        if name not in seen and name not in _OPTIONAL_MARKERS
-    ]
+    missing = _missing(seen)
     if missing:
         has = "it has none of Plug-in Gait's or CMU's names"
         if markers:
