@@ -95,6 +95,7 @@ def read_bvh(
 
     quats, root, skeleton, unit = _convert(path, joints, rows, length_unit, warnings)
     del rows
+    warnings += units.path_warnings(root, rate, "is it in the unit of the bones, is the frame time right?")
     quats.flags.writeable = False  # so that the clip does not copy them
     return Clip(
         quats, root, rate, skeleton, name=path.stem, warnings=tuple(warnings), source=str(path), unit=unit
@@ -281,6 +282,7 @@ def _convert(
 
     # Joints above the body are folded into its first joint; their other branches are no part of the body.
     path_down = _path_to_body(joints, rows, names, parents, offsets)
+    has_root_track = any(joints[index].positions for index in path_down)
     root = _positions(joints[0], rows, offsets[0])
     for above, below in pairwise(path_down):
         root = root + rotate(quats[:, above], _local_positions(joints[below], rows, offsets[below]))
@@ -314,6 +316,8 @@ def _convert(
     if stretched:
         moved = text.list_names(stretched)
         warnings.append(f"bones do not stretch here: the positions of {moved} move, their median is used")
+    if not has_root_track:
+        warnings.append("has no positions of the body: it stays where it is")
     skeleton = Skeleton.in_metres(names, parents, offsets, tips, scale)
     return quats, (root * scale).astype(np.float32), skeleton, scale
 

@@ -31,10 +31,6 @@ _JOINT_COUNTS = (22, 24, 52, 55)
 """Number of joints of SMPL without hands, SMPL, SMPL+H and SMPL-X."""
 _OTHER_ROTATIONS = {6: "6D rotations", 9: "rotation matrices"}
 """Unsupported rotations by numbers per joint; their widths are never three times a joint count."""
-_MAX_SPEED = 15.0
-"""Plausible maximum speed of the root, in m/s."""
-_MAX_RISE = 10.0
-"""Plausible maximum vertical range of the root, in metres."""
 _RATE_NAMES = ("mocap_framerate", "mocap_frame_rate", "fps", "framerate")
 # Name, parent index and offset of the 22 joints that SMPL (Loper et al. 2015), SMPL+H and SMPL-X share. The
 # files have no offsets, and retargeting uses only their directions: these are an average adult's of 1.7 m, in
@@ -281,24 +277,10 @@ def _read_amass(path: Path, arrays: _Archive, rate: float | None, length_unit: s
         rate,
         smpl_skeleton(),
         name=path.stem,
-        warnings=(*warnings, *_path_warnings(root, rate)),
+        warnings=(*warnings, *units.path_warnings(root, rate, f"if that is wrong, give {units.UNITS_HINT}")),
         source=str(path),
         up="z",
     )
-
-
-def _path_warnings(root: NDArray[np.float64], rate: float) -> list[str]:
-    """A warning if root positions (T, 3) in metres suggest another unit of length; y or z is up."""
-    steps = np.linalg.norm(np.diff(root, axis=0), axis=1)
-    # A percentile, as single jumps are capture faults.
-    fastest = rate * float(np.percentile(steps, 99.0)) if len(steps) else 0.0
-    rise = float(np.ptp(root[:, 1:], axis=0).min())
-    if fastest <= _MAX_SPEED and rise <= _MAX_RISE:
-        return []
-    return [
-        f"a root that moves by {fastest:.3g} m/s and rises by {rise:.3g} m: if that is wrong, give"
-        f" {units.UNITS_HINT}"
-    ]
 
 
 def _vectors(path: Path, arrays: _Archive) -> list[NDArray[np.generic]]:

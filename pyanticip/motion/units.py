@@ -39,6 +39,11 @@ _MIN_RADIANS_RANGE = 0.5
 _PLAUSIBLE_REACH_M = (0.8, 1.65)
 """Range of the longest chain of bones, in metres, outside of which the unit is in doubt."""
 
+_MAX_SPEED = 15.0
+"""Plausible maximum speed of the root, in m/s."""
+_MAX_RISE = 10.0
+"""Plausible maximum vertical range of the root, in metres."""
+
 
 def guess_unit(reach: float) -> str:
     """The unit of a skeleton whose longest chain from the root to a tip measures ``reach`` units.
@@ -66,6 +71,17 @@ def size_warnings(reach: float) -> list[str]:
     if _PLAUSIBLE_REACH_M[0] <= reach <= _PLAUSIBLE_REACH_M[1]:
         return []
     return [f"a body {reach:.3g} m from hips to fingertips: if that is wrong, give {UNITS_HINT}"]
+
+
+def path_warnings(root: NDArray[np.floating], rate: float, advice: str) -> list[str]:
+    """A warning, with ``advice``, if nobody moves like root positions (T, 3) in metres; y or z is up."""
+    steps = np.linalg.norm(np.diff(root, axis=0), axis=1)
+    # A percentile, as single jumps are capture faults.
+    fastest = rate * float(np.percentile(steps, 99.0)) if len(steps) else 0.0
+    rise = float(np.ptp(root[:, 1:], axis=0).min())
+    if fastest <= _MAX_SPEED and rise <= _MAX_RISE:
+        return []
+    return [f"a root that moves by {fastest:.3g} m/s and rises by {rise:.3g} m: {advice}"]
 
 
 def angle_warnings(rows: NDArray[np.float64], columns: Sequence[int], advice: str) -> list[str]:

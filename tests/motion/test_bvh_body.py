@@ -118,3 +118,14 @@ def test_comments_and_other_spellings_of_an_end_site_are_read(tmp_path):
 def test_a_frame_time_with_a_comma_is_told_what_it_needs(tmp_path):
     with pytest.raises(FormatError, match=r"got '0,00833' \(decimals need a point, not a comma\); correct"):
         pa.load_motion(write_bvh(tmp_path, bvh_text(frame_time="0,00833")))
+
+
+def test_a_way_that_nobody_goes_and_none_at_all_are_told(tmp_path):
+    rows = ROWS.copy()
+    rows[:, :3] *= 100.0  # a root in another unit than the bones
+    far = pa.load_motion(write_bvh(tmp_path, bvh_text(rows)))
+    assert "is it in the unit of the bones, is the frame time right?" in far.warnings[-1]
+    text = bvh_text(ROWS[:, 3:]).replace("6 Xposition Yposition Zposition", "3")
+    still = pa.load_motion(write_bvh(tmp_path, text))
+    assert still.warnings[-1] == "has no positions of the body: it stays where it is"
+    assert np.ptp(still.root, axis=0).max() == 0.0
