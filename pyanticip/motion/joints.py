@@ -73,7 +73,7 @@ def read_joints(path: str | os.PathLike[str]) -> dict[str, tuple[str, ...]]:
 
 def checked_joints(tree: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """The joint map in the contents of a TOML file, or in a table of tuples; raises an OptionError."""
-    table = tree.get("joints", tree)
+    table = tree.get("joints", tree) if isinstance(tree, Mapping) else None
     if not isinstance(table, Mapping) or not table:
         raise OptionError("expected a table [joints]")
     joint_map = {}

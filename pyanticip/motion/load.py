@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +85,9 @@ def load_motion(
     clip = _parse(file, data, rate, skeleton, units)
     try:
         if joints is not None:
-            table = checked_joints(joints) if isinstance(joints, Mapping) else read_joints(joints)
-            clip = with_joints(clip, table)
+            clip = with_joints(
+                clip, read_joints(joints) if isinstance(joints, str | os.PathLike) else checked_joints(joints)
+            )
         has_hints = up is not None or rest is not None or joints is not None
         return _understand(clip, data, has_hints, up=up, rest_frame=rest, keep=keep_tpose)
     except OptionError as error:

@@ -61,8 +61,8 @@ def metres_per_unit(units: str | float | None, reach: float) -> float:
         if units not in UNITS:
             raise OptionError(f"units is one of {', '.join(UNITS)} or metres per unit, got {units!r}")
         return UNITS[units]
-    if not 1e-6 <= units <= 1e6:
-        raise OptionError(f"units must be 1e-6 to 1e6 metres per unit, got {units}")
+    if isinstance(units, bool) or not hasattr(units, "__float__") or not 1e-6 <= units <= 1e6:
+        raise OptionError(f"units must be 1e-6 to 1e6 metres per unit, got {units!r}")
     return float(units)
 
 

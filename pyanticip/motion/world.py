@@ -52,7 +52,7 @@ MIN_LEAD = 0.25
 
 def check_up(up: str) -> str:
     """``up`` as a key of :data:`UPS`; raises an OptionError for anything else."""
-    name = up.lower().removeprefix("+")
+    name = str(up).lower().removeprefix("+")
     if name not in UPS:
         raise OptionError(f"up is one of {', '.join(UPS)}, got {up!r}")
     return name

@@ -444,6 +444,15 @@ def test_a_map_may_be_the_contents_of_its_file(tmp_path, right, wrap):
         pa.load_motion(path, joints=wrap({"hops": ("Hips",)}))
 
 
+@pytest.mark.parametrize(
+    "given", [{"units": [1.0]}, {"units": True}, {"up": 3}, {"joints": 3}, {"rest": "3"}, {"rate": "60"}]
+)
+def test_what_an_option_cannot_be_is_an_error_of_one_line(tmp_path, right, given):
+    with pytest.raises(pa.OptionError, match=r".* got |expected a table") as error:
+        pa.load_motion(saved(right, tmp_path), **given)
+    assert "\n" not in str(error.value)
+
+
 def stored(data_dir: Path) -> list[Path]:
     return sorted(path for pattern in STORED for path in data_dir.glob(pattern))
 
