@@ -1,5 +1,4 @@
-//! A performer's manner: slow averages of the movement, and the resonances that an instrument derives from
-//! them.
+//! A performer's manner: slow averages of the movement, and what they do to the resonances of an instrument.
 
 use crate::control::frame_seconds;
 
@@ -10,40 +9,62 @@ const AVERAGE_S: f32 = 4.0;
 /// Seconds for which the usual performer counts at the start.
 const PRIOR_S: f32 = 1.0;
 /// Means over sixteen dances, walks and martial arts.
-const USUAL: [f32; TRAITS] = [0.65, 0.62, 0.53, 0.27, 0.45];
-/// Typical deviation of one clip from them; the unit of the weights below.
-const SPREAD: [f32; TRAITS] = [0.15, 0.14, 0.17, 0.1, 0.11];
-/// Octaves by which a deviation of one `SPREAD` in each trait shifts the resonances.
-const OCTAVE_WEIGHTS: [f32; TRAITS] = [0.54, -0.51, -0.19, 0.16, -0.17];
-/// dB by which it lifts each of the three resonances.
-const LIFT_WEIGHTS: [[f32; TRAITS]; 3] = [
-    [-0.3, -7.5, -2.3, 12.5, 0.6],
-    [-0.4, 6.9, -9.5, 0.4, 3.7],
-    [5.3, 2.6, 2.4, 3.1, 8.0],
-];
-/// Maximum of the shift in octaves.
+const USUAL: Traits = [0.65, 0.62, 0.53, 0.27, 0.45];
+/// Typical deviation of one clip from them; the unit of the traits and of an instrument's weights.
+const SPREAD: Traits = [0.15, 0.14, 0.17, 0.1, 0.11];
+/// Maximum of a shift in octaves.
 const MAX_OCTAVES: f32 = 1.6;
-/// Maximum of each lift in dB.
+/// Maximum of a lift in dB.
 const MAX_LIFT: f32 = 12.0;
-/// dB by which an octave of shift makes a choir louder.
-const OCTAVE_GAIN: f32 = 1.0;
-/// dB by which a dB of lift of each resonance makes a choir louder.
-const LIFT_GAINS: [f32; 3] = [0.45, 0.45, 0.16];
 
-/// Difference of a body's resonances from the default ones.
+/// The performer's pitch, roughness, space, pulse and speed of the hands; 0 for the usual performer.
+pub(crate) type Traits = [f32; TRAITS];
+
+/// Change of an instrument's resonances by a performer's manner.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Shape {
     /// Octaves by which they are higher.
     pub(crate) octaves: f32,
     /// dB by which each is stronger.
     pub(crate) lifts: [f32; 3],
-    /// dB by which this makes the whole louder.
+    /// dB by which this makes the instrument louder.
     pub(crate) louder: f32,
+}
+
+/// How an instrument's resonances follow the performer's traits; not at all by default.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Following {
+    /// Octaves by which each trait shifts the resonances.
+    pub(crate) octaves: Traits,
+    /// dB by which each trait lifts each resonance.
+    pub(crate) lifts: [Traits; 3],
+    /// dB by which an octave of shift makes the instrument louder.
+    pub(crate) octave_gain: f32,
+    /// dB by which a dB of lift of each resonance makes it louder.
+    pub(crate) lift_gains: [f32; 3],
+}
+
+impl Following {
+    /// The shape for a performer.
+    pub(crate) fn shape(&self, traits: Traits) -> Shape {
+        let limited_sum = |weights: Traits, limit: f32| {
+            let sum: f32 = weights.iter().zip(traits).map(|(weight, by)| weight * by).sum();
+            limit * (sum / limit).tanh()
+        };
+        let octaves = limited_sum(self.octaves, MAX_OCTAVES);
+        let lifts = self.lifts.map(|weights| limited_sum(weights, MAX_LIFT));
+        let louder = lifts.iter().zip(self.lift_gains).map(|(lift, gain)| gain * lift);
+        Shape {
+            octaves,
+            lifts,
+            louder: self.octave_gain * octaves + louder.sum::<f32>(),
+        }
+    }
 }
 
 /// Slow means of a performer's traits, over the past alone.
 pub(crate) struct Manner {
-    means: [f32; TRAITS],
+    means: Traits,
     weight_s: f32,
     dt: f32,
 }
@@ -62,13 +83,13 @@ impl Manner {
         self.weight_s = PRIOR_S;
     }
 
-    /// Adds a frame; returns the current shape. `hands` is `None` if their speed is unknown.
+    /// Adds a frame; returns the current traits. `hands` is `None` if their speed is unknown.
     pub(crate) fn frame(
         &mut self,
         parameters: [f32; TRAITS - 1],
         hands: Option<f32>,
         loudness: f32,
-    ) -> Shape {
+    ) -> Traits {
         let weight = loudness * self.dt;
         self.weight_s = (self.weight_s + weight).min(AVERAGE_S);
         let [pitch, roughness, space, pulse] = parameters;
@@ -77,23 +98,7 @@ impl Manner {
         for (mean, now) in self.means.iter_mut().zip(now) {
             *mean += (now - *mean) * weight / self.weight_s;
         }
-        let deviations: [f32; TRAITS] = core::array::from_fn(|t| (self.means[t] - USUAL[t]) / SPREAD[t]);
-        let limited_sum = |weights: [f32; TRAITS], limit: f32| {
-            let sum: f32 = weights
-                .iter()
-                .zip(deviations)
-                .map(|(weight, deviation)| weight * deviation)
-                .sum();
-            limit * (sum / limit).tanh()
-        };
-        let octaves = limited_sum(OCTAVE_WEIGHTS, MAX_OCTAVES);
-        let lifts = LIFT_WEIGHTS.map(|weights| limited_sum(weights, MAX_LIFT));
-        let louder = lifts.iter().zip(LIFT_GAINS).map(|(lift, gain)| gain * lift);
-        Shape {
-            octaves,
-            lifts,
-            louder: OCTAVE_GAIN * octaves + louder.sum::<f32>(),
-        }
+        core::array::from_fn(|t| (self.means[t] - USUAL[t]) / SPREAD[t])
     }
 }
 
@@ -101,10 +106,22 @@ impl Manner {
 mod tests {
     use super::*;
 
+    const FOLLOWING: Following = Following {
+        octaves: [0.5, -0.5, -0.2, 0.2, -0.2],
+        lifts: [
+            [0.0, -7.0, -2.0, 12.0, 0.0],
+            [0.0, 7.0, -9.0, 0.0, 4.0],
+            [5.0, 3.0, 2.0, 3.0, 8.0],
+        ],
+        octave_gain: 1.0,
+        lift_gains: [0.5; 3],
+    };
+
     fn after(seconds: f32, parameters: [f32; TRAITS - 1], hands: Option<f32>, loudness: f32) -> Shape {
         let mut manner = Manner::new(48_000.0);
         let frames = (seconds / manner.dt) as usize;
-        (0..frames).fold(Shape::default(), |_, _| manner.frame(parameters, hands, loudness))
+        let traits = (0..frames).fold([0.0; TRAITS], |_, _| manner.frame(parameters, hands, loudness));
+        FOLLOWING.shape(traits)
     }
 
     #[test]

@@ -4,7 +4,7 @@ use fundsp::audionode::AudioNode;
 use fundsp::svf::{BandpassMode, BellMode, FixedSvf, LowpassMode, SvfMode, SvfParams};
 
 use crate::control::{FRAME, Line};
-use crate::manner::Shape;
+use crate::manner::{Following, Shape};
 use crate::presets::{Controls, scale};
 
 /// Beating frequency at full roughness, Hz: where the ear perceives harshness (Plomp & Levelt 1965).
@@ -100,6 +100,8 @@ pub(crate) struct Tone {
     body: [[FixedSvf<f32, BellMode<f32>>; 3]; 2],
     bands: Body,
     octaves: f32,
+    following: Following,
+    /// As the resonances are set.
     shape: Shape,
     low: LowPass,
     /// DC offset on each side, as estimated.
@@ -130,6 +132,7 @@ impl Tone {
             body: [bands.map(resonance_filter), bands.map(resonance_filter)],
             bands,
             octaves,
+            following: Following::default(),
             shape: Shape::default(),
             low: LowPass::new(sample_rate),
             dc_offset: [0.0; 2],
@@ -138,6 +141,11 @@ impl Tone {
             step: core::f32::consts::TAU * BEATING_HZ / sample_rate as f32,
             max_cutoff: 0.42 * sample_rate as f32,
         }
+    }
+
+    /// The same with resonances that follow the performer's manner, at about the same loudness.
+    pub(crate) fn following(self, following: Following) -> Self {
+        Self { following, ..self }
     }
 
     pub(crate) fn reset(&mut self) {
@@ -193,36 +201,8 @@ impl Tone {
         octaves: Line,
         shift: f32,
     ) {
-        let shape = Shape {
-            octaves: shift,
-            ..Shape::default()
-        };
-        self.render_shaped(output, controls, octaves, shape);
-    }
-
-    /// The same as [`Tone::render`] with the performer's own resonances, at about the same loudness.
-    pub(crate) fn render_with_manner(
-        &mut self,
-        output: &mut [[f32; 2]; FRAME],
-        controls: &Controls,
-        octaves: Line,
-        manner: Shape,
-    ) {
-        let shape = Shape {
-            octaves: controls.resonance_shift() + manner.octaves,
-            ..manner
-        };
-        self.render_shaped(output, controls, octaves, shape);
-        scale(output, 10.0_f32.powf(-shape.louder / 20.0));
-    }
-
-    fn render_shaped(
-        &mut self,
-        output: &mut [[f32; 2]; FRAME],
-        controls: &Controls,
-        octaves: Line,
-        shape: Shape,
-    ) {
+        let mut shape = self.following.shape(controls.manner);
+        shape.octaves += shift;
         if shape != self.shape {
             self.shape = shape;
             for (k, [centre, q, decibels]) in self.bands.into_iter().enumerate() {
@@ -254,6 +234,7 @@ impl Tone {
             }
         }
         self.phase %= core::f32::consts::TAU;
+        scale(output, 10.0_f32.powf(-shape.louder / 20.0));
     }
 }
 

@@ -7,6 +7,7 @@ use crate::control::{FRAME, Line, Smoother, decayed, frame_seconds};
 use crate::error::SynthError;
 use crate::harmony::Harmony;
 use crate::limiter::Limiter;
+use crate::manner::Manner;
 use crate::params::{Event, LIMBS, PARAMETERS, Parameter, Settings};
 use crate::presets::{Controls, Instrument, PRESETS, position};
 use crate::queue::{QUEUE_SIZE, Queue};
@@ -61,6 +62,7 @@ pub struct Voice {
     limb_targets: [[f32; 2]; 4],
     has_limbs: bool,
     limb_strokes: [f32; 4],
+    manner: Manner,
     players: Vec<Player>,
     initial_preset: usize,
     current_preset: usize,
@@ -128,6 +130,7 @@ impl Voice {
             limb_targets: [[0.0; 2]; 4],
             has_limbs: false,
             limb_strokes: [0.0; 4],
+            manner: Manner::new(sample_rate),
             players: PRESETS
                 .iter()
                 .map(|preset| Player {
@@ -350,13 +353,14 @@ impl Voice {
         self.ignored
     }
 
-    /// Cuts off all tails and fades the current preset in at once.
+    /// Cuts off all tails, fades the current preset in at once, and forgets the performer's manner.
     fn clear(&mut self, space: f32) {
         for (i, player) in self.players.iter_mut().enumerate() {
             player.fade = if i == self.current_preset { 1.0 } else { 0.0 };
             player.instrument.reset();
         }
         self.room.reset(space);
+        self.manner.reset();
     }
 
     /// Effect of an event on all presets: an onset boosts, a phrase changes the chord and swells.
@@ -419,6 +423,11 @@ impl Voice {
             return;
         }
 
+        let manner = self.manner.frame(
+            [pitch, roughness, space, pulse].map(|line| line.to),
+            self.has_limbs.then(|| 0.5 * (limbs[0][0].to + limbs[1][0].to)),
+            self.targets[Parameter::Loudness as usize],
+        );
         let controls = Controls {
             harmony: &self.harmony,
             targets: &self.targets,
@@ -437,6 +446,7 @@ impl Voice {
             limbs,
             has_limbs: self.has_limbs,
             limb_strokes,
+            manner,
         };
         self.dry = [[0.0; 2]; FRAME];
         for (i, player) in self.players.iter_mut().enumerate() {

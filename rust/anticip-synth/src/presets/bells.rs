@@ -2,15 +2,28 @@
 
 use super::{Controls, Instrument, scale};
 use crate::control::FRAME;
+use crate::manner::Following;
 use crate::modes::{Modes, Partial};
 use crate::notes::{Note, Notes};
 use crate::params::{Event, Settings};
 use crate::tone::{Body, Tone};
 
 /// Output gain.
-const LEVEL: f32 = 1.74;
+const LEVEL: f32 = 1.69;
 /// Bronze: without lows or hiss.
 const RESONANCE: Body = [[1_550.0, 1.35, 19.0], [230.0, 0.45, -27.0], [7_000.0, 0.6, -9.0]];
+/// A steady pulse and fast hands ring the middle partials, an open posture the hum, a closed one and fast
+/// hands the upper partials.
+const FOLLOWING: Following = Following {
+    octaves: [0.25, 0.2, -0.35, -0.3, 0.0],
+    lifts: [
+        [-2.0, 0.0, 0.0, 7.5, 4.0],
+        [0.0, 4.0, 8.0, 0.0, 0.0],
+        [-3.5, 0.0, -6.5, 0.0, 8.0],
+    ],
+    octave_gain: -4.9,
+    lift_gains: [0.6, 0.47, 0.19],
+};
 /// Hum, prime, tierce, quint, nominal and upper partials: frequency ratio, amplitude, decay.
 const PARTIALS: [[f32; 3]; 10] = [
     [0.5, 0.45, 1.6],
@@ -36,7 +49,7 @@ impl Bells {
         Self {
             notes: Notes::new(sample_rate, settings.seed ^ 0xbe11),
             modes: Modes::new(sample_rate),
-            tone: Tone::new(sample_rate, &RESONANCE),
+            tone: Tone::new(sample_rate, &RESONANCE).following(FOLLOWING),
         }
     }
 }

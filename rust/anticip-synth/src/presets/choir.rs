@@ -6,8 +6,8 @@ use fundsp::oscillator::PolySaw;
 use super::{Controls, Instrument, scale};
 use crate::clock::RandomTicks;
 use crate::control::{FRAME, Line, frame_seconds};
-use crate::manner::Manner;
-use crate::params::{Event, Parameter, Settings};
+use crate::manner::Following;
+use crate::params::{Event, Settings};
 use crate::stroke::Stroke;
 use crate::tone::{Band, Body, Tone, White, band, with_sample_rate};
 
@@ -16,6 +16,18 @@ const LEVEL: f32 = 1.96;
 /// Attenuates where a choir is weak: between the first formants and the singers' formant, and slightly at and
 /// below the latter. Energy there sounds like strings.
 const RESONANCE: Body = [[1_180.0, 0.48, -17.0], [310.0, 0.66, -2.5], [2_800.0, 1.5, -0.6]];
+/// A steady pulse and smooth movement fill the middle, a closed posture the lows; fast hands bring out the
+/// highs.
+const FOLLOWING: Following = Following {
+    octaves: [0.54, -0.51, -0.19, 0.16, -0.17],
+    lifts: [
+        [-0.3, -7.5, -2.3, 12.5, 0.6],
+        [-0.4, 6.9, -9.5, 0.4, 3.7],
+        [5.3, 2.6, 2.4, 3.1, 8.0],
+    ],
+    octave_gain: 1.0,
+    lift_gains: [0.45, 0.45, 0.16],
+};
 const SINGERS: usize = 8;
 const FORMANTS: usize = 5;
 /// Vowels from closed to open to front (u o a e i): frequencies of five formants in Hz, and their levels in
@@ -63,7 +75,6 @@ pub(crate) struct Choir {
     singers: [Singer; SINGERS],
     formants: [[Band; FORMANTS]; 2],
     tone: Tone,
-    manner: Manner,
     white: White,
     ticks: RandomTicks,
     syllable: Stroke,
@@ -88,8 +99,7 @@ impl Choir {
                 }
             }),
             formants: core::array::from_fn(|_| core::array::from_fn(|_| band(sample_rate, 500.0, 5.0))),
-            tone: Tone::new(sample_rate, &RESONANCE),
-            manner: Manner::new(sample_rate),
+            tone: Tone::new(sample_rate, &RESONANCE).following(FOLLOWING),
             white: White::new(settings.seed ^ 0xc0),
             ticks: RandomTicks::new(sample_rate, settings.seed ^ 0xc401),
             syllable: Stroke::new(0.8, sample_rate),
@@ -112,7 +122,6 @@ impl Instrument for Choir {
             node.reset();
         }
         self.tone.reset();
-        self.manner.reset();
         self.white.reset();
         self.ticks.reset();
         self.syllable.reset();
@@ -176,21 +185,7 @@ impl Instrument for Choir {
                     .sum();
             }
         }
-        let manner = self.manner.frame(
-            [
-                &controls.pitch,
-                &controls.roughness,
-                &controls.space,
-                &controls.pulse,
-            ]
-            .map(|line| line.to),
-            controls
-                .has_limbs
-                .then(|| 0.5 * (controls.limbs[0][0].to + controls.limbs[1][0].to)),
-            controls.target(Parameter::Loudness),
-        );
-        self.tone
-            .render_with_manner(output, controls, controls.octaves(3.5, 3.5), manner);
+        self.tone.render(output, controls, controls.octaves(3.5, 3.5));
         scale(output, LEVEL);
     }
 }

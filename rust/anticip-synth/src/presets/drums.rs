@@ -4,13 +4,26 @@ use super::{Controls, Instrument, scale};
 use crate::clock::RandomTicks;
 use crate::control::FRAME;
 use crate::kit::Kit;
+use crate::manner::Following;
 use crate::params::{Event, Parameter, Settings};
 use crate::tone::{Body, Tone};
 
 /// Output gain.
-const LEVEL: f32 = 0.85;
+const LEVEL: f32 = 0.88;
 /// A shell, and bright skins.
 const RESONANCE: Body = [[1_800.0, 0.5, -16.0], [9_000.0, 0.7, 14.0], [110.0, 0.8, 3.0]];
+/// Fast hands fill the middle, an open posture the lows; a steady pulse and smooth movement tune the shell
+/// higher.
+const FOLLOWING: Following = Following {
+    octaves: [0.0, -0.3, 0.0, 0.35, 0.0],
+    lifts: [
+        [0.0, 0.0, 0.0, 0.0, 9.0],
+        [0.0, 1.5, -2.0, 0.0, 2.0],
+        [0.0, 0.0, 3.0, 0.0, 0.0],
+    ],
+    octave_gain: -1.25,
+    lift_gains: [0.4, 0.18, 0.08],
+};
 /// Gain of a drum per octave of its pitch above the usual one, in octaves of level.
 const DRUM_LEVEL_PER_OCTAVE: f32 = 0.3;
 /// The usual pitch of a drum, Hz.
@@ -31,7 +44,7 @@ impl Drums {
     pub(crate) fn new(sample_rate: f64, settings: &Settings) -> Self {
         Self {
             kit: Kit::new(sample_rate, settings.seed ^ 0xd0),
-            tone: Tone::new(sample_rate, &RESONANCE),
+            tone: Tone::new(sample_rate, &RESONANCE).following(FOLLOWING),
             ticks: RandomTicks::new(sample_rate, settings.seed ^ 0xd2),
             last_note: f32::NAN,
             stroke: 0,

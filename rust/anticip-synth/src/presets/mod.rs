@@ -18,6 +18,7 @@ mod plucked;
 use crate::control::{FRAME, Line};
 use crate::error::SynthError;
 use crate::harmony::Harmony;
+use crate::manner::Traits;
 use crate::params::{Event, Parameter, Settings};
 
 /// A preset.
@@ -98,6 +99,8 @@ pub(crate) struct Controls<'a> {
     pub(crate) has_limbs: bool,
     /// Strength of each limb's stroke in this frame; 0 for none.
     pub(crate) limb_strokes: [f32; 4],
+    /// How the performer moved over the last seconds.
+    pub(crate) manner: Traits,
 }
 
 impl Controls<'_> {
