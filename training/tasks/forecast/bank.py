@@ -16,6 +16,7 @@ from training.tasks.forecast.cmu import (
     MIRROR,
     OBSERVED,
     PREDICTED,
+    SHORTEST,
     STRIDE,
     TARGET,
     Take,
@@ -47,9 +48,9 @@ class WindowBank:
 
     def __init__(self, takes: Sequence[Take], variation: Variation, seed: int) -> None:
         # A window of the benchmark's stride must fit.
-        usable = [take for take in takes if len(take.whole) > STRIDE * (LENGTH - 1)]
+        usable = [take for take in takes if len(take.whole) >= SHORTEST]
         if not usable:
-            raise OptionError(f"expected takes of more than {STRIDE * (LENGTH - 1)} rows, found none")
+            raise OptionError(f"expected takes of at least {SHORTEST} rows, found none")
         self.variation = variation
         self.frames = torch.from_numpy(
             np.concatenate([joint_positions(take.whole) for take in usable]).astype(np.float32)

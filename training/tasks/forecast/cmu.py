@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.errors import FormatError
+from pyanticip.errors import FormatError, OptionError
 from pyanticip.untrusted import read_text
 
 Array = npt.NDArray[np.float64]
@@ -41,6 +41,8 @@ JOINTS: Final = 38
 STRIDE: Final = 2
 OBSERVED: Final = 10
 TARGET: Final = 25
+SHORTEST: Final = STRIDE * (OBSERVED + TARGET - 1) + 1
+"""Rows of the shortest take that a window fits into."""
 HORIZONS: Final = (1, 3, 7, 9, 13, 24)
 """Indices of the target frames that the tables report."""
 NOMINAL_MS: Final = (80, 160, 320, 400, 560, 1000)
@@ -162,6 +164,23 @@ def load_split(folder: Path, split: str) -> tuple[list[Take], list[str]]:
             message += "; without the test files: --split train, or leave clips out (train forecast --folds)"
         raise FormatError(message)
     return takes, missing
+
+
+def check_windows(takes: Sequence[Take], option: str) -> None:
+    """Refuse takes to judge on that are too short for a window: the error on them is not a number.
+
+    Args:
+        takes: the takes that ``option`` leaves out of training.
+        option: its name, for the message.
+
+    Raises:
+        OptionError: one is too short.
+    """
+    if short := [take for take in takes if len(take.whole) < SHORTEST]:
+        raise OptionError(
+            f"{option}: {short[0].name}, which would be left out to judge on, has "
+            f"{len(short[0].whole)} rows; a window needs {SHORTEST}"
+        )
 
 
 def rotations(maps: Array) -> Array:

@@ -18,7 +18,7 @@ from training.tasks.forecast.cmu import (
     NOMINAL_MS,
     OBSERVED,
     PREDICTED,
-    STRIDE,
+    SHORTEST,
     TARGET,
     TRUE_MS,
     Array,
@@ -91,8 +91,7 @@ def evaluate_forecast(
     found, missing = load_split(folder, split)
     takes = [take for take in found if len(all_windows(len(take.rows)))]
     if not takes:
-        shortest = STRIDE * (OBSERVED + TARGET - 1) + 1
-        raise FormatError(f"{folder / split}: no file has the {shortest} rows that a window needs")
+        raise FormatError(f"{folder / split}: no file has the {SHORTEST} rows that a window needs")
     angle_takes = [take for take in takes if len(sampled_windows(len(take.rows)))]
     all_predictors: dict[str, PositionPredictor] = {ZERO: hold, CONSTANT: extrapolate, **(predictors or {})}
     rows: dict[str, dict[str, list[float]]] = {}

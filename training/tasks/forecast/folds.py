@@ -25,6 +25,7 @@ from training.tasks.forecast.cmu import (
     TRUE_MS,
     Array,
     Take,
+    check_windows,
     load_split,
 )
 from training.tasks.forecast.evaluate import (
@@ -92,9 +93,13 @@ def study(
 
     Raises:
         FormatError: there are no such files, or one cannot be read.
-        OptionError: unsupported number of folds, or OUT holds folds of other options or files.
+        OptionError: unsupported number of folds, a clip that is left out already or too short for a window,
+            or OUT holds folds of other options or files.
     """
+    if options.data.leave_out:
+        raise OptionError("option data.leave_out: the folds say which clips are left out; leave it out")
     takes, missing = load_split(Path(options.data.path), "train")
+    check_windows(takes, "option folds")
     hashes = {take.name: take.digest for take in takes}
     plan = {"benchmark": "cmu", "folds": split_folds(takes, count), "missing": missing, "sha256": hashes}
     file = out / "study.json"

@@ -1,13 +1,21 @@
 """All options of the training of a forecaster."""
 
 import math
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from pyanticip.errors import OptionError
 from pyanticip.models.forecast.manifest import ForecastConfig
-from training.run.options import AveragedScheduleOptions, Betas, Options, RunOptions, Text, TrainOptions
+from training.run.options import (
+    AveragedScheduleOptions,
+    Betas,
+    Options,
+    RunOptions,
+    Text,
+    Texts,
+    TrainOptions,
+)
 from training.tasks.forecast.cmu import MIRROR, OBSERVED, PREDICTED, TARGET
 
 
@@ -39,7 +47,7 @@ class DataOptions(Variation):
     """Folder with train/."""
     validation: int = Field(default=4, ge=0, le=5)
     """Number of the validation clip of every action, which selects the best step; 0: none."""
-    leave_out: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    leave_out: Texts = ()
     """Names of further clips that are not trained on."""
 
 

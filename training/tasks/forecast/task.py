@@ -17,7 +17,7 @@ from training.run.recorder import Recorder
 from training.run.task import Run, Task, check_path_exists, load_weights, without_folders
 from training.run.train import train
 from training.tasks.forecast.bank import Batches, WindowBank
-from training.tasks.forecast.cmu import Take, load_split
+from training.tasks.forecast.cmu import Take, check_windows, load_split
 from training.tasks.forecast.module import ForecastModule, ForecastRecorder
 from training.tasks.forecast.options import ForecastOptions
 
@@ -142,7 +142,8 @@ def _read(options: ForecastOptions) -> Files:
 
     Raises:
         FormatError: there are none, or one cannot be read.
-        OptionError: no file is left for training or validation, or one in ``leave_out`` does not exist.
+        OptionError: no file is left for training or validation, one to validate on is too short for a window,
+            or one in ``leave_out`` does not exist.
     """
     data = options.data
     takes, missing = load_split(Path(data.path), "train")
@@ -155,4 +156,5 @@ def _read(options: ForecastOptions) -> Files:
         raise OptionError(
             f"option data.validation: expected the number of some of the clips, got {data.validation}"
         )
+    check_windows(validation, "option data.validation")
     return Files(training, validation, missing, WindowBank(training, data, options.schedule.seed))

@@ -163,8 +163,25 @@ def test_variations_out_of_range(change, words):
 
 def test_takes_too_short_to_learn_from(tmp_path):
     smooth_takes(tmp_path, rows=60)
-    with pytest.raises(OptionError, match="more than 68 rows"):
+    with pytest.raises(OptionError, match="at least 69 rows"):
+        train(ForecastTask(), TINY.replace(path=tmp_path, validation=0), tmp_path / "run")
+
+
+def test_a_clip_to_judge_on_that_has_no_window_is_refused_before_anything_is_written(tmp_path):
+    smooth_takes(tmp_path)
+    smooth_takes(tmp_path, actions=("walking",), numbers=(2,), rows=68)
+    with pytest.raises(OptionError, match=r"walking_2.*68 rows.*needs 69"):
         train(ForecastTask(), TINY.replace(path=tmp_path), tmp_path / "run")
+    with pytest.raises(OptionError, match=r"folds.*walking_2.*68 rows"):
+        folds.study(TINY.replace(path=tmp_path), tmp_path / "study", 3)
+    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "study").exists()
+
+
+def test_folds_do_not_take_clips_that_are_left_out_already(clips, tmp_path):
+    with pytest.raises(OptionError, match="leave_out"):
+        folds.study(TINY.replace(path=clips, leave_out=["walking_1"]), tmp_path / "study", 3)
+    assert not (tmp_path / "study").exists()
 
 
 @pytest.mark.parametrize(
@@ -180,6 +197,11 @@ def test_takes_too_short_to_learn_from(tmp_path):
 def test_options_out_of_range(change):
     with pytest.raises(OptionError):
         TINY.replace(**change)
+
+
+def test_a_single_clip_to_leave_out_is_still_a_list():
+    with pytest.raises(OptionError, match=r"data.leave_out: expected an array of texts, got 'walking_1'"):
+        TINY.replace(leave_out="walking_1")
 
 
 def test_training_learns_and_goes_on_to_the_bit(clips, tmp_path):
