@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from pyanticip.errors import CheckpointError, OptionError, one_line
+from pyanticip.errors import CheckpointError, MotionError, OptionError, one_line
 from pyanticip.models.checkpoint.files import current_weight_name
 from pyanticip.motion.atomic import draft_folder, ordinary_mode, write_atomic
 from pyanticip.system import LOCKS_FOLDERS, try_lock
@@ -174,10 +174,29 @@ def read_state(folder: Path) -> dict[str, Any]:
     try:
         with open_file(path, CheckpointError) as file:
             state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-        int(state["global_step"])
+        if int(state["global_step"]) < 1:
+            raise ValueError("a state is saved after an update")
     except CheckpointError:
         raise
     except Exception:  # torch raises many kinds of errors for damaged files, with long messages
         advice = "copy the run again, or start over in another folder"
         raise CheckpointError(f"{path}: not a saved state, or one that was cut short: {advice}") from None
     return state
+
+
+@contextmanager
+def fitting(folder: Path) -> Iterator[None]:
+    """Load the saved state of a run in the block.
+
+    Raises:
+        CheckpointError: the block found the state to be another one than it can load.
+    """
+    try:
+        yield
+    except MotionError:
+        raise
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{folder}: begun by a version whose state does not fit ({one_line(error)}); "
+            "start over in another folder"
+        ) from None

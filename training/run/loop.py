@@ -12,9 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from pyanticip.errors import CheckpointError, one_line
 from pyanticip.motion.atomic import write_atomic
-from training.run.files import LAST
+from training.run.files import LAST, fitting
 from training.run.launch import Interrupt, Processes
 from training.run.module import TrainModule, to_device
 from training.run.recorder import OnUpdate, Recorder
@@ -49,13 +48,8 @@ def drive(
     state_path.parent.mkdir(exist_ok=True)
     updates = Updates(module, processes, run.device, idle_weights)
     if state is not None:
-        try:
+        with fitting(run.folder):
             updates.load(state)
-        except (KeyError, RuntimeError, ValueError) as error:
-            raise CheckpointError(
-                f"{run.folder}: begun by a version whose state does not fit ({one_line(error)}); "
-                "start over in another folder"
-            ) from None
 
     def save() -> None:
         if processes.first:

@@ -12,7 +12,7 @@ from torch import nn
 from pyanticip.errors import CheckpointError, FormatError, OptionError, one_line
 from pyanticip.models.config import ModelConfig
 from pyanticip.untrusted import read_json
-from training.run.files import CONFIG, REPORT, load_best, read_description, read_state
+from training.run.files import CONFIG, REPORT, fitting, load_best, read_description, read_state
 from training.run.launch import Processes
 from training.run.module import TrainModule
 from training.run.options import TrainOptions
@@ -158,8 +158,11 @@ def read_options(task: type[Task[Opt, Any]], folder: Path | str) -> Opt:
     Raises:
         CheckpointError: no run of this task in this folder.
     """
+    given = read_config(task, folder)["options"]
     try:
-        return task.options(**read_config(task, folder)["options"])
+        if not isinstance(given, dict):
+            raise OptionError(f"options: expected tables of options, got {given!r}")
+        return task.options(**given)
     except (OptionError, KeyError, TypeError) as error:
         raise CheckpointError(f"{Path(folder) / CONFIG}: {error}") from None
 
@@ -200,7 +203,9 @@ def read_report(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise CheckpointError(f"{folder}: this run has not come to its end; train it first")
     try:
-        report: dict[str, Any] = read_json(path)
+        report = read_json(path)
+        if not isinstance(report, dict) or not {"finished", "step", "seconds", "options"} <= {*report}:
+            raise FormatError(f"{path}: is not the report of a run")
     except FormatError as error:
         raise CheckpointError(f"{error}; delete it and resume the run, which writes it again") from None
     return report
@@ -239,9 +244,10 @@ def load_weights(model: nn.Module, folder: Path, which: Literal["best", "last"])
         weights = load_best(folder)
     else:
         state = read_state(folder)
-        weights = {name.removeprefix("model."): value for name, value in state["state_dict"].items()}
-        for callback in state["callbacks"].values():
-            weights |= callback.get("average", {})
+        with fitting(folder):
+            weights = {name.removeprefix("model."): value for name, value in state["state_dict"].items()}
+            for callback in state["callbacks"].values():
+                weights |= callback.get("average", {})
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:

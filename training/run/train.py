@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 
 from pyanticip.errors import OptionError
-from training.run.files import CONFIG, LAST, REPORT, new_folder, read_state, run_lock, write_text
+from training.run.files import CONFIG, LAST, REPORT, fitting, new_folder, read_state, run_lock, write_text
 from training.run.launch import process_group, resolve_device
 from training.run.loop import drive
 from training.run.options import TrainOptions
@@ -93,7 +93,10 @@ def _train(task: Task[Opt, D], run: Run[Opt, D], *, resume: bool) -> dict[str, A
     batches = task.batches(run, start)
     record = task.recorder(run, module, batches, start)
     if resume:
-        record.load_state_dict(state["callbacks"][record.state_key])
+        with fitting(folder):
+            if start > steps:
+                raise ValueError(f"update {start} of {steps}")
+            record.load_state_dict(state["callbacks"][record.state_key])
     started = time.monotonic()
     # The run may have been killed after its last update or after a validation that ended it.
     validated = start % run.options.run.validate_every == 0

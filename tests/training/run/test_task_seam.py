@@ -1,5 +1,6 @@
 """A task of another package: one class and one registry entry are enough for the trainer."""
 
+import json
 import signal
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -193,15 +194,59 @@ def test_a_validation_that_judges_nothing_ends_the_run(known, tmp_path, monkeypa
     assert train(known(), known.options(**QUICK), tmp_path / "held out nothing")["best_step"] == 40
 
 
-def test_a_state_of_another_model_is_refused_in_one_line(known, tmp_path):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state_dict": {"model.slope": torch.zeros(1)}},
+        {"state_dict": [1]},
+        {"optimizer_states": []},
+        {"callbacks": []},
+        {"callbacks": {}},
+        {"callbacks": {"Record": {}}},
+        {"global_step": 41},
+    ],
+    ids=str,
+)
+def test_a_state_of_another_model_is_refused_in_one_line(known, tmp_path, changes):
     folder = tmp_path / "run"
     train(known(), known.options(**QUICK), folder)
     (folder / "report.json").unlink()
-    state = read_state(folder)
-    state["global_step"], state["state_dict"] = 10, {"model.slope": torch.zeros(1)}
-    torch.save(state, folder / LAST)
+    torch.save({**read_state(folder), "global_step": 10, **changes}, folder / LAST)
     with pytest.raises(CheckpointError, match=r"run: begun by a version whose state does not fit \("):
         train(known(), None, folder, resume=True)
+
+
+@pytest.mark.parametrize("step", [-3, 0, "x"])
+def test_a_state_of_before_the_first_update_is_none(tmp_path, step):
+    (tmp_path / LAST).parent.mkdir()
+    torch.save({"global_step": step}, tmp_path / LAST)
+    with pytest.raises(CheckpointError, match="not a saved state"):
+        read_state(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "3", '{"finished": true}'])
+def test_a_report_that_is_none_is_written_again(known, tmp_path, text):
+    folder = tmp_path / "run"
+    report = train(known(), known.options(**QUICK), folder)
+    (folder / "report.json").write_text(text)
+    with pytest.raises(
+        CheckpointError, match=r"report\.json: is not the report of a run; delete it and resume"
+    ):
+        train(known(), None, folder, resume=True)
+    (folder / "report.json").unlink()
+    assert train(known(), None, folder, resume=True)["step"] == report["step"]
+
+
+@pytest.mark.parametrize("options", [[], None, "x", {"schedule": 3}])
+def test_options_that_are_no_tables_are_named(known, tmp_path, options):
+    folder = tmp_path / "run"
+    train(known(), known.options(**QUICK), folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "options": options}))
+    with pytest.raises(
+        CheckpointError, match=r"config\.json: option(s|.*): expected (a table|tables) of options"
+    ):
+        read_options(known, folder)
 
 
 def test_a_save_keeps_the_sums_of_every_process(known, tmp_path, monkeypatch):

@@ -123,8 +123,8 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
 
     def summary_lines(self, out: Path, report: Mapping[str, Any]) -> list[str]:
         """Result of the training."""
-        first, last = f"{report['first_loss']:.3f}", f"{report['last_loss']:.3f}"
-        loss = last if report["first_loss"] == report["last_loss"] else f"{first} -> {last}"
+        losses = (report["first_loss"], report["last_loss"])  # None where the metrics were removed
+        loss = " -> ".join(dict.fromkeys("?" if each is None else f"{each:.3f}" for each in losses))
         return [
             f"wrote {out}: {report['step']} steps, {report['parameters']} parameters, "
             f"{report['seconds']:.0f} s; training loss {loss}, best validation perplexity "
@@ -175,6 +175,14 @@ def read_tokenizer(folder: Path | str) -> Tokenizer | None:
     )
 
 
+def _vocabulary(folder: Path) -> int:
+    """The number of tokens of a run."""
+    vocab = read_config(LanguageTask, folder).get("vocab")
+    if not isinstance(vocab, int):
+        raise CheckpointError(f"{folder / CONFIG}: vocab: expected a whole number, got {vocab!r}")
+    return vocab
+
+
 def open_run(folder: Path | str, options: LanguageOptions | None = None) -> Prepared:
     """Open the data that :func:`encode` wrote; the original texts are not needed any more.
 
@@ -187,7 +195,7 @@ def open_run(folder: Path | str, options: LanguageOptions | None = None) -> Prep
     """
     folder = Path(folder)
     config, options = read_config(LanguageTask, folder), options or read_options(LanguageTask, folder)
-    vocab = int(config["vocab"])
+    vocab = _vocabulary(folder)
     if options.data.path == SYNTHETIC:
         return Prepared(folder, options, vocab, None, synthetic_data(options, vocab))
     try:
@@ -216,6 +224,6 @@ def load_run(
     """
     folder = Path(folder)
     options, tokenizer = read_options(LanguageTask, folder), read_tokenizer(folder)
-    model = new_model(options, int(read_config(LanguageTask, folder)["vocab"]))
+    model = new_model(options, _vocabulary(folder))
     load_weights(model, folder, which)
     return model, tokenizer, options

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from training.run.recorder import read_metrics
 from training.run.train import train
 from training.tasks.token.losses import losses
 from training.tasks.token.module import LanguageRecorder, forward_losses
-from training.tasks.token.task import LanguageTask, load_run
+from training.tasks.token.task import LanguageTask, load_run, open_run
 from training.tasks.token.windows import Batches, synthetic_data
 
 TEXT = "".join(f"{n} green bottles hanging on the wall, {n * 7 % 13} fall.\n" for n in range(120))
@@ -297,3 +298,22 @@ def test_damaged_states_are_said(finished_run, tmp_path):
         CheckpointError, match=r"last\.ckpt: not a saved state, or one that was cut short: copy the run"
     ):
         train(LanguageTask(), None, run, resume=True)
+
+
+@pytest.mark.parametrize("vocab", ["abc", None, 40.5])
+def test_a_vocabulary_that_is_no_number_is_said(finished_run, tmp_path, vocab):
+    run = shutil.copytree(finished_run[1], tmp_path / "run")
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "vocab": vocab}))
+    with pytest.raises(CheckpointError, match=r"config\.json: vocab: expected a whole number, got"):
+        load_run(run)
+    with pytest.raises(CheckpointError, match=r"config\.json: vocab: expected a whole number, got"):
+        open_run(run)
+
+
+def test_a_run_whose_metrics_were_removed_at_its_end_is_finished(finished_run, tmp_path):
+    run = shutil.copytree(finished_run[1], tmp_path / "run")
+    for name in ("metrics.csv", "report.json"):
+        (run / name).unlink()
+    report = train(LanguageTask(), None, run, resume=True)
+    assert "training loss ?, best" in LanguageTask().summary_lines(run, report)[0]
