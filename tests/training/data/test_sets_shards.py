@@ -14,6 +14,7 @@ from support.takes import contents
 from pyanticip.errors import FormatError, OptionError
 from training.data.manifest import SHARD, check_motion
 from training.data.sets import MotionSet, build, merge
+from training.data.sets.splits import hashed_split
 from training.data.sets.writer import WORK
 
 COUNT = 3
@@ -54,6 +55,23 @@ def test_together_they_are_the_set_of_one_build(takes, shards, tmp_path):
     assert (len(found), found.frames) == (5, one.frames)
     # Takes can be added later, as to any set.
     assert build(takes, tmp_path / "many").kept == 5
+
+
+def test_a_subject_whose_takes_cannot_be_used_takes_no_side(take, tmp_path):
+    takes, people = tmp_path / "takes", ("anna", "ben", "cleo")
+    drawn = hashed_split(people)
+    for number, who in enumerate(people):
+        path = take(takes / who / "walk.bvh", 100, number)
+        if drawn[who] == "validation":
+            path.write_text("HIERARCHY")
+    left = [who for who in people if drawn[who] != "validation"]
+    one = build(takes, tmp_path / "one")
+    assert {who: side for side, whose in one.subjects.items() for who in whose} == hashed_split(left)
+    assert one.subjects["validation"]
+    shards = [tmp_path / "1", tmp_path / "2"]
+    for number, shard in enumerate(shards, start=1):
+        build(takes, shard, shard=f"{number}/2")
+    assert merge(shards, tmp_path / "both").digest == one.digest
 
 
 def test_each_prepares_its_share_alone_and_goes_on_where_it_was(takes, tmp_path):

@@ -21,10 +21,17 @@ from pyanticip.vocabulary import RATE
 from pyanticip.workers import spread
 from training.data.examples import SHORTEST, Split
 from training.data.manifest import SHARD
-from training.data.sets.discover import Discovery, Source, discover, printable
+from training.data.sets.discover import Source, discover, printable
 from training.data.sets.format import SPLITS, ClipEntry, MotionSet, is_set
 from training.data.sets.prepare import Options, Part, Result, Task, prepare, read_parts, work_file
-from training.data.sets.shards import BuildPlan, check_shard_folder, parse_shard, read_shards, write_shard
+from training.data.sets.shards import (
+    BuildPlan,
+    check_shard_folder,
+    parse_shard,
+    read_shards,
+    subjects_of,
+    write_shard,
+)
 from training.data.sets.sounds import Sound, pair
 from training.data.sets.splits import absent_subjects, sides_of, split_warnings
 from training.data.sets.writer import SetWriter, lock, prepare_folder
@@ -174,8 +181,8 @@ def build(
     overrides = [name for name, value in reading.items() if value is not None]
     files = [source_dir / path for source in discovery.sources for path in source.paths]
     check_reading(files, overrides, rate_for_recordings=True, folder=source_dir)
-    subjects, split_path = _subjects(discovery), None if split_file is None else Path(split_file)
-    sides = sides_of(subjects, split_path)
+    subjects, split_path = subjects_of(discovery.sources), None if split_file is None else Path(split_file)
+    sides = None if split_path is None else sides_of(subjects, split_path)
     sounds = {}
     if sound == "auto":
         sounds = pair(source_dir, discovery, None if manifest is None else Path(manifest))
@@ -226,13 +233,14 @@ def _build_shard(
         digest = write_shard(out, (index, count), plan, results)
     states = Counter(result.state for result in results.values())
     frames = [_frame_counts(work_file(work, each.key)) for each in results.values() if each.key]
+    sides = plan.sides_of(plan.sources)  # unless takes of other shards cannot be used
     return BuildReport(
         out=str(out),
         digest=digest,
         clips=sum(map(len, frames)),
         frames=sum(map(sum, frames)),
         takes=len(frames),
-        subjects={s: sorted({x.subject for x in sources if plan.sides[x.subject] == s}) for s in SPLITS},
+        subjects={s: sorted({x.subject for x in sources if sides[x.subject] == s}) for s in SPLITS},
         made=states["made"],
         found=states["found"],
         kept=0,
@@ -310,14 +318,6 @@ def _report(out: Path | str, motion_set: MotionSet, content: "_Content", start_t
         warnings=list(motion_set.warnings),
         seconds=time.perf_counter() - start_time,
     )
-
-
-def _subjects(discovery: Discovery) -> dict[str, bool]:
-    """Every subject, and whether all of its takes have CMU names."""
-    subjects: dict[str, bool] = {}
-    for source in discovery.sources:
-        subjects[source.subject] = subjects.get(source.subject, True) and source.cmu
-    return subjects
 
 
 def _prepare_all(
@@ -406,7 +406,7 @@ def _assemble(
     previous: _PreviousSet,
 ) -> MotionSet:
     """Write the set, or keep the existing one if it would be the same."""
-    sides = plan.sides
+    sides = plan.sides_of(source for source, _ in content.takes)
     made_by = plan.made_by | {"from": content.fingerprint(sides)}
     if previous.old is not None and previous.old.index["made_by"] == made_by:
         return previous.old

@@ -1,12 +1,12 @@
 """Sharded builds: machines prepare shares of the takes in parallel, and the shards are merged into a set.
 
 Every machine sees the same folder of takes. Shard ``i`` of ``n`` prepares every ``n``-th take and stores the
-plan of the whole set: all takes, their subjects, and the split of each subject. Merged, shards of one plan
-give the same bytes as a build on one machine; the takes are not needed for that.
+plan of the whole set: all takes, their subjects, and the split of each subject if a file gives it. Merged,
+shards of one plan give the same bytes as a build on one machine; the takes are not needed for that.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ from training.data.manifest import SHARD
 from training.data.sets.discover import Source
 from training.data.sets.format import VERSION, digest_of
 from training.data.sets.prepare import PREPARE_VERSION, Result
+from training.data.sets.splits import default_split
 from training.data.sets.writer import WORK
 from training.teacher.kinematic_targets import TEACHER_VERSION
 
@@ -33,8 +34,13 @@ class BuildPlan:
     made_by: dict[str, Any]
     """The options that determine its content."""
     sources: list[Source]
-    sides: Mapping[str, Split]
+    sides: Mapping[str, Split] | None
+    """The split of every subject from a file; None: the default of those who have a usable take."""
     warnings: list[str]
+
+    def sides_of(self, sources: Iterable[Source]) -> Mapping[str, Split]:
+        """The split of every subject of these takes."""
+        return default_split(subjects_of(sources)) if self.sides is None else self.sides
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON values."""
@@ -46,6 +52,14 @@ class BuildPlan:
         """Inverse of :meth:`to_dict`."""
         sources = [Source(**{**source, "paths": tuple(source["paths"])}) for source in data["sources"]]
         return cls(data["made_by"], sources, data["sides"], data["warnings"])
+
+
+def subjects_of(sources: Iterable[Source]) -> dict[str, bool]:
+    """Every subject, and whether all of its takes have CMU names."""
+    subjects: dict[str, bool] = {}
+    for source in sources:
+        subjects[source.subject] = subjects.get(source.subject, True) and source.cmu
+    return subjects
 
 
 def parse_shard(shard: str) -> tuple[int, int]:
