@@ -59,19 +59,23 @@ def make(
         CheckpointError: a stage that ended without a checkpoint, or whose checkpoint is damaged or has
             changed.
     """
-    stages, record = read_stages(recipe or PACKAGED), _read(out)
+    stages = read_stages(recipe or PACKAGED)
+    _read(out)  # refuses another folder before sets are built
     console = Console(stderr=True, quiet=quiet)
     takes = base_set(MotionTrainOptions().replace(data={"path": data, "cache": cache or ""}), console)
-    keys, made = dict[str, str](), record["stages"]
-    finished = {name for name in made if (out / name / CHECKPOINT).is_dir()}
-    for stage in stages:  # check everything before the first stage runs
+    keys = dict[str, str]()
+    for stage in stages:
         keys[stage.name] = _key(stage, takes.digest, keys)
-        if stage.name in finished:
-            _check(out / stage.name, made[stage.name], keys[stage.name])
-    warn(console, takes.warnings)
     report: dict[str, Any] = {"out": str(out), "finished": False, "data": takes.digest, "stages": []}
     out.mkdir(parents=True, exist_ok=True)
     with run_lock(out):
+        record = _read(out)  # another command may just have finished a stage
+        made = record["stages"]
+        finished = {name for name in made if (out / name / CHECKPOINT).is_dir()}
+        for stage in stages:  # check everything before the first stage runs
+            if stage.name in finished:
+                _check(out / stage.name, made[stage.name], keys[stage.name])
+        warn(console, takes.warnings)
         write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
         for number, stage in enumerate(stages, start=1):
             checkpoint = out / stage.name / CHECKPOINT

@@ -241,6 +241,8 @@ class TrainOptions(Options):
                 raise OptionError(f"unknown table {table!r}{suggestion(table, ['model', *cls.tables()])}")
             for key, content in cls.by_table({table: {name: value}} if table else {name: value}).items():
                 if not isinstance(content, Mapping):
+                    if key in ("model", *cls.tables()):
+                        raise OptionError(f"option {key}: expected a table of options, got {content!r}")
                     content, target = {key: content}, fields
                 else:
                     target = fields.setdefault(key, {})

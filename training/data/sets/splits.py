@@ -184,14 +184,12 @@ def _from_csv(path: Path) -> dict[str, Split]:
     return sides
 
 
-def sides_of(subjects: Mapping[str, bool], split_file: Path | None = None) -> dict[str, Split]:
-    """The split of every subject, from a file or by default.
+def sides_of(subjects: Iterable[str], split_file: Path) -> dict[str, Split]:
+    """The split of every subject, from a file.
 
     Raises:
         FormatError: the file is invalid, or leaves a subject out.
     """
-    if split_file is None:
-        return default_split(subjects)
     sides = read_split_file(split_file)
     omitted = sorted(subject for subject in subjects if subject not in sides)
     if omitted and EVERYBODY_ELSE not in sides:

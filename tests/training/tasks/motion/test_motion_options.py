@@ -101,6 +101,8 @@ def test_what_is_wrong_is_said(tables, message):
         (["steps"], "--set: expected NAME=VALUE, got 'steps'"),
         (["stepz=3"], "unknown option 'stepz'; did you mean steps?"),
         (["steps=3", "schedule.steps=4"], "option schedule.steps is given twice: 3 and 4"),
+        (["schedule=3", "steps=4"], "option schedule: expected a table of options, got 3"),
+        (["model=3", "model.ff=4"], "option model: expected a table of options, got 3"),
     ],
 )
 def test_assignments_that_are_wrong(given, message):

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -248,6 +249,21 @@ def test_a_damaged_record_is_named(tiny, lively, tmp_path, text, told):
     (tmp_path / "recipe.json").write_text(text)
     with pytest.raises(OptionError, match=told):
         make(lively, tmp_path, recipe=tiny)
+
+
+def test_what_another_command_finishes_meanwhile_is_kept(tiny, lively, tmp_path, monkeypatch):
+    tiny.write_text("[[stage]]".join(TINY.split("[[stage]]")[:2]))
+    command, lock = partial(make, lively, tmp_path / "out", recipe=tiny, cache=tmp_path), maker.run_lock
+
+    @contextmanager
+    def waited_for(folder):
+        monkeypatch.setattr(maker, "run_lock", lock)
+        assert [stage["state"] for stage in command()["stages"]] == ["made"]
+        with lock(folder):
+            yield
+
+    monkeypatch.setattr(maker, "run_lock", waited_for)
+    assert [stage["state"] for stage in command()["stages"]] == ["kept"]
 
 
 def test_an_interrupted_run_says_how_it_goes_on(tiny, lively, command, monkeypatch):
