@@ -96,8 +96,11 @@ def run(
         if name not in POSITIONS:
             known = f"there are all, {', '.join(POSITIONS)}"
             raise OptionError(f"--positions: unknown {name!r}{suggestion(name, POSITIONS)} ({known})")
-    for name in (name for name in OWN if any(each.startswith(f"{name}=") for each in settings)):
-        raise OptionError(f"--set: {name} has an option of its own, --{name}{'s' * (name == 'seed')}")
-    over = {**TaskOptions.assignments(settings, given), "task": task}
+    over = TaskOptions.assignments(settings, given)
+    for name in OWN:
+        table, _, option = TaskOptions.place(name).rpartition(".")
+        if option in (over.get(table, {}) if table else over):
+            raise OptionError(f"--set: {name} has an option of its own, --{name}{'s' * (name == 'seed')}")
+    over["task"] = task
     options = TaskOptions.gather(None, over, under=PAPER if paper else {})
     return study(out, options, names, seed_list(seeds), quiet=quiet, say=say)

@@ -219,6 +219,7 @@ def test_commands(tmp_path: Path) -> None:
     for wrong, message in (
         (("show", "adition"), "did you mean addition"),
         ((*train_it[:-1], "--set", "seed=3"), "has an option of its own, --seeds"),
+        ((*train_it[:-1], "--set", "schedule.seed=3"), "has an option of its own, --seeds"),
         ((*train_it[:-1], "--set", "steps=3"), "given twice"),
         (("train", "--out", "x", "--task", "copy", "--positions", "ropes"), "did you mean rope"),
     ):
