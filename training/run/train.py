@@ -157,12 +157,18 @@ def train_from_command_line(
     over = task.options.assignments(settings, given)
     run_options = read_options(type(task), out).to_dict() if resume else {}
     options = task.options.gather(config, over, under=merge(run_options, under or {}))
-    report = train(task, options, out, resume=resume, quiet=quiet)
+    try:
+        report = train(task, options, out, resume=resume, quiet=quiet)
+    except KeyboardInterrupt:  # before the first update, after the last, or a second one
+        if not (out / CONFIG).is_file():
+            raise
+        report = {"finished": False}
     if int(os.environ.get("RANK", "0")):
         return report, []
     if not report["finished"]:
+        kept = f" after step {report['step']}; everything" if "step" in report else "; what was saved"
         return report, [
-            f"interrupted after step {report['step']}; everything is kept. Go on with:",
+            f"interrupted{kept} is kept. Go on with:",
             f"  pyanticip {task.command} --out {quote(str(out))} --resume",
         ]
     return report, task.summary_lines(out, report)

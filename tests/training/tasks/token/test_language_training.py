@@ -206,6 +206,22 @@ def texts(tmp_path):
     return tmp_path
 
 
+def test_an_interrupt_outside_of_the_updates_says_how_it_goes_on(texts, cli, monkeypatch):
+    def interrupted(*given, **options):
+        raise KeyboardInterrupt
+
+    out = texts / "run"
+    for where in ("encode", "open_run", "save_checkpoint"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"training.tasks.token.task.{where}", interrupted)
+            begin = ("--resume",) if out.exists() else ("--config", texts / "tiny.toml")
+            code, stdout, _ = cli("--out", out, *begin)
+        assert code == 130
+        assert (f"pyanticip train language --out {out} --resume" in stdout) == out.exists()
+        assert out.exists() == (where != "encode")
+    assert cli("--out", out, "--resume")[0] == 0
+
+
 @pytest.mark.parametrize("tokenizer", ["char", "bpe"])
 def test_text_from_the_command_line(texts, cli, tokenizer):
     given = ["--data", texts / "train.txt", "--valid", texts / "valid.txt", "--tokenizer", tokenizer]
