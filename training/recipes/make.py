@@ -82,6 +82,13 @@ def make(
             kept = stage.name in finished
             action = "kept" if kept else stage.kind
             console.print(f"stage {number} of {len(stages)}, {stage.name}: {action}", highlight=False)
+            needed = {name: made[name].get("weights") for name in stage.needs()}
+            if kept and (began := made[stage.name].get("from", needed)) != needed:
+                changed = ", ".join(name for name in needed if began.get(name) != needed[name])
+                raise OptionError(
+                    f"{out / stage.name}: was made from other weights of {changed}; "
+                    "delete it to make it again"
+                )
             if not kept:
                 started = time.monotonic()
                 try:
@@ -95,7 +102,12 @@ def make(
                     )
                 seconds = round(time.monotonic() - started, 1)
                 weights = read_manifest(checkpoint).sha256[WEIGHTS]
-                made[stage.name] = {"key": keys[stage.name], "seconds": seconds, "weights": weights}
+                made[stage.name] = {
+                    "key": keys[stage.name],
+                    "seconds": seconds,
+                    "weights": weights,
+                    "from": needed,
+                }
                 write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
             state = "kept" if kept else "made"
             report["stages"].append({"name": stage.name, **made[stage.name], "state": state})

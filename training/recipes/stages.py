@@ -31,6 +31,10 @@ class Stage(Options):
     start: str = Field(alias="from", min_length=1)
     """The stage whose checkpoint it starts from."""
 
+    def needs(self) -> list[str]:
+        """The stages whose checkpoints it reads."""
+        return [self.start] if self.start else []
+
 
 class Train(Stage):
     """A run of ``train motion``."""
@@ -42,6 +46,10 @@ class Train(Stage):
     """The stages whose mean forecast it learns besides the labels."""
     options: dict[str, Any] = {}
     """Tables of options, as in an options file of ``train motion``."""
+
+    def needs(self) -> list[str]:
+        """See :meth:`Stage.needs`."""
+        return list(dict.fromkeys([*super().needs(), *self.ensemble]))
 
     def run_options(
         self,
@@ -55,6 +63,8 @@ class Train(Stage):
         for table, _, name in (given.partition(".") for given in STAGE_OPTIONS):
             if name in tables.get(table, {}):
                 raise OptionError(f"option {table}.{name} follows from the stage: leave it out")
+        if tables.get("run", {}).get("export") is False:
+            raise OptionError("option run.export: the checkpoint is what a stage makes: leave it out")
         run = {"init": init or self.start, "ensemble": ensemble or self.ensemble}
         given = {"data": {"path": path, "cache": cache}, "run": run}
         return MotionTrainOptions.gather(None, merge(tables, given))
@@ -119,7 +129,7 @@ def _stage(table: dict[str, Any], before: Sequence[AnyStage]) -> AnyStage:
     known_stages = {one.name: one for one in before}
     if stage.name in known_stages:
         raise OptionError("there is another stage of that name")
-    for name in (stage.start, *(stage.ensemble if isinstance(stage, Train) else ())):
-        if name and name not in known_stages:
+    for name in stage.needs():
+        if name not in known_stages:
             raise OptionError(f"no stage {name!r} before it{suggestion(name, list(known_stages))}")
     return stage

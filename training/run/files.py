@@ -90,6 +90,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     with draft_folder(folder.absolute().parent, f".{folder.name}.part-") as draft:
         ordinary_mode(draft, folder=True)
         yield draft
+        check_new(folder)  # another command may have begun a run there
         with suppress(FileNotFoundError):
             folder.rmdir()
         draft.rename(folder)

@@ -12,7 +12,7 @@ from types import FrameType
 import torch
 import torch.distributed as dist
 
-from pyanticip.errors import DeviceError, OptionError
+from pyanticip.errors import DeviceError, OptionError, one_line
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,16 @@ class Processes:
         return self.rank == 0
 
     def barrier(self) -> None:
-        """Wait until all processes have called this."""
+        """Wait until all processes have called this.
+
+        Raises:
+            DeviceError: another process ended, and has said why.
+        """
         if self.world > 1:
-            dist.barrier()
+            try:
+                dist.barrier()
+            except RuntimeError as error:
+                raise DeviceError(f"another process of this command ended ({one_line(error)})") from None
 
 
 @contextmanager

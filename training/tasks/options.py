@@ -167,6 +167,9 @@ class ForecastOptions(TrainOptions):
         super().check()
         if self.folds and self.resume:
             raise OptionError("--folds: resumes by itself, without --resume")
+        over = ForecastTrainOptions.assignments(self.settings, self.overrides())
+        if self.folds and "validation" in over.get("data", {}):
+            raise OptionError("--folds: leaves every clip out once, without --validation")
         path = self.resolved_options().data.path
         if path or not self.resume:
             (Path(path) / "train").stat()

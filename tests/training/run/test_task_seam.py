@@ -14,7 +14,8 @@ from torch import nn
 
 import training.tasks
 from pyanticip.errors import CheckpointError, DeviceError, OptionError
-from training.run.files import BEST, LAST, METRICS, REPORT, load_best, read_state
+from training.run.files import BEST, LAST, METRICS, REPORT, load_best, new_folder, read_state
+from training.run.launch import Processes
 from training.run.module import TrainModule
 from training.run.options import Options, TrainOptions
 from training.run.recorder import Recorder, read_metrics
@@ -278,6 +279,29 @@ def test_a_save_keeps_the_sums_of_every_process(known, tmp_path, monkeypatch):
     alone = LineRecorder(tmp_path, options, 0)
     alone.load_state_dict(state)
     assert torch.equal(alone.sums, torch.stack([record.sums for record in records]).mean(0))
+
+
+def test_a_run_that_another_command_began_meanwhile_is_left_alone(tmp_path):
+    def begin():
+        with new_folder(tmp_path / "run") as draft:
+            (draft / "config.json").write_text("{}")
+            (tmp_path / "run").mkdir()
+            (tmp_path / "run" / "config.json").write_text("[]")
+
+    with pytest.raises(OptionError, match="run: holds a run already; go on with --resume"):
+        begin()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert (tmp_path / "run" / "config.json").read_text() == "[]"
+
+
+def test_a_process_whose_others_ended_says_so_in_one_line(monkeypatch):
+    def closed():
+        raise RuntimeError("[gloo]\nConnection closed by peer")
+
+    monkeypatch.setattr("training.run.launch.dist.barrier", closed)
+    Processes().barrier()  # alone it waits for nobody
+    with pytest.raises(DeviceError, match=r"another process of this command ended \(\[gloo\] Connection"):
+        Processes(1, 2, 2).barrier()
 
 
 def test_a_row_that_was_not_written_whole_is_none(tmp_path):

@@ -447,6 +447,9 @@ def test_the_commands(tmp_path, command):
     (tmp_path / "test").rename(tmp_path / "aside")
     code, out, err = command("train", "forecast", "--out", tmp_path / "run", "--resume")
     assert f"pyanticip train forecast --data {tmp_path} --folds 5 --out FOLDER" in out, err
+    folds_and_clip = ("--out", tmp_path / "study", "--folds", 2, "--set", "data.validation=2")
+    code, _, err = command("train", "forecast", "--data", tmp_path, *folds_and_clip)
+    assert (code, err) == (2, "pyanticip: --folds: leaves every clip out once, without --validation\n")
     (tmp_path / "aside").rename(tmp_path / "test")
     assert (tmp_path / "run" / "checkpoint" / "model.safetensors").is_file()
     code, out, err = command(

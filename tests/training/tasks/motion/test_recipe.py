@@ -183,6 +183,11 @@ def test_from_takes_to_a_checkpoint_interrupted_in_a_run_and_between_stages(
         ),
         ('from = "refined"', "", "stage last: lacks the key 'from'"),
         ("copies = 0, steps = 5", "faster = -1", "stage last: options.faster: input should be greater than"),
+        (
+            "save_every = 2",
+            "export = false",
+            "stage first: option run.export: the checkpoint is what",
+        ),
         ('["first"]', '["frist"]', "stage refined: no stage 'frist' before it; did you mean first?"),
         ('["first"]', '["refined"]', "stage refined: no stage 'refined' before it"),
         ('from = "first"', 'form = "first"', "stage refined: unknown key 'form'; did you mean from?"),
@@ -264,6 +269,21 @@ def test_what_another_command_finishes_meanwhile_is_kept(tiny, lively, tmp_path,
 
     monkeypatch.setattr(maker, "run_lock", waited_for)
     assert [stage["state"] for stage in command()["stages"]] == ["kept"]
+
+
+def test_a_stage_made_from_other_weights_is_not_kept(tiny, lively, tmp_path):
+    tiny.write_text("[[stage]]".join(TINY.split("[[stage]]")[:3]))
+    command, record = partial(make, lively, tmp_path / "out", recipe=tiny), tmp_path / "out" / "recipe.json"
+    command(cache=tmp_path)
+    noted = json.loads(record.read_text())
+    assert noted["stages"]["refined"]["from"] == {"first": noted["stages"]["first"]["weights"]}
+    noted["stages"]["refined"]["from"]["first"] = "other"  # as if first had been made again, differently
+    record.write_text(json.dumps(noted))
+    with pytest.raises(OptionError, match="refined: was made from other weights of first; delete it"):
+        command(cache=tmp_path)
+    del noted["stages"]["refined"]["from"]  # as older versions noted it
+    record.write_text(json.dumps(noted))
+    assert [stage["state"] for stage in command(cache=tmp_path)["stages"]] == ["kept", "kept"]
 
 
 def test_an_interrupted_run_says_how_it_goes_on(tiny, lively, command, monkeypatch):
