@@ -160,7 +160,7 @@ class TrainOptions(Options):
     run: RunOptions = RunOptions()
 
     EXECUTION: ClassVar[tuple[str, ...]] = ("run.device", "run.threads", "run.accumulate", "run.tensorboard")
-    """Options that do not affect the result: the only ones that may change when a run is resumed."""
+    """Options of how a run is computed: the only ones that may change when a run is resumed."""
     FLAGS: ClassVar[Mapping[str, str]] = {"lr": "schedule.peak_lr"}
     """Options with another name on the command line."""
 
@@ -294,7 +294,7 @@ class TrainOptions(Options):
         return type(self)(**merge(self.to_dict(), self.by_table(changes)))
 
     def differences(self, other: Self) -> dict[str, tuple[Any, Any]]:
-        """Options that affect the result and differ: table.name to own value and other's value."""
+        """Options besides :attr:`EXECUTION` that differ: table.name to own value and other's value."""
         own_values, other_values = self.flat(), other.flat()
         names = [name for name in {**own_values, **other_values} if name not in self.EXECUTION]
         return {

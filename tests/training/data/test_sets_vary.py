@@ -1,6 +1,7 @@
 """Augmented copies of a set: of training clips only, resumable, the same for any number of processes."""
 
 import json
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -109,6 +110,19 @@ def test_what_is_there_is_opened_and_what_was_begun_is_gone_on_with(base, tmp_pa
     calls.clear()
     assert augment(base, tmp_path / "more", copies=2).digest == made.digest
     assert calls == []
+
+
+def test_neither_takes_nor_copies_replace_a_set_of_the_other_kind(base, takes, tmp_path):
+    built = shutil.copytree(base.folder, tmp_path / "built")
+    augment(base, tmp_path / "more", copies=1)
+    before = contents(built), contents(tmp_path / "more")
+    with pytest.raises(OptionError, match="built: holds a set made by train data build; expected another"):
+        augment(base, built, copies=1)
+    with pytest.raises(OptionError, match="more: holds a set made by train data augment; expected another"):
+        build(takes, tmp_path / "more")
+    assert before == (contents(built), contents(tmp_path / "more"))
+    (built / "set.json").write_text("{}")  # a damaged one may be replaced
+    assert augment(base, built, copies=1).clips
 
 
 def test_without_corruption_features_and_targets_are_of_the_new_movement(base, tmp_path):

@@ -22,7 +22,7 @@ from pyanticip.workers import spread
 from training.data.examples import SHORTEST, Split
 from training.data.manifest import SHARD
 from training.data.sets.discover import Source, discover, printable
-from training.data.sets.format import SPLITS, ClipEntry, MotionSet, is_set
+from training.data.sets.format import SPLITS, ClipEntry, MotionSet, check_maker, is_set
 from training.data.sets.prepare import Options, Part, Result, Task, prepare, read_parts, work_file
 from training.data.sets.shards import (
     BuildPlan,
@@ -198,6 +198,7 @@ def build(
         return _build_shard(source_dir, target, shard, plan, options, sounds, workers, on_progress)
     if (target / SHARD).exists():
         raise OptionError(f"{target}: holds a shard; expected another folder, or --shard")
+    check_maker(target, "build", "the takes")
     work = prepare_folder(target)
     with lock(work):
         previous = _PreviousSet.of(target)
@@ -274,6 +275,7 @@ def merge(shards: Sequence[Path | str], out: Path | str) -> BuildReport:
     target = Path(out)
     if (target / SHARD).exists():
         raise OptionError(f"{target}: holds a shard; expected another folder for the set")
+    check_maker(target, "build", "the takes")
     plan, results, works = read_shards([Path(shard) for shard in shards])
     work = prepare_folder(target)
     with lock(work):

@@ -324,6 +324,27 @@ def read_index(folder: Path) -> dict[str, Any]:
     return index
 
 
+def check_maker(out: Path, command: str, instead: str) -> None:
+    """Refuse to replace a set that another command made; a damaged one, or one of another version, may be.
+
+    Args:
+        out: folder of the set to make; there may be none yet.
+        command: ``made_by.command`` of the set to make.
+        instead: what the folder is expected for, in the message.
+
+    Raises:
+        OptionError: it holds a set of another command.
+    """
+    try:
+        maker = read_index(out)["made_by"]["command"] if is_set(out) else command
+    except (FormatError, LookupError, TypeError):
+        return
+    if maker != command:
+        raise OptionError(
+            f"{out}: holds a set made by train data {maker}; expected another folder for {instead}"
+        )
+
+
 def _entry(record: Mapping[str, Any]) -> ClipEntry:
     first, onsets, phrases = (int(value) for value in record["events"])
     if record["split"] not in SPLITS or record["targets"] not in ("teacher", "audio"):

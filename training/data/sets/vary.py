@@ -24,7 +24,7 @@ from training.data.corrupt import Corruption, Share, Table, corrupt
 from training.data.examples import SHORTEST, Example, Piece, example_from_piece, vary
 from training.data.glitches import Glitches, glitch
 from training.data.sets.builder import Step
-from training.data.sets.format import ClipEntry, MotionSet, is_set
+from training.data.sets.format import ClipEntry, MotionSet, check_maker, is_set
 from training.data.sets.prepare import (
     PREPARE_VERSION,
     Part,
@@ -246,6 +246,7 @@ def augment(
     target, used_recipe = Path(out), recipe or Recipe()
     if target.resolve() == source.folder.resolve():
         raise OptionError(f"{target}: is the set itself; expected another folder for its variations")
+    check_maker(target, "augment", "its variations")
     numbers = source.training(without)
     if not numbers:
         raise FormatError(source.empty_message("train"))
