@@ -83,10 +83,10 @@ def make(
             action = "kept" if kept else stage.kind
             console.print(f"stage {number} of {len(stages)}, {stage.name}: {action}", highlight=False)
             needed = {name: made[name].get("weights") for name in stage.needs()}
-            if kept and (began := made[stage.name].get("from", needed)) != needed:
-                changed = ", ".join(name for name in needed if began.get(name) != needed[name])
+            began = made[stage.name].get("from", {}) if kept else {}  # older versions noted no weights
+            if changed := [name for name, w in needed.items() if w and began.get(name, w) != w]:
                 raise OptionError(
-                    f"{out / stage.name}: was made from other weights of {changed}; "
+                    f"{out / stage.name}: was made from other weights of {', '.join(changed)}; "
                     "delete it to make it again"
                 )
             if not kept:
