@@ -25,7 +25,8 @@ help: ## show this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(VENV)/.installed ## set up, then play the bundled dance
+demo: $(VENV)/.made ## set up, then play the bundled dance
+	$(MAKE) --no-print-directory --jobs=2 $(VENV)/.built $(VENV)/.base
 	$(BIN)/pyanticip demo
 
 # First in parallel: cargo, which runs its own jobs (hence MAKEFLAGS= there), and single-core work; the bindings also
@@ -45,13 +46,9 @@ $(VENV)/.made:
 	@touch $@
 
 # Compiles the core and installs the package as editable, so that `import pyanticip` works inside the clone; repeated
-# when Rust sources change. Without dependencies: pip cannot install those in parallel with something else.
+# when Rust sources change. Without dependencies, which are installed while it compiles; cargo runs its own jobs.
 $(VENV)/.built: $(VENV)/.made pyproject.toml $(RUST)
-	$(PIP) install --quiet --no-deps --editable .
-	@touch $@
-
-$(VENV)/.installed: $(VENV)/.built
-	$(PIP) install --quiet pyanticip
+	MAKEFLAGS= $(PIP) install --quiet --no-deps --editable .
 	@touch $@
 
 # torch first: packages that depend on it must find the one that was chosen.
@@ -59,11 +56,17 @@ $(VENV)/.torch: | $(VENV)/.made
 	$(PIP) install --quiet $(TORCH)
 	@touch $@
 
-# The dependencies of `pyanticip[train]`, read from pyproject.toml: the package itself may still be compiling.
-NEEDED := import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-          print(*p["dependencies"], *p["optional-dependencies"]["train"], sep="\n")
+# The dependencies of the package and of the extras given as arguments, read from pyproject.toml: the package itself
+# may still be compiling.
+NEEDED := import sys, tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+          print(*p["dependencies"], *(d for e in sys.argv[1:] for d in p["optional-dependencies"][e]), sep="\n")
+$(VENV)/.base: pyproject.toml | $(VENV)/.made
+	$(BIN)/python -c '$(NEEDED)' > $(VENV)/base.txt
+	$(PIP) install --quiet --requirement $(VENV)/base.txt
+	@touch $@
+
 $(VENV)/.train: pyproject.toml $(VENV)/.torch
-	$(BIN)/python -c '$(NEEDED)' > $(VENV)/needed.txt
+	$(BIN)/python -c '$(NEEDED)' train > $(VENV)/needed.txt
 	$(PIP) install --quiet --requirement $(VENV)/needed.txt
 	@touch $@
 
