@@ -47,6 +47,22 @@ pub(crate) fn equal_power(pan: f32) -> [f32; 2] {
     [angle.cos(), angle.sin()].map(|w| w * core::f32::consts::SQRT_2)
 }
 
+/// Applies loudness and equal-power panning: the middle of the sound goes to the pan position, its sides around it.
+pub(crate) fn apply_loudness_and_pan(sound: &mut [[f32; 2]; FRAME], loudness: Line, pan: Line) {
+    let left = pan.map(|p| equal_power(p)[0]);
+    let right = pan.map(|p| equal_power(p)[1]);
+    for (i, x) in sound.iter_mut().enumerate() {
+        let loud = loudness.at(i);
+        let level = 1.65 * loud * loud;
+        let middle = 0.5 * (x[0] + x[1]);
+        let side = 0.5 * (x[0] - x[1]);
+        *x = [
+            left.at(i) * level * (middle + side),
+            right.at(i) * level * (middle - side),
+        ];
+    }
+}
+
 /// Smooth saturation, slope 1 at 0 and at most 1 beyond: the Pade approximant of tanh, within 2 % up to 3.
 #[inline]
 pub(crate) fn saturate(x: f32) -> f32 {

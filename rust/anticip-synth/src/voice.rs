@@ -12,7 +12,7 @@ use crate::params::{Event, LIMBS, PARAMETERS, Parameter, Settings};
 use crate::presets::{Controls, Instrument, PRESETS, position};
 use crate::queue::{QUEUE_SIZE, Queue};
 use crate::room::Room;
-use crate::tone::equal_power;
+use crate::tone::apply_loudness_and_pan;
 
 /// Maximum delay of an event and duration of a fade, seconds.
 const MAX_SECONDS: f64 = 60.0;
@@ -473,7 +473,7 @@ impl Voice {
                 player.instrument.reset();
             }
         }
-        self.apply_loudness_and_pan(loudness, pan);
+        apply_loudness_and_pan(&mut self.dry, loudness, pan);
         self.room.render(&self.dry, &mut self.wet, space);
         for i in 0..FRAME {
             let s = space.at(i);
@@ -483,23 +483,6 @@ impl Voice {
                 (direct * self.dry[i][k] + reverberant * self.wet[i][k]) * LEVEL * gain.at(i)
             });
             self.frame[i] = self.limiter.tick(mixed);
-        }
-    }
-
-    /// Applies loudness and equal-power panning to the dry sound: its middle goes to the pan position, its
-    /// sides around it.
-    fn apply_loudness_and_pan(&mut self, loudness: Line, pan: Line) {
-        let left = pan.map(|p| equal_power(p)[0]);
-        let right = pan.map(|p| equal_power(p)[1]);
-        for (i, x) in self.dry.iter_mut().enumerate() {
-            let loud = loudness.at(i);
-            let level = 1.65 * loud * loud;
-            let middle = 0.5 * (x[0] + x[1]);
-            let side = 0.5 * (x[0] - x[1]);
-            *x = [
-                left.at(i) * level * (middle + side),
-                right.at(i) * level * (middle - side),
-            ];
         }
     }
 }
