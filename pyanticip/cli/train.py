@@ -192,9 +192,12 @@ def train_forecast(args: options.ForecastOptions) -> Answer | None:
         return _train(ForecastTask(), args)
     quiet = args.as_json
     say = partial(click.echo, err=quiet)
-    report = study(args.resolved_options(), args.out, args.folds, say=say, quiet=quiet)
+    try:
+        report = study(args.resolved_options(), args.out, args.folds, say=say, quiet=quiet)
+    except KeyboardInterrupt:  # outside of the updates of a fold
+        report = {"finished": False}
     if not report["finished"]:
-        return report, "interrupted; everything is kept, the same command goes on", 130
+        return report, "interrupted; what was saved is kept, the same command goes on", 130
     return report, [
         f"wrote {args.out}; evaluate it with:",
         f"  pyanticip evaluate forecast --folds {shell_argument(args.out)}",

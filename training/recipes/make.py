@@ -1,8 +1,9 @@
 """``pyanticip train packaged``: trains a checkpoint from takes, stage by stage.
 
 Every stage has its own folder in ``OUT``, with its checkpoint. ``OUT/recipe.json`` lists the finished stages,
-each with a hash of everything that determines it (its options, the data, and the stages it starts from) and
-the hash of its weights. An interrupted command resumes at the stage it had reached, a run at its last state.
+each with a hash of everything that determines it (its options, the data, and the stages it starts from), the
+hash of its weights, and those of the stages it was made from. An interrupted command resumes at the stage it
+had reached, a run at its last state.
 """
 
 import hashlib
@@ -48,13 +49,13 @@ def make(
         quiet: whether to show no progress and no messages.
 
     Returns:
-        The last stage's checkpoint, and for each stage its name, key, hash of the weights, seconds, and
-        whether it was ``made`` now or ``kept``. ``finished`` is False after Ctrl-C or SIGTERM, when progress
-        was saved (the command then exits with 130).
+        The last stage's checkpoint, and for each stage its name, its entry in the record, and whether it was
+        ``made`` now or ``kept``. ``finished`` is False after Ctrl-C or SIGTERM, when progress was saved (the
+        command then exits with 130).
 
     Raises:
         OptionError: an invalid recipe, data it does not fit, a folder with other content, or stages made
-            with other options or data.
+            with other options or data, or from other weights.
         FormatError: no motion in ``data``.
         CheckpointError: a stage that ended without a checkpoint, or whose checkpoint is damaged or has
             changed.

@@ -115,8 +115,8 @@ def study(
         was_finished = (out / name / REPORT).is_file()
         try:
             report = train_or_keep(one, out / name, quiet=quiet)
-        except KeyboardInterrupt:  # before the first update; later the training handles it itself
-            say(f"interrupted before the updates of {name}; the same command goes on")
+        except KeyboardInterrupt:  # before the first update, after the last, or a second one
+            say(f"interrupted in {name}; the same command goes on")
             return {"finished": False, "runs": reports}
         reports[name] = report
         if not report["finished"]:

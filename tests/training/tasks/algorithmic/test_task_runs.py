@@ -1,8 +1,10 @@
 """Training and evaluation of tasks, with tiny models."""
 
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ from training.tasks.algorithmic.module import (
 from training.tasks.algorithmic.options import TaskOptions
 from training.tasks.algorithmic.runs import open_run, study
 from training.tasks.algorithmic.runs import train_or_keep as train
-from training.tasks.algorithmic.task import kept_weights
+from training.tasks.algorithmic.task import AlgorithmicTask, kept_weights
 
 TINY = {"d_model": 16, "heads": 2, "fast_layers": 1, "ff": 16}
 FEW = {"prism_cursors": 2, "prism_width": 4, "prism_hidden": 6}
@@ -229,6 +231,18 @@ def test_a_study_is_done_once_and_measured(tmp_path: Path) -> None:
         evaluate([out], lengths=(2,), count=10)
     far = evaluate([out / "copy-none-0"], lengths=(16,), count=10, long_count=4, checkpoints=1)
     assert far["copy-none-0"]["samples"]["16"] == 4
+
+
+def test_a_study_interrupted_after_the_last_update_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    again = partial(study, tmp_path, options(validate_every=2), ("none",), (0,), say=told.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(AlgorithmicTask, "finish", Mock(side_effect=KeyboardInterrupt))
+        assert not again()["finished"]
+    assert told == ["interrupted in copy-none-0; the same command goes on"]
+    assert again()["runs"]["copy-none-0"]["resumed_at"] == 6
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -418,6 +419,18 @@ def test_the_uncounted_action_alone_is_still_judged(tmp_path):
     report = judge_folds(tmp_path)
     assert report["ratio"]["average"] == [100.0] * 6
     assert report["interval_actions"] == [[100.0] * 25] * 2
+
+
+def test_folds_interrupted_while_one_is_judged_go_on(clips, tmp_path, command, monkeypatch):
+    words = ("train", "forecast", "--data", clips, "--out", tmp_path / "study", "--folds", 2, "--steps", 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(folds, "load_predictor", Mock(side_effect=KeyboardInterrupt))
+        code, out, _ = command(*words, "--batch", 4, "--width", 8)
+    assert (code, out.splitlines()[-1]) == (
+        130,
+        "interrupted; what was saved is kept, the same command goes on",
+    )
+    assert command(*words, "--batch", 4, "--width", 8)[0] == 0
 
 
 def test_a_checkpoint_of_another_skeleton(tmp_path):
