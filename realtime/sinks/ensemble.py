@@ -69,6 +69,11 @@ class EnsembleOut:
             totals = {name: count + wire.counts[name] for name, count in totals.items()}
         return totals
 
+    @property
+    def trouble(self) -> str:
+        """Why one of the receivers is not reached; empty while all are."""
+        return next((wire.trouble for _, wire, _ in self._receivers if wire.trouble), "")
+
     def on_sink_closed(self) -> None:
         """Close the connections once the last performer's sink is closed."""
         self._open_sinks -= 1
@@ -99,6 +104,11 @@ class EnsembleSink(Sink):
         """Packets of the whole ensemble; reported by the first performer's sink only, so that they count
         once."""
         return {} if self._performer else self._out.counters()
+
+    @property
+    def trouble(self) -> str:
+        """That of the whole ensemble, reported once as well."""
+        return "" if self._performer else self._out.trouble
 
     def close(self) -> None:
         """Close the connections, if this is the last performer's sink."""

@@ -233,6 +233,9 @@ def test_whoever_was_not_heard_for_half_a_second_is_not_there() -> None:
 def test_what_was_sent_is_counted_once() -> None:
     out = EnsembleOut([OscConfig(port=free_port())], 2)
     assert [bool(sink.counters()) for sink in out.sinks] == [True, False]
+    assert [sink.trouble for sink in out.sinks] == ["", ""]
+    out._receivers[-1][1].trouble = "no route"
+    assert [sink.trouble for sink in out.sinks] == ["no route", ""]
     for sink in out.sinks:
         sink.close()
 
