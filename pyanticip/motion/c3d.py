@@ -95,9 +95,9 @@ def _reader(library: type[Any], data: bytes) -> Any:
     """
     reader: Any = type("_Reader", (library,), {"_check_metadata": lambda self: None})(io.BytesIO(data))
     header, analog = reader.header, reader.get("ANALOG:USED")
-    expected = header.analog_count if analog is None else analog.uint16_value * int(header.analog_per_frame)
+    expected = header.analog_count if analog is None else int(analog.uint16_value) * header.analog_per_frame
     # Of real coordinates only the sign of the scale counts.
-    scales = [scale if scale >= 0.0 else -1.0 for scale in (header.scale_factor, reader.point_scale)]
+    scales = [-1.0 if scale < 0.0 else scale for scale in (header.scale_factor, reader.point_scale)]
     for field_name, in_header, in_parameters in (
         ("point count", header.point_count, reader.point_used),
         ("scale factor", *scales),
@@ -149,7 +149,7 @@ def _points(path: Path, data: bytes, reader: Any, columns: list[int]) -> NDArray
         bits = words.view("<u4")
         words = ((bits >> 16) | (bits << 16)).view("<f4") / np.float32(4.0)
     values = words.reshape(frames, len(columns), 4).astype(np.float32)
-    if scale > 0.0:
+    if scale >= 0.0:
         values[..., :3] *= np.float32(scale)
     values[..., 3] = np.trunc(values[..., 3])  # the residual is a whole number, here as a real one
     return values.astype(np.float64)
@@ -165,7 +165,7 @@ def _count(path: Path, data: bytes, reader: Any, size: int) -> int:
     frames, available = int(header.last_frame) - int(header.first_frame) + 1, max(len(data) - start, 0)
     trial = [_frames_in(reader, f"TRIAL:ACTUAL_{end}_FIELD") for end in ("START", "END")]
     points = [_frames_in(reader, f"POINT:{name}") for name in ("LONG_FRAMES", "FRAMES")]
-    stated = [number for number in (trial[1] - trial[0] + 1, *points) if number > max(frames, 0)]
+    stated = [number for number in (trial[1] - max(trial[0], 1) + 1, *points) if number > max(frames, 0)]
     stated = [number for number in stated if number != _MAX_HEADER_FRAME]
     if reader.point_used < 1 or start < _BLOCK or (frames < 1 and not stated):
         raise text.fail(path, None, "has no frame of markers")
@@ -198,8 +198,8 @@ def _frames_in(reader: Any, name: str) -> int:
 
 
 def _markers(subject: Subject, points: NDArray[np.float64], scale: float) -> dict[str, NDArray[np.float64]]:
-    """Positions (T, 3) in metres by marker name; NaN where hidden (a negative residual, or all zeros)."""
-    hidden = (points[..., 3] < 0.0) | (points[..., :3] == 0.0).all(axis=-1)
+    """Positions (T, 3) in metres by marker name; NaN where hidden (a residual below 0 or none, or all zeros)."""
+    hidden = ~(points[..., 3] >= 0.0) | (points[..., :3] == 0.0).all(axis=-1)
     hidden |= ~(np.abs(points[..., :3]) * scale <= text.MAX_NUMBER).all(axis=-1)
     positions = np.where(hidden[..., None], np.nan, points[..., :3] * scale)
     return {name: positions[:, index] for index, name in enumerate(subject.columns)}

@@ -310,7 +310,9 @@ def test_nobody_wears_what_has_no_name():
 
 def test_a_marker_is_hidden_where_its_residual_its_zero_or_its_distance_says_so():
     seen = [[1.0, 2.0, 3.0, 0.0], [0.0, 0.0, 4.0, 0.5], [0.0, -4.0, 0.0, 0.0], [1e12, 0.0, 0.0, 0.0]]
-    hidden = [[1.0, 2.0, 3.0, -1.0], [0.0, 0.0, 0.0, 0.0], [1.01e12, 0.0, 0.0, 0.0], [np.nan, 1.0, 1.0, 0.0]]
+    hidden = [[1.0, 2.0, 3.0, -1.0], [0.0, 0.0, 0.0, 0.0], [1.01e12, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, np.nan]]
+    hidden.append([np.nan, 1.0, 1.0, 0.0])
+    seen.append([1.0, 1.0, 1.0, 1.0])
     places = np.array([seen, hidden]).transpose(1, 0, 2)
     found = marked(Subject("Ann", {"SEEN": 8, "HIDDEN": 3}), places, 0.001)
     np.testing.assert_allclose(found["SEEN"], 0.001 * np.array(seen)[:, :3])
@@ -393,8 +395,12 @@ def test_texts_may_end_in_zeros_and_units_be_spelt_out(markers, unit, scale, pad
 def test_more_analog_channels_than_a_parameter_holds_do_not_matter(markers):
     names, places = millimetres(markers)
     plain = read_c3d(Path("take.c3d"), raw_c3d(names, places))
-    read = read_c3d(Path("take.c3d"), raw_c3d(names, places, channels=300))
-    np.testing.assert_array_equal(read.quats, plain.quats)
+    data = raw_c3d(names, places, channels=300)
+    np.testing.assert_array_equal(read_c3d(Path("take.c3d"), data).quats, plain.quats)
+    # Samples a frame, so many that their number in 16 bits is 300 again.
+    many = data[:18] + (16385).to_bytes(2, "little") + data[20:]
+    with pytest.raises(pa.FormatError, match="inconsistent analog count"):
+        read_c3d(Path("take.c3d"), many)
 
 
 def test_of_the_scale_of_real_numbers_only_the_sign_counts(markers):
@@ -402,8 +408,9 @@ def test_of_the_scale_of_real_numbers_only_the_sign_counts(markers):
     plain = read_c3d(Path("take.c3d"), raw_c3d(names, places))
     read = read_c3d(Path("take.c3d"), raw_c3d(names, places, scale=-0.05))
     np.testing.assert_array_equal(read.quats, plain.quats)
-    with pytest.raises(pa.FormatError, match="inconsistent scale factor"):
-        read_c3d(Path("take.c3d"), raw_c3d(names, places, header_scale=0.1))
+    for wrong in (0.1, np.nan):
+        with pytest.raises(pa.FormatError, match="inconsistent scale factor"):
+            read_c3d(Path("take.c3d"), raw_c3d(names, places, header_scale=wrong))
     other = read_c3d(Path("take.c3d"), raw_c3d(names, places, header_scale=-0.1))
     np.testing.assert_array_equal(other.quats, plain.quats)
 
@@ -424,6 +431,20 @@ def test_the_frames_that_are_there_are_read_wherever_they_are_counted_from(marke
     assert len(read_c3d(Path("take.c3d"), data)) == 20
     with pytest.raises(pa.FormatError, match="is cut short"):
         read_c3d(Path("take.c3d"), data[:-512])
+
+
+def test_without_a_frame_nothing_is_read(markers):
+    names, places = millimetres(markers)
+    with pytest.raises(pa.FormatError, match="has no frame of markers"):
+        read_c3d(Path("take.c3d"), raw_c3d(names, places, header=(1, 0)))
+
+
+def test_whole_numbers_times_zero_are_no_places(markers):
+    names, places = millimetres(markers)
+    data, tenth = raw_c3d(names, places, scale=0.1), np.float32(0.1).tobytes()
+    assert data.count(tenth) == 2
+    with pytest.raises(pa.FormatError, match="all are hidden"):
+        read_c3d(Path("take.c3d"), data.replace(tenth, bytes(4)))
 
 
 @pytest.mark.parametrize(("screen", "up"), [("+Z", "z"), ("+Y", "-x"), ("", "-x")])
