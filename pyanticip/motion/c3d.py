@@ -198,7 +198,7 @@ def _frames_in(reader: Any, name: str) -> int:
 
 
 def _markers(subject: Subject, points: NDArray[np.float64], scale: float) -> dict[str, NDArray[np.float64]]:
-    """Positions (T, 3) in metres by marker name; NaN where hidden (a residual below 0 or none, or all zeros)."""
+    """Positions (T, 3) in metres by marker name; NaN where hidden (no residual above -1, or all zeros)."""
     hidden = ~(points[..., 3] >= 0.0) | (points[..., :3] == 0.0).all(axis=-1)
     hidden |= ~(np.abs(points[..., :3]) * scale <= text.MAX_NUMBER).all(axis=-1)
     positions = np.where(hidden[..., None], np.nan, points[..., :3] * scale)

@@ -30,8 +30,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}")
 _ADDRESS = re.compile(r"(/[^\s#*,/?\[\]{}]+)+")
 # Names of other columns of a render and of other parts of a bundle.
 _RESERVED = frozenset(
-    {"t", "seconds", "seq", "frame", "gate", "scalars", "params", "status", *SCALARS}
-    | {f"{event}{part}" for event in EVENTS for part in ("", "_ahead")}
+    {"t", "seconds", "seq", "frame", "gate", "scalars", "params", "status", *EVENTS, *SCALARS}
 )
 
 
@@ -97,11 +96,13 @@ class Output:
             )
 
     @property
-    def address_problem(self) -> str:
-        """An error message if the address is one of the instrument's own, else ``""``.
+    def problem(self) -> str:
+        """An error message if the address or the name is one of the instrument's own, else ``""``.
 
-        New outputs with such an address are refused; projects and mappings of earlier versions keep it.
+        New outputs with such a one are refused; projects and mappings of earlier versions keep it.
         """
+        if self.name.removesuffix("_ahead") in EVENTS:
+            return f"output {self.name}: render has a column of that name; rename it: teach outputs --rename"
         address = self.address or ""
         if not address.startswith("/anticip/") or address == f"/anticip/param/{self.name}":
             return ""
@@ -236,15 +237,15 @@ def find_output(outputs: Sequence[Output], name: str) -> Output:
     raise OptionError(f"no output {name!r}{hint}")
 
 
-def check_addresses(outputs: Sequence[Output], before: Sequence[Output] = ()) -> None:
-    """Check the addresses of outputs that are not among those ``before``.
+def check_outputs(outputs: Sequence[Output], before: Sequence[Output] = ()) -> None:
+    """Check the addresses and names of outputs that are not among those ``before``.
 
     Raises:
-        OptionError: an address is one of the instrument's own.
+        OptionError: an address or a name is one of the instrument's own.
     """
     for output in outputs:
-        if output.address_problem and output not in before:
-            raise OptionError(output.address_problem)
+        if output.problem and output not in before:
+            raise OptionError(output.problem)
 
 
 def unique_names(outputs: Iterable[Output]) -> tuple[Output, ...]:

@@ -42,7 +42,7 @@ from pyanticip.motion.clip import Clip
 from pyanticip.motion.load import parse_motion
 from pyanticip.motion.npz import save_npz
 from pyanticip.system import try_lock
-from pyanticip.teach.outputs import Output, check_addresses, find_output
+from pyanticip.teach.outputs import Output, check_outputs, find_output
 from pyanticip.teach.state import MAX_TAKE_FRAMES, State, TakeEntry, check_take_name, read_state
 from pyanticip.untrusted import read_file
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
@@ -68,10 +68,10 @@ class Project:
         """Make a new project in a folder that does not exist, or is empty.
 
         Raises:
-            OptionError: the folder is not empty, or an output has an address of the instrument's own.
+            OptionError: the folder is not empty, or an output's address or name is taken.
             DeviceError: it cannot be written; at most an empty folder is left.
         """
-        check_addresses(outputs)
+        check_outputs(outputs)
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise OptionError(f"{path}: already exists; a project begins in a new or an empty folder")
@@ -408,7 +408,7 @@ class Project:
         with self._locked():
             before = self.state = read_state(self.folder / MANIFEST)
             after = edit(before)
-            check_addresses(after.outputs, before.outputs)
+            check_outputs(after.outputs, before.outputs)
             self._write(after, before.revision + 1, before.revision, description)
 
     def _write(self, state: State, revision: int, parent: int, description: str) -> None:

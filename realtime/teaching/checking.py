@@ -40,7 +40,7 @@ def check_project(
     if checkpoint is not None:
         read_manifest(checkpoint)
     problems = project.problems()
-    warnings = [output.address_problem for output in project.state.outputs if output.address_problem]
+    warnings = [output.problem for output in project.state.outputs if output.problem]
     found: dict[str, Any] = {
         "project": str(folder),
         "revision": project.state.revision,

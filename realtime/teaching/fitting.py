@@ -133,7 +133,7 @@ def fit_project(
     backend = open_processor(checkpoint) if needs_hidden else None
     model_opened = time.perf_counter()
     features = FeatureCache(project, backend)
-    warnings = [output.address_problem for output in state.outputs if output.address_problem]
+    warnings = [output.problem for output in state.outputs if output.problem]
     takes = [take_data(project, take, features, warnings) for take in state.takes]
     features_done = time.perf_counter()
     refused: list[str] = []

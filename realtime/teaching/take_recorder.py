@@ -18,7 +18,7 @@ from pyanticip.errors import OptionError
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import Clip
 from pyanticip.teach.labels import check_labels
-from pyanticip.teach.outputs import Output, find_output
+from pyanticip.teach.outputs import Output, check_outputs, find_output
 from pyanticip.teach.project import Project
 from pyanticip.teach.state import MAX_TAKE_FRAMES, TakeEntry
 from pyanticip.vocabulary import RATE
@@ -138,12 +138,13 @@ class TakeRecorder:
         In a project without outputs any name is accepted, with a range of 0..1.
 
         Raises:
-            OptionError: an unknown output, a value outside its range, or a name that a class has.
+            OptionError: an unknown output, a value outside its range, or a name that a class or render has.
         """
         self.project.refresh()
         outputs = self.project.state.outputs
         for name, value in values.items():
             output = find_output(outputs, name) if outputs else Output(name)
+            check_outputs([output], outputs)
             if not output.contains(value):
                 raise OptionError(f"{name}: expected {output.low:g} to {output.high:g}, got {value:g}")
         targets = {**self.targets, **values}

@@ -341,6 +341,8 @@ def test_a_class_with_the_name_of_an_output_is_refused_before_the_take(tmp_path:
 def test_what_is_wanted_and_no_output_is_refused_before_the_take(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
     take_recorder = TakeRecorder(made)
+    with pytest.raises(OptionError, match="render has a column of that name"):
+        take_recorder.set_targets({"phrase_ahead": 0.2})
     take_recorder.set_targets({"glow": 0.2})
     made.add_output(Output("cutoff", 200, 8000))
     take_recorder.set_targets({"cutoff": 500})

@@ -37,7 +37,6 @@ def test_the_short_form_is_read_and_written() -> None:
         "mix@/a/*",
         "mix:0..nan",
         "onset",
-        "phrase_ahead",
         "gate",
         "pitch:0..127",
         "pitch@/mine",

@@ -210,9 +210,24 @@ def test_an_output_goes_nowhere_where_the_instrument_sends(project: Project) -> 
     assert line == "output a: /anticip/frame is the instrument's own; expected another address, as /synth/x"
     assert line in fit_project(project.folder, FitOptions(kind="ridge"), model=False)["warnings"]
     stored.change_output("a", address="/synth/a")
-    assert not any(output.address_problem for output in stored.state.outputs)
+    assert not any(output.problem for output in stored.state.outputs)
     with pytest.raises(CheckpointError, match=r"model\.json: no such file"):
         check_project(project.folder, checkpoint=project.folder)
+
+
+def test_a_column_of_render_is_no_new_output_and_an_old_one_can_be_renamed(project: Project) -> None:
+    with pytest.raises(OptionError, match="render has a column of that name; rename it"):
+        project.add_output(Output("onset_ahead"))
+    with pytest.raises(OptionError, match="render has a column of that name"):
+        Project.create(project.folder / "new", (Output("phrase_ahead"),))
+    project.add_output(Output("early"))
+    manifest = project.folder / "project.json"
+    manifest.write_text(manifest.read_text().replace('"early"', '"onset_ahead"'))
+    stored = Project.open(project.folder)
+    stored.remove_take("left 0")
+    assert "output onset_ahead: render has" in check_project(project.folder)["warnings"][0]
+    stored.rename_output("onset_ahead", "early")
+    assert not any(output.problem for output in stored.state.outputs)
 
 
 def test_a_full_disk_leaves_the_revision_before(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
