@@ -76,8 +76,8 @@ def size_warnings(reach: float) -> list[str]:
 def path_warnings(root: NDArray[np.floating], rate: float, advice: str) -> list[str]:
     """A warning, with ``advice``, if nobody moves like root positions (T, 3) in metres; y or z is up."""
     steps = np.linalg.norm(np.diff(root, axis=0), axis=1)
-    # A percentile, as single jumps are capture faults.
-    fastest = rate * float(np.percentile(steps, 99.0)) if len(steps) else 0.0
+    # A percentile, as single jumps are capture faults, or follow a pose at the origin.
+    fastest = rate * float(np.percentile(steps, 99.0, method="lower")) if len(steps) else 0.0
     rise = float(np.ptp(root[:, 1:], axis=0).min())
     if fastest <= _MAX_SPEED and rise <= _MAX_RISE:
         return []

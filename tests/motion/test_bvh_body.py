@@ -125,6 +125,10 @@ def test_a_way_that_nobody_goes_and_none_at_all_are_told(tmp_path):
     rows[:, :3] *= 100.0  # a root in another unit than the bones
     far = pa.load_motion(write_bvh(tmp_path, bvh_text(rows)))
     assert "is it in the unit of the bones, is the frame time right?" in far.warnings[-1]
+    rows = ROWS[[0] + 40 * [1]]
+    rows[:, 0] = 100.0 * (np.arange(41) > 0)  # one jump, from a pose at the origin
+    warnings = pa.load_motion(write_bvh(tmp_path, bvh_text(rows))).warnings
+    assert not any("a root that moves" in line for line in warnings)
     text = bvh_text(ROWS[:, 3:]).replace("6 Xposition Yposition Zposition", "3")
     still = pa.load_motion(write_bvh(tmp_path, text))
     assert still.warnings[-1] == "has no positions of the body: it stays where it is"
