@@ -288,7 +288,7 @@ def _part_lines(part: dict[str, Any], lead_ms: int) -> list[str]:
         return _class_lines(part)
     lines = [_head_line(part)]
     if part["error"] is None:
-        lines.append("  not judged: nothing can be left out of one short take; record another")
+        lines.append("  not judged: nothing can be left out; record more takes")
         return lines
     whole_takes = [fold for fold in part["folds"] if fold["whole"]]
     lines.append("  cross-validated error, % of the range (of always saying the mean):")

@@ -88,7 +88,7 @@ def _part(part: Part) -> Iterable[str]:
     else:
         yield f"<h2>{escape(', '.join(part.outputs))} <span class=note>{head}</span></h2>"
         if report["error"] is None:
-            yield "<p class=warning>Not judged: nothing can be left out of one short take.</p>"
+            yield "<p class=warning>Not judged: nothing can be left out. Record more takes.</p>"
         else:
             yield "<table><tr><th>error, % of the range<th>cross-validated<th>always the mean</tr>"
             for i, (name, error) in enumerate(report["error"].items()):

@@ -16,7 +16,7 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.clips import LEFT_ARM, swing
+from support.clips import LEFT_ARM, swing, walking_clip
 from support.stranger import Suit, refused_skeleton
 from support.wire import udp
 
@@ -132,6 +132,15 @@ def test_a_first_take_that_is_refused_makes_no_output(run: Run) -> None:
     run("teach", "add", "mine", "a0.npz", "--values", "cutoff=.5")
     assert [state.description for state in Project.open("mine").history()] == ["begin", "add take a0"]
     assert [output.name for output in Project.open("mine").state.outputs] == ["cutoff"]
+
+
+def test_two_short_takes_that_follow_each_other_cannot_be_judged(run: Run) -> None:
+    save_npz(walking_clip(2.0, 50.0), Path("walk.npz"))
+    for start, end in (("1", "1.5"), ("1.5", "2")):
+        words = ["--start", start, "--end", end, "--take", end, "--values", "mix=.5"]
+        run("teach", "add", "mine", "walk.npz", *words)
+    said = run("teach", "fit", "mine", "--no-model")
+    assert "50 frames of 2 takes\n  not judged: nothing can be left out; record more takes" in said
 
 
 def test_what_is_new_beside_what_was_shown_is_told_of_what_is_stored(run: Run) -> None:
