@@ -79,7 +79,9 @@ def checked_joints(tree: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     joint_map = {}
     for joint, value in table.items():
         if joint not in CANONICAL_JOINTS:
-            hint = suggestion(joint, CANONICAL_JOINTS) or f"; expected one of {', '.join(CANONICAL_JOINTS)}"
+            hint = (
+                suggestion(str(joint), CANONICAL_JOINTS) or f"; expected one of {', '.join(CANONICAL_JOINTS)}"
+            )
             raise OptionError(f"joints.{joint}: unknown joint{hint}")
         names = [value] if isinstance(value, str) else value
         if (

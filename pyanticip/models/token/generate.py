@@ -23,7 +23,7 @@ from pyanticip.models.core.trunk import ScalarMode
 from pyanticip.models.token.baseline import BaselineTransformer, check_ids
 from pyanticip.models.token.transformer import AnticipatoryTransformer, LanguageModel
 
-# Rows of a batch, at most, whose random numbers are not those of another seed, up to seed 4294; a prime.
+# Rows of a batch, at most, whose random numbers are not those of another seed, up to seed 4293; a prime.
 _ROWS = 1_000_003
 
 
