@@ -151,7 +151,6 @@ def _points(path: Path, data: bytes, reader: Any, columns: list[int]) -> NDArray
     values = words.reshape(frames, len(columns), 4).astype(np.float32)
     if scale >= 0.0:
         values[..., :3] *= np.float32(scale)
-    values[..., 3] = np.trunc(values[..., 3])  # the residual is a whole number, here as a real one
     return values.astype(np.float64)
 
 
@@ -165,8 +164,8 @@ def _count(path: Path, data: bytes, reader: Any, size: int) -> int:
     frames, available = int(header.last_frame) - int(header.first_frame) + 1, max(len(data) - start, 0)
     trial = [_frames_in(reader, f"TRIAL:ACTUAL_{end}_FIELD") for end in ("START", "END")]
     points = [_frames_in(reader, f"POINT:{name}") for name in ("LONG_FRAMES", "FRAMES")]
-    stated = [number for number in (trial[1] - max(trial[0], 1) + 1, *points) if number > max(frames, 0)]
-    stated = [number for number in stated if number != _MAX_HEADER_FRAME]
+    stated = [trial[1] - max(trial[0], 1) + 1, *points]
+    stated = [number for number in stated if max(frames, 0) < number != _MAX_HEADER_FRAME]
     if reader.point_used < 1 or start < _BLOCK or (frames < 1 and not stated):
         raise text.fail(path, None, "has no frame of markers")
     is_full = header.last_frame == _MAX_HEADER_FRAME
@@ -199,7 +198,7 @@ def _frames_in(reader: Any, name: str) -> int:
 
 def _markers(subject: Subject, points: NDArray[np.float64], scale: float) -> dict[str, NDArray[np.float64]]:
     """Positions (T, 3) in metres by marker name; NaN where hidden (no residual above -1, or all zeros)."""
-    hidden = ~(points[..., 3] >= 0.0) | (points[..., :3] == 0.0).all(axis=-1)
+    hidden = ~(points[..., 3] > -1.0) | (points[..., :3] == 0.0).all(axis=-1)
     hidden |= ~(np.abs(points[..., :3]) * scale <= text.MAX_NUMBER).all(axis=-1)
     positions = np.where(hidden[..., None], np.nan, points[..., :3] * scale)
     return {name: positions[:, index] for index, name in enumerate(subject.columns)}

@@ -103,7 +103,7 @@ def rate_from_frame_time(text: str) -> tuple[float, bool]:
     is the first of: a whole rate whose inverse it is; 60 or 30 Hz, if decimals were cut off; the nearest
     standard rate within the precision, whole ones first; the nearest whole rate within it; the exact inverse.
     It is uncertain if the precision is coarser than 1% of the frame time; a whole rate only if it is no
-    standard one and might be one that was rounded or cut off.
+    standard one and might be one that was cut off.
 
     Raises:
         FormatError: Not a number, not positive, or a rate outside 0.1..10000 Hz (without file and line, which
@@ -121,10 +121,9 @@ def rate_from_frame_time(text: str) -> tuple[float, bool]:
     exponent = number.as_tuple().exponent
     precision = 10.0**exponent if isinstance(exponent, int) else 0.0
     if abs(raw - round(raw)) < 1e-6 * raw:
-        # .008 is 125 Hz, or 120 Hz rounded or cut off.
-        rivals = (1.0 / rate - seconds for rate in _WHOLE_RATES)
-        is_usual = round(raw) in _WHOLE_RATES
-        return float(round(raw)), is_usual or not any(-0.5 * precision < r < precision for r in rivals)
+        # .008 is 125 Hz, or 120 Hz rounded down or cut off.
+        has_rival = any(0.0 < 1.0 / rate - seconds < precision for rate in _WHOLE_RATES)
+        return float(round(raw)), round(raw) in _WHOLE_RATES or not has_rival
     is_certain = precision <= 0.01 * seconds
     for rate in _CUT_RATES:
         if 0.0 <= 1.0 / rate - seconds < precision:

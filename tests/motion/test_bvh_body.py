@@ -133,3 +133,6 @@ def test_a_way_that_nobody_goes_and_none_at_all_are_told(tmp_path):
     still = pa.load_motion(write_bvh(tmp_path, text))
     assert still.warnings[-1] == "has no positions of the body: it stays where it is"
     assert np.ptp(still.root, axis=0).max() == 0.0
+    above = BVH_HEADER.replace("ROOT Hips", "ROOT World\n{\nOFFSET 0 0 0\nCHANNELS 0\nJOINT Hips") + "}\n"
+    moved = pa.load_motion(write_bvh(tmp_path, above + bvh_text()[len(BVH_HEADER) :]))
+    assert not any("has no positions" in line for line in moved.warnings)
