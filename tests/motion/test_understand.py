@@ -447,13 +447,9 @@ def test_a_map_may_be_the_contents_of_its_file(tmp_path, right, wrap):
 @pytest.mark.parametrize(
     "given",
     [
-        {"units": [1.0]},
-        {"units": True},
-        {"up": 3},
-        {"joints": 3},
-        {"joints": {3: "a"}},
-        {"rest": "3"},
-        {"rate": "60"},
+        *({"units": units} for units in ([1.0], True)),
+        *({"joints": joints} for joints in (3, {3: "a"})),
+        *({"up": 3}, {"rest": "3"}, {"rate": "60"}),
     ],
 )
 def test_what_an_option_cannot_be_is_an_error_of_one_line(tmp_path, right, given):
