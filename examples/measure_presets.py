@@ -38,8 +38,7 @@ def render_sound(preset: str, clip: Path, samples: Path) -> Sound:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "sound.wav")
         render(clip, out, rig=rig, seconds=SECONDS)
-        sound: Sound = soundfile.read(out, dtype="float32")[0]
-    return sound
+        return np.asarray(soundfile.read(out, dtype="float32")[0], np.float32)
 
 
 def cost(preset: str, control: dict[str, npt.NDArray[np.generic]], sounds: Samples) -> float:
