@@ -84,8 +84,9 @@ def make(
             action = "kept" if kept else stage.kind
             console.print(f"stage {number} of {len(stages)}, {stage.name}: {action}", highlight=False)
             needed = {name: made[name].get("weights") for name in stage.needs()}
-            began = made[stage.name].get("from", {}) if kept else {}  # older versions noted no weights
-            if changed := [name for name, w in needed.items() if w and began.get(name, w) != w]:
+            began = made[stage.name].get("from", {}) if kept else {}
+            # Older versions noted no weights: what is not known is not held against a stage.
+            if changed := [name for name, w in needed.items() if w and (began.get(name) or w) != w]:
                 raise OptionError(
                     f"{out / stage.name}: was made from other weights of {', '.join(changed)}; "
                     "delete it to make it again"
