@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import DeviceError, OptionError
 from realtime.control.server import Action, switch
 from realtime.mapping.performer import MAX_STILL, PLACES, STRETCHED, PerformerRange
 from realtime.pipeline import Pipeline
@@ -34,8 +34,8 @@ class Calibration:
     """Calibrates from a playing pipeline: :meth:`still`, :meth:`move`, then :meth:`save`.
 
     The result depends on the frames only. ``file`` returns the rig file that :meth:`save` writes to (None:
-    none). ``on_change`` is called with changed keys of ``[performer]``. Methods raise :class:`OptionError` if
-    the rig plays without a performer, or too little was shown.
+    none). ``on_change`` is called with changed keys of ``[performer]``. Methods raise an OptionError if the
+    rig plays without a performer, a DeviceError if too little was shown, or no stillness.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Calibration:
 
     def _check(self, stage: str, min_s: float) -> None:
         if (seconds := self._seconds[stage]) < min_s:
-            raise OptionError(f"calibrate/{stage}: expected at least {min_s:g} s of it, got {seconds:.1f}")
+            raise DeviceError(f"calibrate/{stage}: expected at least {min_s:g} s of it, got {seconds:.1f}")
 
     def _still_values(self) -> dict[str, float]:
         """The value of each parameter while standing still (95th percentile)."""
@@ -139,7 +139,7 @@ class Calibration:
             still = float(np.quantile([v[i] for v in self._samples["still"]] or [0.0], 0.95))
             if still > MAX_STILL:
                 problem = "you moved while you should have stood still; stand still once more"
-                raise OptionError(
+                raise DeviceError(
                     f"calibrate/still: {problem} ({name} {still:.2f}, expected below {MAX_STILL:g})"
                 )
             values[name] = max(still, _MIN_STILL_VALUE)

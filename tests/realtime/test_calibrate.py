@@ -178,20 +178,20 @@ def test_still_move_save_clear_freeze(tmp_path: Path) -> None:
 def test_a_calibration_needs_two_seconds_of_each_phase() -> None:
     playing = Playing(PerformerRange())
     calibration = Calibration(playing)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match=r"calibrate/move: expected at least 2 s of it, got 0\.0"):
+    with pytest.raises(DeviceError, match=r"calibrate/move: expected at least 2 s of it, got 0\.0"):
         calibration.save()
     calibration.still()
     # An error before the dance; a performer who stands longer may then continue.
     for received, seconds in ((0.0, 0.7), (0.7, 0.9), (1.6, 0.5)):
         with pytest.raises(
-            OptionError, match=f"calibrate/still: expected at least 2 s of it, got {received}"
+            DeviceError, match=f"calibrate/still: expected at least 2 s of it, got {received}"
         ):
             calibration.move()
         playing.learn([0.01] * 8, 0.0, seconds)
     assert calibration.move() == "move as you will"
     calibration.still()
     playing.learn(NOW, 1.0, 3.0)
-    with pytest.raises(OptionError, match=MOVED):
+    with pytest.raises(DeviceError, match=MOVED):
         calibration.move()
     with pytest.raises(OptionError, match="plays without it"):
         Calibration(Playing(None)).still()  # type: ignore[arg-type]
