@@ -6,12 +6,12 @@ import contextlib
 import socket
 import time
 
-from pyanticip.errors import DeviceError, reason
+from pyanticip.errors import reason
 from realtime.sockets import host_and_port, resolve
 
 _RETRY_NS = 1_000_000_000
 # While no computer has the address, Linux queues datagrams until the send buffer is full, and every 3 s it
-# discards them and takes some more: the trouble is over once the buffer was not full for longer than that.
+# discards them and takes some more: the trouble is over once that has not lasted for longer than this.
 _QUEUED_NS = 4_000_000_000
 
 
@@ -19,18 +19,16 @@ class UdpWire:
     """One receiver's datagrams; ``trouble`` says why sending has failed for a second, and is empty while it
     works.
 
-    Whether a datagram arrives cannot be known. Raises a DeviceError if the host cannot be resolved or
-    reached.
+    Whether a datagram arrives cannot be known. Raises a DeviceError if the host cannot be resolved; a network
+    that is not up yet is no error.
     """
 
     def __init__(self, host: str, port: int) -> None:
-        target = host_and_port(host, port)
-        addrinfo = resolve(host, port, f"OSC target {target}", socket.SOCK_DGRAM)
+        addrinfo = resolve(host, port, f"OSC target {host_and_port(host, port)}", socket.SOCK_DGRAM)
         self._family, _, self._proto, _, self._address = addrinfo
-        try:
+        self._sock: socket.socket | None = None
+        with contextlib.suppress(OSError):
             self._sock = self._open()
-        except OSError as error:
-            raise DeviceError(f"OSC target {target}: cannot reach {target} ({reason(error)})") from None
         # Since when sending fails (0: it works), and when to try a new socket.
         self._failing_since_ns = self._retry_at_ns = 0
         self._dropped_at_ns = -_QUEUED_NS
@@ -56,10 +54,14 @@ class UdpWire:
         counts = self.counts
         for _ in range(2):
             try:
+                if self._sock is None:
+                    self._sock = self._open()
                 self._sock.send(data)
             except (BlockingIOError, InterruptedError):
                 counts["dropped"] += 1
-                self._dropped_at_ns = self._on_failure("nothing gets through")
+                now = self._on_failure("nothing gets through")
+                if now - self._failing_since_ns >= _RETRY_NS:
+                    self._dropped_at_ns = now
             except ConnectionRefusedError:
                 # Reports an earlier datagram that nobody received; this one is unsent, so try it again.
                 counts["refused"] += 1
@@ -67,11 +69,17 @@ class UdpWire:
                 continue
             except OSError as error:
                 counts["failed"] += 1
-                self._reopen(self._on_failure(reason(error)))
+                now = self._on_failure(reason(error))
+                if now >= self._retry_at_ns:
+                    # The old socket may be bound to a local address that this machine no longer has, after a
+                    # change of network.
+                    self._retry_at_ns = now + _RETRY_NS
+                    self.close()
             else:
                 counts["sent"] += 1
-                if not self.trouble or time.monotonic_ns() - self._dropped_at_ns >= _QUEUED_NS:
-                    self._failing_since_ns, self.trouble = 0, ""
+                self._failing_since_ns = 0
+                if self.trouble and time.monotonic_ns() - self._dropped_at_ns >= _QUEUED_NS:
+                    self.trouble = ""
             return
 
     def _on_failure(self, reason: str) -> int:
@@ -82,16 +90,8 @@ class UdpWire:
             self.trouble = reason
         return now
 
-    def _reopen(self, now: int) -> None:
-        """Open a new socket, at most once a second: the old one may be bound to a local address that this
-        machine no longer has, after a change of network."""
-        if now >= self._retry_at_ns:
-            self._retry_at_ns = now + _RETRY_NS
-            with contextlib.suppress(OSError):
-                sock = self._open()
-                self._sock.close()
-                self._sock = sock
-
     def close(self) -> None:
         """Close the socket."""
-        self._sock.close()
+        if self._sock is not None:
+            self._sock.close()
+            self._sock = None

@@ -21,6 +21,7 @@ from pyanticip.vocabulary import PARAMETERS
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, time_tag
+from realtime.sinks.udp import UdpWire
 from realtime.sockets import free_port
 
 SCALARS = [0.1, 0.2, -1.5, 0.4, 0.5, 0.6, 0.7]
@@ -256,8 +257,9 @@ def test_a_changed_local_address_is_followed_and_failures_are_reported(
     seconds = 5.0
     monkeypatch.setattr("realtime.sinks.udp.time.monotonic_ns", lambda: round(seconds * 1e9))
 
+    wire.close()
+
     def send(sock: Any) -> str:
-        wire._sock.close()
         wire._sock = sock
         sink.send(frame())
         return sink.trouble
@@ -275,6 +277,26 @@ def test_a_changed_local_address_is_followed_and_failures_are_reported(
     assert sink.trouble == ""
 
 
+def test_a_network_that_comes_after_the_start_is_used(
+    receiver: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(wire: UdpWire) -> socket.socket:
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    seconds = 5.0
+    monkeypatch.setattr("realtime.sinks.udp.time.monotonic_ns", lambda: round(seconds * 1e9))
+    with monkeypatch.context() as off:
+        off.setattr(UdpWire, "_open", unreachable)
+        sink = open_sink(receiver)
+        sink.send(frame())
+        seconds = 6.1
+        sink.send(frame())
+        assert (sink.trouble, sink.counters()["failed"]) == ("network is unreachable", 2)
+    sink.send(frame(99))
+    assert dict(received(receiver))["/anticip/frame"][0] == 99
+    assert sink.trouble == ""
+
+
 def test_a_computer_that_is_off_is_reported_as_long_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux takes a few bundles every 3 s while nobody has that address, and then its buffer is full."""
     sink, seconds, reported = open_sink(29000), 5.0, []
@@ -283,20 +305,22 @@ def test_a_computer_that_is_off_is_reported_as_long_as_it_is(monkeypatch: pytest
 
     class Buffer:
         def send(self, data: bytes) -> int:
-            if is_off and seconds % 3.0 > 0.5:
+            # Once it is on, a bundle is lost every 3 s.
+            if seconds % 3.0 > (0.55 if is_off else 2.85):
                 raise BlockingIOError
             return len(data)
 
-        close = staticmethod(wire._sock.close)
+        def close(self) -> None:
+            pass
 
+    wire.close()
     wire._sock, is_off = Buffer(), True
     for n in range(200):
         seconds, is_off = 3.0 + 0.1 * n, n < 100
         sink.send(frame(n))
         reported.append(sink.trouble)
-    # From 1 s of refusals on, and until nothing was refused for 4 s.
-    assert reported == [""] * 16 + ["nothing gets through"] * 123 + [""] * 61
-    sink.close()
+    # From 1 s of refusals on, and until there was none of a second for 4 s.
+    assert reported == [""] * 16 + ["nothing gets through"] * 113 + [""] * 71
 
 
 def send_scheduled(events: list[Any], wall_ns: int, **options: Any) -> list[tuple[int, list[Any]]]:
