@@ -172,6 +172,11 @@ def test_a_client_reads_values_over_http(server: ServerProcess) -> None:
         server.get("/nowhere")
     assert caught.value.code == 404
     caught.value.close()
+    with socket.create_connection(("127.0.0.1", server.rig.port), timeout=5) as sock:
+        sock.sendall(b"HEAD /?HOST_INFO HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = sock.makefile("rb").read()
+    assert b"Content-Length: " in answer
+    assert answer.endswith(b"\r\n\r\n")
 
 
 @served
