@@ -203,7 +203,7 @@ def _first_playable(
     """The first sender that can be played; describes every sender meanwhile."""
     started, reported, hints = time.monotonic(), set[tuple[int, str, str]](), list(_HINTS_S)
     # What cannot be played may begin with other bytes each time.
-    describe = Lines(say, Bucket(*_DESCRIPTIONS))
+    describe_suit, describe_noise = (Lines(say, Bucket(*_DESCRIPTIONS)) for _ in range(2))
     say(f"waiting for it, {wait:g} s at most; Ctrl-C gives up")
     while (waited := time.monotonic() - started) < wait:
         arrivals.listen(0.2)
@@ -211,7 +211,7 @@ def _first_playable(
             line = _describe(suit, ports, kind)
             if line and (suit.port, suit.sender, line) not in reported:
                 reported.add((suit.port, suit.sender, line))
-                describe(line)
+                (describe_suit if suit.kind else describe_noise)(line)
         for suit in arrivals.senders.values():
             if suit.is_playable:
                 rate = "at no even rate" if suit.rate is None else f"{suit.rate:.1f} frames a second"

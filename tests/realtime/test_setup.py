@@ -182,6 +182,22 @@ def test_noise_does_not_fill_the_terminal(monkeypatch: pytest.MonkeyPatch) -> No
     assert 20 < len(lines) < 100
 
 
+def test_noise_does_not_keep_a_suit_from_being_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, noise, suit = itertools.count(), DetectedSender(1, "10.0.0.1:1"), DetectedSender(1, "10.0.0.2:1")
+    arrivals: Any = SimpleNamespace(senders={1: noise, 2: suit})
+
+    def listen(seconds: float) -> None:
+        noise.decode(b"%d" % (now := next(clock)), 0)
+        if now > 300:
+            suit.decode(b"MXTP01" + bytes(18), 0)
+
+    arrivals.listen, lines = listen, list[str]()
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 0.1 * next(clock)))
+    with pytest.raises(DeviceError, match="nothing that can be played came in 60 s"):
+        module._first_playable(arrivals, {1: "xsens"}, None, 60.0, lines.append)
+    assert any("this is xsens, but: " in line for line in lines)
+
+
 def test_ports_in_use_are_reported(ports: dict[str, int], send: Any, tmp_path: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("0.0.0.0", ports["vmc"]))
