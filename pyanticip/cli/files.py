@@ -9,7 +9,7 @@ import click
 
 from pyanticip.cli.generate import Command
 from pyanticip.cli.terminal import Answer, say
-from pyanticip.errors import OptionError
+from pyanticip.errors import OptionError, counted
 
 if TYPE_CHECKING:
     from realtime.programs.options import ExportOptions, InfoOptions
@@ -72,7 +72,7 @@ def _recording_lines(found: dict[str, Any]) -> Iterator[str]:
     yield f"{found['file']}: {found['duration_s']:.1f} s, recorded {when}"
     for name, source in found["sources"].items():
         rate = f", {source['rate']:.1f} a second" if source["rate"] else ""
-        yield f"  {source['datagrams']} datagrams of {name}{rate}"
+        yield f"  {counted(source['datagrams'], 'datagram')} of {name}{rate}"
     for kind, heard in found["heard"].items():
         if heard["rate"]:
             yield f"  {kind}: {heard['rate']:.1f} frames a second, jitter {heard['jitter_ms']:.1f} ms"
@@ -82,8 +82,8 @@ def _recording_lines(found: dict[str, Any]) -> Iterator[str]:
     )
     lost = "" if found["lost"] is None else f", {received} received from the sender, {found['lost']} lost"
     lost += f", {doubled} doubled" if doubled else ""
-    yield f"  {found['frames']} frames{lost}; {found['outputs']} outputs"
-    yield f"  {found['events']} events, {found['notes']} notes"
+    yield f"  {counted(found['frames'], 'frame')}{lost}; {counted(found['outputs'], 'output')}"
+    yield f"  {counted(found['events'], 'event')}, {counted(found['notes'], 'note')}"
     for line in found["warnings"]:
         yield f"  warning: {line}"
 

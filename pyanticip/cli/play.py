@@ -29,7 +29,8 @@ def _show_answer(summary: dict[str, Any]) -> Answer:
         if (n := lost_frames(counts)) is None
         else f", {counts['heard']} received from the sender, {n} lost"
     )
-    lines = [f"{counts['frames']} frames in {summary['seconds']:.1f} s{lost}{_without_model(counts)}"]
+    frames = counted(counts["frames"], "frame")
+    lines = [f"{frames} in {summary['seconds']:.1f} s{lost}{_without_model(counts)}"]
     for name, found in summary["sinks"].items():
         counts = [f"{n} {what}" for what, n in found.items() if what == "sent" or n]
         lines.append(f"{name}: {', '.join(counts) or 'nothing counted'}")
@@ -38,7 +39,7 @@ def _show_answer(summary: dict[str, Any]) -> Answer:
 
 def _without_model(counts: Mapping[str, int]) -> str:
     """Text for the frames that the scalars played because the model was late or failed; ``""`` for none."""
-    return f", {n} frames without the model" if (n := counts["without_model"]) else ""
+    return f", {counted(n, 'frame')} without the model" if (n := counts["without_model"]) else ""
 
 
 def _say_all(lines: Iterable[str]) -> None:
@@ -284,7 +285,7 @@ def send(args: options.SendOptions) -> Answer:
         **args.reading(),
     )
     refused = f", {done['refused']} refused: nobody listened" if done["refused"] else ""
-    return done, f"{done['frames']} frames in {done['seconds']:.1f} s to {host}:{port}{refused}"
+    return done, f"{counted(done['frames'], 'frame')} in {done['seconds']:.1f} s to {host}:{port}{refused}"
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:SynthOptions")

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pyanticip.errors import SkeletonError
+from pyanticip.errors import SkeletonError, counted
 from pyanticip.motion.agreement import bone_angles
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.joints import guess_joints
@@ -62,7 +62,8 @@ def format_summary(summary: dict[str, Any]) -> list[str]:
     """The summary of :func:`describe` as lines of text."""
     lines = [
         f"{summary['file']}: {summary['kind']}, {summary['duration_s']:.1f} s, "
-        f"{summary['frames']} frames at {summary['rate']:g} Hz, {len(summary['joints'])} joints",
+        f"{counted(summary['frames'], 'frame')} at {summary['rate']:g} Hz, "
+        f"{counted(len(summary['joints']), 'joint')}",
         f"  {summary['up']} is up, {summary['unit']:.4g} m a unit, {summary['reach_m']:.2f} m from the root "
         "to the farthest tip",
     ]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pyanticip import _core
-from pyanticip.errors import MotionError, OptionError
+from pyanticip.errors import MotionError, OptionError, counted
 from pyanticip.memory.cues import Cue
 from pyanticip.models.checkpoint.manifest import WEIGHTS
 from realtime.control.beat import BeatControl
@@ -64,9 +64,8 @@ class PlanControl:
         if backend is None or not backend.codes:
             raise OptionError("plan: this model makes no plans that could be steered")
         if len(arguments) not in (0, 2):
-            raise OptionError(
-                f"plan: expected a code and a boost, or nothing, got {len(arguments)} arguments"
-            )
+            got = counted(len(arguments), "argument")
+            raise OptionError(f"plan: expected a code and a boost, or nothing, got {got}")
         # A model that was loaded since has no boosts.
         boosts = dict(self._boosts) if arguments and backend is self._boosted_backend else {}
         if arguments:

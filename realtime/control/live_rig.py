@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pyanticip.controls import Shape, Smoothing
-from pyanticip.errors import OptionError, suggestion
+from pyanticip.errors import OptionError, counted, suggestion
 from pyanticip.memory.cues import Cue
 from pyanticip.vocabulary import PARAMETERS
 from realtime.config import unknown_hint
@@ -104,7 +104,7 @@ class LiveRig:
         for part in parents:
             if isinstance(part, int):
                 if part >= len(table):
-                    raise OptionError(f"rig/{key}: there are {len(table)} receivers, counted from 0")
+                    raise OptionError(f"rig/{key}: {counted(len(table), 'receiver')}, counted from 0")
                 table = table[part]
             elif isinstance(table, dict):
                 table = table.setdefault(part, {})

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pyanticip.errors import MotionError, OptionError
+from pyanticip.errors import MotionError, OptionError, counted
 from pyanticip.system import cores_and_load
 from realtime.seams import BACKENDS, SINKS, SOURCES, VOICES, Registry
 from realtime.sources.arrivals import usual_ports
@@ -127,7 +127,7 @@ def _audio() -> Check:
     if not audio.usable:
         reason = f"{version}; no output that works ({audio.error or 'none found'})"
         return _check("warn", reason, "plug in or start one; without, `render` still writes WAV files")
-    text = f"{version}; {audio.default}, {len(audio.outputs)} outputs"
+    text = f"{version}; {audio.default}, {counted(len(audio.outputs), 'output')}"
     return _check("ok", text, outputs=list(audio.outputs))
 
 

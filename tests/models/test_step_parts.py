@@ -154,7 +154,7 @@ def test_wishes_come_by_remote_control(folder):
     for wrong, words in (
         ((30, 1.0), "0 to 29"),
         ((1.5, 1.0), "0 to 29"),
-        ((1,), "a code and a boost"),
+        ((1,), "a code and a boost, or nothing, got 1 argument$"),
         (("a", 1.0), "a number"),
     ):
         with pytest.raises(OptionError, match=words):

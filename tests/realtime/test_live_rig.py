@@ -124,7 +124,7 @@ def test_receivers_use_the_changed_table(play: Play, ear: socket.socket) -> None
         ("rig/osc/0/addresses/pitch", ("/a", "b\0c"), "expected an address that starts with '/'"),
         ("rig/osc/0/addresses/pitch", ("/a", 1 << 70), "expected numbers of 32 bits"),
         ("rig/osc/0/send/pich", (1,), "pich: unknown name"),
-        ("rig/osc/3/send/pitch", (1,), "there are 1 receivers, counted from 0"),
+        ("rig/osc/3/send/pitch", (1,), "send/pitch: 1 receiver, counted from 0"),
         ("rig/osc/one/send/pitch", (1,), "rig/osc/one/send/pitch: no such key"),
         ("rig/osc/0/port", (9001,), "osc.0.port: needs a restart"),
         ("rig/source/kind", ("vmc",), "source: needs a restart"),

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import pyanticip as pa
 from pyanticip import _core
 from pyanticip.cli import cli
+from pyanticip.cli.files import _recording_lines
 from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.recording import RecordingWriter
@@ -45,6 +46,7 @@ def test_info_counts_the_records(show: Path) -> None:
     assert info["duration_s"] == pytest.approx(1.0)
     counts = {key: info[key] for key in ("datagrams", "frames", "outputs", "events", "notes")}
     assert counts == {"datagrams": 5, "frames": 5, "outputs": 5, "events": 1, "notes": 1}
+    assert "  1 event, 1 note" in _recording_lines(info)
     mocopi = info["sources"]["mocopi"]
     assert (mocopi["datagrams"], mocopi["bytes"]) == (5, 500)
     assert mocopi["rate"] == pytest.approx(4 / 0.12)
