@@ -125,7 +125,7 @@ def _audio() -> Check:
         return _check("warn", audio.error or "PortAudio is missing", remedy, outputs=[])
     version = audio.portaudio.split(",")[0]
     if not audio.usable:
-        reason = f"{version}; no output that works ({audio.error or 'none found'})"
+        reason = f"{version}; no output that works ({audio.error})"
         return _check("warn", reason, "plug in or start one; without, `render` still writes WAV files")
     text = f"{version}; {audio.default}, {counted(len(audio.outputs), 'output')}"
     return _check("ok", text, outputs=list(audio.outputs))

@@ -245,7 +245,7 @@ def _ask_receivers(ask: Ask, say: Say) -> dict[str, Any]:
     audio = probe()
     say("What plays? voice: the built-in one; osc: a program that hears OSC; midi")
     if not audio.usable:
-        say(f"(no sound here: {audio.error or 'no audio device'})")
+        say(f"(no sound here: {audio.error})")
     choice = "voice" if audio.usable else "osc"
     while True:
         choice = ask("Plays", choice, ("voice", "osc", "midi"))

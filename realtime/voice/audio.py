@@ -150,13 +150,17 @@ def _query(device: str | int | None) -> Audio:
     except (ImportError, OSError) as error:
         return Audio(None, (), None, str(error).splitlines()[0])
     sounddevice: Any = module
-    outputs = [d["name"] for d in sounddevice.query_devices() if d["max_output_channels"] >= 2]
+    devices = sounddevice.query_devices()
+    outputs = [d["name"] for d in devices if d["max_output_channels"] >= 2]
     default, error_ = None, None
     try:
         default = sounddevice.query_devices(device_arguments(sounddevice, device)["device"], "output")["name"]
         supported_rate(sounddevice, device)
     except (sounddevice.PortAudioError, ValueError) as problem:
-        default, error_ = None, str(problem).splitlines()[0]
+        default = None
+        # Where there is no device, PortAudio only says that it cannot be asked ("querying device -1").
+        there = any(d["max_output_channels"] for d in devices)
+        error_ = str(problem).splitlines()[0] if there else "no audio device"
     return Audio(sounddevice.get_portaudio_version()[1], tuple(outputs), default, error_)
 
 

@@ -254,6 +254,17 @@ def test_a_device_with_one_rate_is_played_at_that_rate(monkeypatch):
     assert not _query("none").usable, "a device of that name is not there, whatever else is"
 
 
+def test_no_audio_device_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(Server):
+        def query_devices(self, device: Any = None, kind: str = "") -> Any:
+            if kind:
+                raise self.PortAudioError("Error querying device -1")
+            return []
+
+    monkeypatch.setitem(sys.modules, "sounddevice", Silent())
+    assert _query(None).error == "no audio device"
+
+
 def test_an_error_names_a_loopback_driver_where_virtual_ports_are_missing(monkeypatch):
     class Driver:
         def open_virtual_port(self, name: str) -> None:
