@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from pyanticip.controls import CANCEL
-from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.errors import CheckpointError, OptionError, counted
 from pyanticip.motion.atomic import check_out
 from realtime import tuning
 from realtime.clock import ScaledClock
@@ -211,8 +211,9 @@ def _print_summary(result: dict[str, Any], host: str, port: int, console: Consol
     ms = result["latency_ms"]
     hint = " (nobody listened there)" if result["refused"] > result["bundles"] // 4 else ""
     console.print(
-        f"{result['frames']} frames in {result['seconds']:.1f} s, {result['bundles']} OSC bundles to"
-        f" {host}:{port}{hint}, {result['events']} events, model: {result['model']}"
+        f"{result['frames']} frames in {result['seconds']:.1f} s, "
+        f"{counted(result['bundles'], 'OSC bundle')} to {host}:{port}{hint}, "
+        f"{result['events']} events, model: {result['model']}"
     )
     console.print(f"from datagram to OSC: p50 {ms['p50']:.2f} ms, p99 {ms['p99']:.2f} ms")
     if "wav" in result:

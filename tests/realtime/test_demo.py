@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from support.wire import DatagramReceiver, tcp_port
 
 from pyanticip.errors import OptionError
 from realtime.programs import doctor as doctor_module
-from realtime.programs.demo import demo
+from realtime.programs.demo import _print_summary, demo
 from realtime.programs.doctor import _gpu, doctor, lines
 from realtime.rig.tree import SynthRig
 from realtime.voice.audio import probe
@@ -78,6 +79,8 @@ def test_the_demo_sends_bundles_and_ends(ear, elsewhere, capsys):
     assert "pyanticip doctor" in printed
     assert not list(elsewhere.iterdir()), "no sound was wanted"
     json.dumps(result)
+    _print_summary({**result, "bundles": 1, "refused": 9}, "127.0.0.1", 9000, Console(stderr=True))
+    assert ", 1 OSC bundle to 127.0.0.1:9000 (nobody" in " ".join(capsys.readouterr().err.split())
     if browser is not None:
         # The dance has 60 Hz, and two frames of five have no body; the page gets the others.
         browser.join(10)
