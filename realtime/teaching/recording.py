@@ -7,6 +7,7 @@ import contextlib
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping
+from math import ceil
 from pathlib import Path
 
 from pyanticip._core import LiveFront
@@ -86,10 +87,10 @@ async def record_take(
                 await asyncio.wait_for(_either(begun, done), _TIMEOUT_S - _HINT_DELAY_S)
         except TimeoutError:
             raise DeviceError(silence_reason(_TIMEOUT_S)) from None
-        for remaining in range(int(countdown), 0, -1):
+        for remaining in range(ceil(countdown), 0, -1):
             if not done.is_set():
                 say(f"{remaining} ...")
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(min(countdown - (remaining - 1), 1.0))
         if front.refusal:
             raise DeviceError(why_refused(source.kind, front.refusal))
         if done.is_set():

@@ -269,7 +269,7 @@ def test_a_take_from_a_suit(run: Run, kind: str) -> None:
         named = ("--source", where) if kind == "mocopi" else ("--rig", "rig.toml")
         run(
             "teach", "record", "mine", *named, "--take", "still", "--values", "mix=.4",
-            "--seconds", "1", "--countdown", "1",
+            "--seconds", "1", "--countdown", ".6",
         )  # fmt: skip
     finally:
         stop.set()
