@@ -126,7 +126,10 @@ impl Strings {
 
 impl String {
     fn begin(&mut self, pluck: Pluck, sample_rate: f32, white: &mut White) {
-        let frequency = pluck.frequency.clamp(MIN_HZ, 0.2 * sample_rate);
+        // A note beyond the range is played in the nearest octave inside.
+        let octaves_beyond = |ratio: f32| ratio.log2().ceil().max(0.0);
+        let up = octaves_beyond(MIN_HZ / pluck.frequency);
+        let frequency = pluck.frequency * (up - octaves_beyond(pluck.frequency / (0.2 * sample_rate))).exp2();
         let period = sample_rate / frequency;
         self.blend = 0.5 - 0.42 * pluck.hardness;
         // The loss filter delays by `blend` samples, the all-pass by 0.2 to 1.2.
@@ -185,33 +188,51 @@ impl String {
 mod tests {
     use super::*;
 
-    /// Measures the period by autocorrelation, because zero crossings are ambiguous in a rich tone.
+    /// Cents by which a string that is to sound at one frequency is above another. Measures the period by
+    /// autocorrelation, because zero crossings are ambiguous in a rich tone.
+    fn cents(sample_rate: f64, frequency: f32, expected: f32) -> f64 {
+        let mut strings = Strings::new(sample_rate, 1);
+        strings.pluck(Pluck {
+            frequency,
+            amplitude: 0.5,
+            ring: 6.0,
+            hardness: 0.6,
+            position: 0.13,
+            weights: [1.0; 2],
+        });
+        let mut sound = Vec::new();
+        for _ in 0..700 {
+            let mut frame = [[0.0; 2]; FRAME];
+            strings.render(&mut frame);
+            sound.extend(frame.iter().map(|y| f64::from(y[0])));
+        }
+        // Later a high note has decayed.
+        let sound = &sound[(0.05 * sample_rate) as usize..];
+        // Over twenty periods, so that a sample makes little difference.
+        let period = sample_rate / f64::from(expected);
+        let (around, near) = ((20.0 * period) as usize, (0.4 * period) as usize);
+        let correlation = |lag: usize| (0..8_000).map(|i| sound[i] * sound[i + lag]).sum::<f64>();
+        let best = (around - near..=around + near).max_by(|a, b| correlation(*a).total_cmp(&correlation(*b)));
+        1_200.0 * (20.0 * period / best.unwrap() as f64).log2()
+    }
+
     #[test]
     fn strings_are_in_tune() {
-        for frequency in [55.0, 110.0, 261.6, 523.25, 1046.5_f32] {
-            let mut strings = Strings::new(48_000.0, 1);
-            strings.pluck(Pluck {
-                frequency,
-                amplitude: 0.5,
-                ring: 6.0,
-                hardness: 0.6,
-                position: 0.13,
-                weights: [1.0; 2],
-            });
-            let mut sound = Vec::new();
-            for _ in 0..700 {
-                let mut frame = [[0.0; 2]; FRAME];
-                strings.render(&mut frame);
-                sound.extend(frame.iter().map(|y| f64::from(y[0])));
-            }
-            let sound = &sound[9_600..];
-            // Over twenty periods, so that a sample makes little difference.
-            let around = (20.0 * 48_000.0 / frequency) as usize;
-            let correlation = |lag: usize| (0..8_000).map(|i| sound[i] * sound[i + lag]).sum::<f64>();
-            let best = (around - 12..around + 12).max_by(|a, b| correlation(*a).total_cmp(&correlation(*b)));
-            let measured = 20.0 * 48_000.0 / best.unwrap() as f64;
-            let cents = 1_200.0 * (measured / f64::from(frequency)).log2();
+        for frequency in [55.0, 110.0, 261.6, 523.25, 1046.5] {
+            let cents = cents(48_000.0, frequency, frequency);
             assert!(cents.abs() < 6.0, "{frequency}: {cents}");
+        }
+    }
+
+    #[test]
+    fn a_note_beyond_the_range_of_the_strings_sounds_in_another_octave() {
+        for (sample_rate, frequency, expected) in [
+            (48_000.0, 16.35, 32.7),
+            (8_000.0, 1_661.2, 830.6),
+            (8_000.0, 3_729.3, 932.33),
+        ] {
+            let cents = cents(sample_rate, frequency, expected);
+            assert!(cents.abs() < 12.0, "{frequency}: {cents}");
         }
     }
 
