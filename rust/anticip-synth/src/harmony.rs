@@ -133,11 +133,7 @@ impl Harmony {
             };
         }
         if chords.is_empty() {
-            // Approximates the intervals of the default chords in this scale.
-            let steps_ratio = harmony.octave() / 7.0;
-            for step in harmony.chords.iter_mut().flatten() {
-                *step = (*step * steps_ratio).round();
-            }
+            harmony.chords = harmony.chords.map(|chord| chord.map(|step| harmony.steps(step)));
         } else {
             harmony.chords[..chords.len()].copy_from_slice(chords);
             harmony.chord_count = chords.len();
@@ -153,6 +149,11 @@ impl Harmony {
     /// Steps per octave.
     pub(crate) fn octave(&self) -> f32 {
         self.note_count as f32
+    }
+
+    /// The interval of this many steps of a seven-note scale in steps of this scale, rounded.
+    pub(crate) fn steps(&self, sevenths: f32) -> f32 {
+        (sevenths * (self.octave() / 7.0)).round()
     }
 
     /// The chord after this number of phrases.

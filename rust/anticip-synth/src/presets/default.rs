@@ -44,7 +44,7 @@ impl PadAndBells {
         let strength = 0.55 + 0.45 * self.ticks.random.next();
         let harmony = controls.harmony;
         self.bells.strike(Stroke {
-            frequency: harmony.frequency(controls.note() + harmony.octave() + step),
+            frequency: harmony.frequency(controls.note() + harmony.octave() + harmony.steps(step)),
             ratio: 2.0 + 0.37 * roughness,
             index: 0.3 + 2.4 * brightness + roughness,
             amplitude: 0.26 * strength,
@@ -110,5 +110,29 @@ impl Instrument for PadAndBells {
         }
         self.bells.render(output);
         self.strike.render(output);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Harmony, SCALES, Settings, Voice};
+
+    #[test]
+    fn bells_lie_within_two_octaves_in_every_scale() {
+        for scale in [SCALES[0].1, SCALES[7].1, &[0.0]] {
+            let settings = Settings {
+                harmony: Harmony::new(38.0, scale, false, 440.0, &[]).unwrap(),
+                ..Settings::default()
+            };
+            let mut voice = Voice::with(48_000.0, &settings).unwrap();
+            voice.params(&[0.0, 0.7, 0.0, 0.0, 1.0, 0.0, 0.5, 0.0]);
+            let mut sound = vec![0.0; 8 * 48_000];
+            voice.render(&mut sound).unwrap();
+            let energy = |sound: Vec<f32>| sound.iter().map(|x| x * x).sum::<f32>();
+            // The second difference raises highs by 12 dB an octave.
+            let left: Vec<f32> = sound.into_iter().step_by(2).collect();
+            let highs = left.windows(3).map(|x| x[0] - 2.0 * x[1] + x[2]).collect();
+            assert!(energy(highs) < 1e-3 * energy(left), "{scale:?}");
+        }
     }
 }
