@@ -1427,7 +1427,7 @@ class Desk:
     """Turns one performer's frames from model output into control values and events.
 
     Leads, fallback to the scalars, mapping outputs, gain, smoothing, shaping, fades on signal loss, freeze
-    and stop, and the event rule. No change of a setting makes a value jump.
+    and stop, and the event rule. No change of mode or mapping makes a value jump.
     """
 
     gain: float
