@@ -194,9 +194,10 @@ impl Stretch {
         scratch: &mut Scratch,
     ) {
         self.predict(at, motion, scratch);
-        self.trim();
+        self.trim(usize::MAX);
         self.weight_by_likelihood(at, motion, observed, scratch);
-        self.trim();
+        // Belief after a gap is spread widely, and is cut only once there is some evidence.
+        self.trim(if observed.moving { MAX_FRAMES } else { usize::MAX });
     }
 
     /// Applies the transitions of tempo and place.
@@ -288,8 +289,8 @@ impl Stretch {
         }
     }
 
-    /// Cuts off ends with negligible belief, and the lighter end while the stretch is too long.
-    fn trim(&mut self) {
+    /// Cuts off ends with negligible belief, and the lighter end while the stretch is longer than `max_frames`.
+    fn trim(&mut self, max_frames: usize) {
         let min_mass = NEGLIGIBLE * self.mass();
         let is_significant = |row: &Row| mass(row) > min_mass;
         let Some(mut first) = self.rows.iter().position(is_significant) else {
@@ -301,7 +302,7 @@ impl Stretch {
             .iter()
             .rposition(is_significant)
             .map_or(first, |last| last + 1);
-        while end - first > MAX_FRAMES {
+        while end - first > max_frames {
             if mass(&self.rows[first]) < mass(&self.rows[end - 1]) {
                 first += 1;
             } else {

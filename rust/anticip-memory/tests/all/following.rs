@@ -155,6 +155,19 @@ proptest! {
         }
     }
 
+    /// Also where it went on farther away than one stretch of belief reaches.
+    #[test]
+    fn who_was_out_of_sight_for_long_is_found_as_soon(seed in any::<u64>(), gap in 4.0_f64..20.0, tempo in 0.8_f64..1.2) {
+        let movement = Movement(seed);
+        let mut follower = follower(&[movement.take(40.0)]);
+        play(&mut follower, movement, &path(2.0, &[(1.0, 6.0)]));
+        prop_assert!(follower.resume(gap));
+        let path = path(8.0 + tempo * gap, &[(tempo, 1.0)]);
+        for (i, place) in play(&mut follower, movement, &path).into_iter().enumerate().skip(10) {
+            prop_assert!(found(place, 0, path[i], 0.12), "{} at {i}: {place:?}", path[i]);
+        }
+    }
+
     #[test]
     fn a_new_run_is_as_the_first(seed in any::<u64>(), frames in 1_usize..200) {
         let movement = Movement(seed);
