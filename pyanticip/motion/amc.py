@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import OptionError, counted
 from pyanticip.motion import text, units
 from pyanticip.motion.asf import AcclaimSkeleton, Bone, find_asf, read_asf
 from pyanticip.motion.clip import Clip
@@ -235,8 +235,10 @@ def _read_lines(
     if not all_bones:
         raise text.fail(path, line, "no frame has a bone (truncated?)")
     if len(rows) > 1 and seen[-1] != all_bones and all(bones == all_bones for bones in seen[:-1]):
-        raise text.fail(path, line, f"the last frame lacks {len(all_bones - seen[-1])} bones (truncated?)")
+        raise text.fail(
+            path, line, f"the last frame lacks {counted(len(all_bones - seen[-1]), 'bone')} (truncated?)"
+        )
     incomplete = sum(bones != all_bones for bones in seen)
     if incomplete:
-        warnings.append(f"{incomplete} frames leave bones out: these kept the rotation they had")
+        warnings.append(f"bones that {counted(incomplete, 'frame')} left out kept the rotation they had")
     return {name: column for name, column in columns.items() if name in all_bones}, np.stack(rows)

@@ -126,7 +126,7 @@ def _read_timing(path: Path, data: bytes, start: int) -> tuple[tuple[int, str], 
 def _check_count(path: Path, line: int, written: str, found: int, warnings: list[str]) -> None:
     """Check the declared number of frames against ``found``: one missing, or more, is only warned of."""
     try:
-        declared = int(written)
+        declared = int(re.sub(r"\.0+$", "", written))  # some programs write every number with decimals
     except ValueError:
         raise text.fail(path, line, f"expected a number of frames, got {text.quote(written)}") from None
     if found == 0:

@@ -6,7 +6,7 @@ from xml.parsers import expat
 import numpy as np
 from numpy.typing import NDArray
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import FormatError, OptionError, counted
 from pyanticip.motion import text, units
 from pyanticip.motion.clip import Clip
 from pyanticip.motion.rotations import conjugate, multiply, normalized, rotate
@@ -38,7 +38,7 @@ def read_mvnx(
     labels, parents, kept = content.tree()
     warnings = list(content.warnings)
     if left_out := len(content.labels) - len(kept):
-        warnings.append(f"{left_out} segments that belong to no joint (props) were left out")
+        warnings.append(f"{counted(left_out, 'segment')} of no joint (props) left out")
     rotations = np.stack(content.orientations).reshape(len(content.orientations), -1, 4)[:, kept]
     positions = np.stack(content.positions).reshape(len(content.positions), -1, 3)[:, kept]
     inner_parents = parents[1:]
@@ -79,7 +79,7 @@ class _Parser:
         self._subjects = 0
         self._point = self._upper_segment = ""
         self._is_body = self._is_motion = self._has_gap = False
-        self._index = -1
+        self._index, self._index_step = -1, 0
         self._frame: dict[str, NDArray[np.float64]] = {}
         self._text: list[str] | None = None
         self._xml = expat.ParserCreate()
@@ -178,13 +178,20 @@ class _Parser:
             text.check_size(self.path, self._xml.CurrentLineNumber, frames, 7 * joints, joints)
 
     def _check_index(self, index: str) -> None:
-        """Warn of the first frame that does not follow on the one before it."""
+        """Warn of the first frame that does not follow on the one before it as the second does on the first.
+
+        In a file exported at a fraction of the captured rate, indices go on by more than one.
+        """
         number = int(index) if index.isdecimal() and len(index) < 10 else -1
-        if min(number, self._index) >= 0 and number != self._index + 1 and not self._has_gap:
-            self._has_gap = True
-            self.warnings.append(
-                f"frame indices do not go on by one after frame {self._index}; every frame was kept"
-            )
+        if min(number, self._index) >= 0:
+            step = number - self._index
+            self._index_step = self._index_step or max(step, 1)
+            if step != self._index_step and not self._has_gap:
+                self._has_gap = True
+                self.warnings.append(
+                    f"frame indices do not go on by {self._index_step} after frame {self._index}; "
+                    "every frame was kept"
+                )
         self._index = number
 
     def _numbers(self, what: str, content: str, count: int) -> NDArray[np.float64]:

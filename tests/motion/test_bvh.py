@@ -81,6 +81,7 @@ def test_unwrapped_angles_are_the_same_rotations(tmp_path):
         lambda text: text + "\x1a",
         lambda text: text.rstrip("\n") + "\r\n\x1a\x1a\r\n",
         lambda text: text.replace("Frames: 6", "Frames:\t6").replace("Frame Time: ", "frame time:\t"),
+        lambda text: text.replace("Frames: 6", "Frames: 6.000"),
         lambda text: text.replace(" {", "{").replace("\n{", " {"),
         lambda text: text.replace("Zrotation", "ZROTATION").replace("CHANNELS", "Channels"),
         lambda text: " ".join(text.split("MOTION")[0].split()) + "\nMOTION" + text.split("MOTION")[1],

@@ -1,5 +1,7 @@
 """MVNX files: written in the form of a real Xsens export, and read back."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -130,7 +132,7 @@ def test_half_a_body_does_not_play_and_is_told_so(tmp_path):
 def test_props_are_left_out_and_told(tmp_path):
     clip, plain = _load(tmp_path, _file(props=2)), _load(tmp_path, _file())
     np.testing.assert_array_equal(clip.quats, plain.quats)
-    assert "2 segments that belong to no joint" in " ".join(clip.warnings)
+    assert "2 segments of no joint (props) left out" in " ".join(clip.warnings)
 
 
 def test_a_unit_that_is_given_scales_all(tmp_path):
@@ -215,7 +217,7 @@ def test_fingers_have_segments_of_their_own_which_are_none_of_the_bodys(tmp_path
 
 
 def test_frames_that_are_missing_are_told_once(tmp_path):
-    told = "frame indices do not go on by one after frame 9; every frame was kept"
+    told = "frame indices do not go on by 1 after frame 9; every frame was kept"
     whole = _file().decode()
     cut = whole.replace('index="10"', 'index="11"').replace('index="20"', 'index="25"')
     assert told in _load(tmp_path, cut.encode()).warnings
@@ -223,6 +225,14 @@ def test_frames_that_are_missing_are_told_once(tmp_path):
     for number in ('index=""', ""):  # as before a recording, or in old files
         plain = _load(tmp_path, whole.replace('index="10"', number).encode())
         assert not any("frame indices" in line for line in plain.warnings)
+
+
+def test_a_file_of_a_fraction_of_the_captured_rate_has_no_gaps(tmp_path):
+    every_fourth = re.sub(r'index="(\d+)"', lambda found: f'index="{4 * int(found[1])}"', _file().decode())
+    assert not any("frame indices" in line for line in _load(tmp_path, every_fourth.encode()).warnings)
+    cut = every_fourth.replace('index="40"', 'index="44"')
+    told = "frame indices do not go on by 4 after frame 36; every frame was kept"
+    assert told in _load(tmp_path, cut.encode()).warnings
 
 
 def test_whoever_lies_throughout_does_not_stand(tmp_path, monkeypatch):
