@@ -29,7 +29,9 @@ def bench() -> None:
 @bench.command("latency", options=f"{OPTIONS}:LatencyOptions")
 @unwound()
 def bench_latency(args: options.LatencyOptions) -> Answer:
-    """From a datagram's arrival to the OSC bundle's send, over real sockets.
+    """From a datagram's arrival to the OSC bundle's send.
+
+    Over real sockets.
 
     Example: pyanticip bench latency --seconds 60 --json
     """
@@ -54,7 +56,9 @@ def bench_latency(args: options.LatencyOptions) -> Answer:
 @bench.command("performers", options=f"{OPTIONS}:PerformersOptions")
 @unwound()
 def bench_performers(args: options.PerformersOptions) -> Answer:
-    """Performers in one process: latency, share of a core, missed frames.
+    """Latency, load and missed frames of many performers.
+
+    All are played by one process, as `live` does.
 
     Example: pyanticip bench performers --count 1,2,4,8 --seconds 20 --json
     """
@@ -92,7 +96,9 @@ def bench_scalars(args: options.ScalarsOptions) -> Answer:
 
 @bench.command("bridge", options=f"{OPTIONS}:BridgeOptions")
 def bench_bridge(args: options.BridgeOptions) -> Answer:
-    """The scalars of a batch of embeddings in Rust, torch and torch.compile.
+    """The scalars of a batch of embeddings.
+
+    In Rust, torch and torch.compile.
 
     Example: pyanticip bench bridge --seconds 120 --json
     """
@@ -103,10 +109,10 @@ def bench_bridge(args: options.BridgeOptions) -> Answer:
 
 @bench.command("step", options=f"{OPTIONS}:StepOptions")
 def bench_step(args: options.StepOptions) -> Answer:
-    """One model step at the live pace, cold and prewarmed, on each backend.
+    """One model step at the live pace.
 
-    With --performers, what a step of so many at once takes: of a batch in torch or on a CUDA graph, of one
-    stream after the other in the Rust core.
+    Cold and prewarmed, on each backend. With --performers, what a step of so many at once takes: of a batch
+    in torch or on a CUDA graph, of one stream after the other in the Rust core.
 
     Example: pyanticip bench step --seconds 20 --backend rust --json
     """
@@ -131,7 +137,9 @@ def bench_train(args: options.TrainOptions) -> Answer:
 
 @bench.command("performer", options=f"{OPTIONS}:PerformerOptions")
 def bench_performer(args: options.PerformerOptions) -> Answer:
-    """Stillness, range and undisturbed movement through the whole pipeline.
+    """Stillness, range and undisturbed movement.
+
+    Through the whole pipeline.
 
     Example: pyanticip bench performer --data TAKES --json
     """
@@ -142,9 +150,9 @@ def bench_performer(args: options.PerformerOptions) -> Answer:
 
 @bench.command("sound", options=f"{OPTIONS}:SoundOptions", extra="train")
 def bench_sound(args: options.SoundOptions) -> Answer:
-    """From movement in a file to energy in the sound: how late it is.
+    """How late the sound follows the movement.
 
-    Also reports how near beats are to strokes.
+    From movement in a file to energy in the sound. Also reports how near beats are to strokes.
 
     Example: pyanticip bench sound walk.amc dance.bvh --preset default --json
     """

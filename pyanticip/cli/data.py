@@ -11,6 +11,7 @@ import click
 
 from pyanticip.cli.generate import Group
 from pyanticip.cli.terminal import Answer, say, unwound
+from pyanticip.errors import counted
 
 if TYPE_CHECKING:
     from training.data import options
@@ -79,7 +80,9 @@ def data_build(args: options.BuildOptions) -> Answer:
 
 @data.command("merge", options=f"{OPTIONS}:MergeOptions")
 def data_merge(args: options.MergeOptions) -> Answer:
-    """Merge the shards of a build into the set that one machine would have built.
+    """Merge the shards of a build into one set.
+
+    It is the set that one machine would have built.
 
     Example: pyanticip train data merge shards/1 shards/2 shards/3 --out sets/amass
     """
@@ -93,8 +96,9 @@ def _build_answer(as_json: bool, report: BuildReport) -> Answer:
         _warn(report.warnings)
     earlier = f" ({report.found + report.kept} of them done before)" if report.found + report.kept else ""
     lines = [
-        f"{report.out}: {report.clips} clips, {report.frames} frames ({report.frames / 3000.0:.1f} min) of "
-        f"{report.takes} takes{earlier} in {report.seconds:.1f} s"
+        f"{report.out}: {counted(report.clips, 'clip')}, {counted(report.frames, 'frame')} "
+        f"({report.frames / 3000.0:.1f} min) of {counted(report.takes, 'take')}{earlier} "
+        f"in {report.seconds:.1f} s"
     ]
     for split, subjects in report.subjects.items():
         names = ", ".join(subjects[:12]) + (f" and {len(subjects) - 12} more" if len(subjects) > 12 else "")
@@ -134,7 +138,8 @@ def data_augment(args: options.AugmentOptions) -> Answer:
     result = {"out": str(args.out), "digest": made.digest, "clips": len(made), "frames": made.frames}
     return (
         result,
-        f"{args.out}: {len(made)} variations, {made.frames} frames ({made.frames / 3000.0:.1f} min)",
+        f"{args.out}: {counted(len(made), 'variation')}, {made.frames} frames "
+        f"({made.frames / 3000.0:.1f} min)",
     )
 
 

@@ -25,10 +25,11 @@ def evaluate() -> None:
 
 @evaluate.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
 def evaluate_motion(args: options.MotionOptions) -> Answer:
-    """Forecast error beside baselines, lag profile, share of clips harmed.
+    """Forecast error beside baselines.
 
-    Results are separate for each kind of movement. Learned baselines are trained on the training side of
-    TAKES (some ten minutes, then cached). The report counts how often the test side was evaluated.
+    Also the lag profile and the share of clips harmed. Results are separate for each kind of movement.
+    Learned baselines are trained on the training side of TAKES (some ten minutes, then cached). The report
+    counts how often the test side was evaluated.
 
     Example: pyanticip evaluate motion --data data --report report
              pyanticip evaluate motion --data data --split test --report docs/results.md
@@ -96,7 +97,9 @@ def evaluate_language(args: options.LanguageOptions) -> Answer:
 
 @evaluate.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
 def evaluate_forecast(args: options.ForecastOptions) -> Answer:
-    """The published benchmark of motion prediction, beside the published rows.
+    """The published benchmark of motion prediction.
+
+    Beside the published rows.
 
     Example: pyanticip evaluate forecast --benchmark cmu --data TAKES/cmu-bench --split train
              pyanticip evaluate forecast --data TAKES/cmu-bench --checkpoint runs/forecast
@@ -152,9 +155,9 @@ def evaluate_following(args: options.FollowingOptions) -> Answer:
 
 @evaluate.command("tempo", options=f"{OPTIONS}:TempoOptions", extra="train")
 def evaluate_tempo(args: options.TempoOptions) -> Answer:
-    """Accuracy of the body tempo: the live tracker beside two baselines.
+    """Accuracy of the body tempo.
 
-    The reference is the steps of the feet.
+    The live tracker beside two baselines. The reference is the steps of the feet.
 
     Example: pyanticip evaluate tempo --data TAKES --split test
     """
@@ -166,7 +169,9 @@ def evaluate_tempo(args: options.TempoOptions) -> Answer:
 
 @evaluate.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
 def evaluate_ghost(args: options.GhostOptions) -> Answer:
-    """Accuracy of the monitor's ghost in centimetres, beside baselines.
+    """Accuracy of the monitor's ghost.
+
+    In centimetres, beside baselines.
 
     Example: pyanticip evaluate ghost --data TAKES --split test
     """

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command, options="realtime.programs.options:InfoOptions")
 def info(args: InfoOptions) -> Answer | None:
-    """Describe a motion file, recording, memory, mapping or checkpoint.
+    """Describe a motion file, or any file of a show.
+
+    That is a recording, memory, mapping or checkpoint.
 
     Example: pyanticip info dance.bvh --picture dance.png
              pyanticip info dance.bvh --joints > map.toml

@@ -225,6 +225,10 @@ def _parameter(name: str, field: FieldInfo, is_override: bool = False) -> click.
     annotation, metadata, many = _unwrapped(field.annotation, list(field.metadata))
     required = field.is_required() and not is_override
     default = None if is_override or field.is_required() else field.default
+    # Click does not know an override's default: what is not given is left to a rig or a file of options.
+    usual = field.default if is_override and "[default" not in text else None
+    if isinstance(usual, (str, int, float)) and usual is not False and usual != "":
+        text += f" [default: {name.replace('_', '-') if usual is True else usual}]"
     if settings.get("argument"):
         kind = _type(annotation, metadata)
         return click.Argument(
@@ -234,7 +238,9 @@ def _parameter(name: str, field: FieldInfo, is_override: bool = False) -> click.
     if annotation is bool:
         if default is not False and "/" not in flag:
             flag += "/--no-" + flag[2:]
-        return click.Option([name, flag], default=default, help=text, show_default=False, is_flag=True)
+        return click.Option(
+            [name, flag], default=default, help=text, show_default=bool(default), is_flag=True
+        )
     extra = {} if settings.get("alone") is None else {"is_flag": False, "flag_value": settings["alone"]}
     if not required:
         # Click takes any default that is passed, even None, for the value of a required option.
@@ -283,7 +289,7 @@ def _type(annotation: Any, metadata: list[Any]) -> click.ParamType:  # type: ign
             min_open="gt" in limits,
             max_open="lt" in limits,
         )
-        kind.name = "integer" if annotation is int else "float"  # else the error says "integer range"
+        kind.name = "integer" if annotation is int else "number"  # else the error says "integer range"
         return kind
     if annotation is Path:
         return _Path(path_type=Path, readable=False)  # unreadable files are reported when they are opened

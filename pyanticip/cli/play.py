@@ -53,9 +53,9 @@ def _progress(as_json: bool) -> bool:
 
 @click.command(cls=Command, options=f"{OPTIONS}:DemoOptions")
 def demo(args: options.DemoOptions) -> Answer:
-    """Play a bundled dance to OSC and sound, without a lead and then with one.
+    """Play a bundled dance to OSC and sound.
 
-    Without an audio device the sound goes to demo.wav.
+    It plays twice, without a lead and then with one. Without an audio device the sound goes to demo.wav.
 
     Example: pyanticip demo --seconds 10 --osc 127.0.0.1:57120
     """
@@ -176,9 +176,9 @@ def replay(args: options.ReplayOptions) -> Answer:
 @click.command(cls=Command, options=f"{OPTIONS}:RenderOptions")
 @unwound()
 def render(args: options.RenderOptions) -> Answer:
-    """Turn a motion file into sound or numbers; of a folder every file, on all cores.
+    """Turn a motion file, or a folder of them, into sound or numbers.
 
-    Offline, faster than real time, deterministic.
+    A folder on all cores. Offline, faster than real time, deterministic.
 
     Example: pyanticip render dance.bvh --out dance.wav
     """
@@ -205,8 +205,8 @@ def render(args: options.RenderOptions) -> Answer:
             progress=show_progress,
             say=say,
         )
-        text = "{out}: {files} files, {seconds:.0f} s in {work_seconds:.0f} s".format(**done)
-        text += _without_model(done)
+        text = f"{done['out']}: {counted(done['files'], 'file')}, {done['seconds']:.0f} s in "
+        text += f"{done['work_seconds']:.0f} s{_without_model(done)}"
         if not done["failed"]:
             return done, text
         return done, f"{text}; {len(done['failed'])} could not be rendered", 1
@@ -237,7 +237,7 @@ def record(args: options.RecordOptions) -> Answer:
 
 @click.command(cls=Command, options=f"{OPTIONS}:RehearseOptions")
 def rehearse(args: options.RehearseOptions) -> Answer:
-    """Build a memory of takes, for following and cues in a performance.
+    """Build a memory of takes, for following and cues.
 
     Takes are recordings (of the performer who was heard) or motion files. `live --memory OUT` uses the
     memory: forecasts improve for a repeated dance and get slightly worse for a walk.

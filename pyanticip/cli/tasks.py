@@ -57,7 +57,9 @@ def tasks_show(args: options.TaskShowOptions) -> Answer:
 
 @tasks.command("check", options=f"{OPTIONS}:TaskCheckOptions", extra="train")
 def tasks_check(args: options.TaskCheckOptions) -> Answer:
-    """Check texts of a task, such as a model's; exit code 1 if one is wrong.
+    """Check texts of a task, such as a model's.
+
+    The exit code is 1 if one is wrong.
 
     Example: pyanticip tasks check addition "829+03=8008,2305,9009>859."
     """

@@ -13,7 +13,7 @@ import click
 
 from pyanticip.cli.generate import Group
 from pyanticip.cli.terminal import Answer, say, shell_argument, tell
-from pyanticip.errors import MotionError, OptionError
+from pyanticip.errors import MotionError, OptionError, counted
 from pyanticip.vocabulary import RATE
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ OPTIONS = "realtime.teaching.options"
 
 @click.group(cls=Group)
 def teach() -> None:
-    """Teach by demonstration: show movements, say what they should sound like.
+    """Teach by demonstration.
 
-    A project is a folder of takes. From a few of them a small head is fitted in seconds; `live --mapping`
-    plays it.
+    Show movements and say what they should sound like. A project is a folder of takes. From a few of them a
+    small head is fitted in seconds; `live --mapping` plays it.
 
     Example: pyanticip teach new mine --outputs brightness,cutoff:200..8000:exponential
     """
@@ -248,9 +248,10 @@ def outputs(args: options.OutputsOptions) -> None:
 
 @teach.command("fit", options=f"{OPTIONS}:FitCommandOptions")
 def fit(args: options.FitCommandOptions) -> Answer:
-    """Fit a mapping to all takes, and report its error on left-out takes.
+    """Fit a mapping to all takes.
 
-    The previous mapping stays until the new one is complete, and is kept in `mappings` (`teach use`).
+    Its error is that on left-out takes. The previous mapping stays until the new one is complete, and is kept
+    in `mappings` (`teach use`).
 
     Example: pyanticip teach fit mine
              pyanticip live --source mocopi://0.0.0.0 --mapping mine/mapping.safetensors
@@ -309,9 +310,8 @@ def _part_lines(part: dict[str, Any], lead_ms: int) -> list[str]:
 
 def _head_line(part: dict[str, Any]) -> str:
     """The head of a part of a mapping, and what it was fitted to."""
-    takes = len(part["takes"])
     head = f"{part['kind']} on {'+'.join(part['inputs'])}"
-    return f"{head}, {part['frames']} frames of {takes} take{'s' * (takes != 1)}"
+    return f"{head}, {part['frames']} frames of {counted(len(part['takes']), 'take')}"
 
 
 def _block_lines(part: dict[str, Any], verb: str) -> list[str]:
@@ -323,7 +323,7 @@ def _block_lines(part: dict[str, Any], verb: str) -> list[str]:
 
 def _verdict_line(name: str, verdict: dict[str, Any]) -> str:
     """How a gesture was recognised in one take, as text."""
-    alarms = f"{verdict['alarms']} false alarms"
+    alarms = counted(verdict["alarms"], "false alarm")
     if not verdict["shows"]:
         return f"{alarms} of {name}"
     if verdict["at"] is None:
@@ -341,7 +341,9 @@ def _gesture_line(report: dict[str, Any]) -> str:
         text += f", after {100 * report['at']:.0f} % of it, its end predicted within {report['end_ms']} ms"
     if report["missed"]:
         text += f" (missed {', '.join(report['missed'])})"
-    alarms = f"; {report['alarms']} false alarms in {report['minutes']:.1f} minutes of what it is not"
+    alarms = (
+        f"; {counted(report['alarms'], 'false alarm')} in {report['minutes']:.1f} minutes of what it is not"
+    )
     return text + alarms + (f" ({', '.join(report['alarmed_by'])})" if report["alarms"] else "")
 
 
@@ -366,7 +368,9 @@ def _class_lines(part: dict[str, Any]) -> list[str]:
 
 @teach.command("check", options=f"{OPTIONS}:CheckOptions")
 def check(args: options.CheckOptions) -> Answer:
-    """Check files, hashes and the mapping, and play it over its own takes.
+    """Check files, hashes and the mapping.
+
+    The mapping is also played over its own takes.
 
     Example: pyanticip teach check mine
     """
@@ -392,7 +396,9 @@ def check(args: options.CheckOptions) -> Answer:
 
 @teach.command("undo", options=f"{OPTIONS}:UndoOptions")
 def undo(args: options.UndoOptions) -> None:
-    """Undo the last change of takes or outputs; again for the one before.
+    """Undo the last change of takes or outputs.
+
+    Again: the one before.
 
     Example: pyanticip teach undo mine
     """

@@ -11,6 +11,7 @@ import click
 from pyanticip.cli.data import data
 from pyanticip.cli.generate import Group
 from pyanticip.cli.terminal import Answer, answer, say, shell_argument, unwound
+from pyanticip.errors import counted
 
 if TYPE_CHECKING:
     from training.finish import options as finish
@@ -73,9 +74,9 @@ def _writes_at_end(work: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
 
 @train.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
 def train_motion(args: options.MotionOptions) -> Answer | None:
-    """Train the motion model; its best checkpoint goes to OUT/checkpoint.
+    """Train the motion model.
 
-    Under torchrun all its processes share the work.
+    Its best checkpoint goes to OUT/checkpoint. Under torchrun all its processes share the work.
 
     Example: pyanticip train motion --data TAKES --out runs/motion
              pyanticip train motion --config motion.toml --set ema=0.999 --seed 1 --out runs/one
@@ -103,10 +104,11 @@ def train_language(args: options.LanguageTrainOptions) -> Answer | None:
 @train.command("completion", options=f"{OPTIONS}:CompletionOptions", extra="train")
 @_writes_at_end
 def train_completion(args: options.CompletionOptions) -> Answer:
-    """Train the completion of bodies from few sensors; about an hour of one core.
+    """Train the completion of bodies from few sensors.
 
-    The weights are compiled into the core from rust/anticip-motion/data/completion.safetensors: copy them
-    there and rebuild to play or evaluate them. Nothing is written before the end.
+    It takes about an hour of one core. The weights are compiled into the core from
+    rust/anticip-motion/data/completion.safetensors: copy them there and rebuild to play or evaluate them.
+    Nothing is written before the end.
 
     Example: pyanticip train completion --data TAKES --out completion.safetensors
     """
@@ -133,15 +135,18 @@ def train_completion(args: options.CompletionOptions) -> Answer:
         )
     save_weights(args.out, net.state_dict())
     report = {"out": str(args.out), "clips": len(clips), "people": len({clip.person for clip in clips})}
-    return report, f"wrote {args.out}: {report['clips']} clips of {report['people']} people"
+    return (
+        report,
+        f"wrote {args.out}: {counted(len(clips), 'clip')} of {counted(report['people'], 'person', 'people')}",
+    )
 
 
 @train.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
 @_writes_at_end
 def train_ghost(args: options.GhostOptions) -> Answer:
-    """Train the forecaster of the monitor's ghost; two minutes of one core.
+    """Train the forecaster of the monitor's ghost.
 
-    Nothing is written before the end.
+    It takes two minutes of one core. Nothing is written before the end.
 
     Example: pyanticip train ghost --data TAKES --out ghost
     """
@@ -172,7 +177,10 @@ def train_ghost(args: options.GhostOptions) -> Answer:
     provenance = {"command": "train ghost", "data": takes.digest, "people": people}
     save_forecaster(args.out, model, training={**provenance, "steps": args.steps, "seed": args.seed})
     report = {"out": str(args.out), "clips": len(clips), "people": len(people)}
-    return report, f"wrote {args.out}: {report['clips']} clips of {report['people']} people"
+    return (
+        report,
+        f"wrote {args.out}: {counted(len(clips), 'clip')} of {counted(report['people'], 'person', 'people')}",
+    )
 
 
 @train.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
@@ -222,11 +230,11 @@ def train_beats(args: finish.BeatsOptions) -> Answer:
 @train.command("poses", options=f"{FINISH}:PosesOptions", extra="train")
 @_writes_at_end
 def train_poses(args: finish.PosesOptions) -> Answer:
-    """Train a perceptron on the last poses, beside a checkpoint's trunk.
+    """Train a perceptron on the last poses.
 
-    It predicts the parameters from these poses, and the model then outputs the mean of both predictions,
-    whose error is below either's. It is trained on the training side and evaluated on the validation
-    side, before and after. Nothing is written before the end.
+    It stands beside a checkpoint's trunk. It predicts the parameters from these poses, and the model then
+    outputs the mean of both predictions, whose error is below either's. It is trained on the training side
+    and evaluated on the validation side, before and after. Nothing is written before the end.
 
     Example: pyanticip train poses --data TAKES --checkpoint runs/motion/checkpoint --out runs/poses
     """

@@ -21,7 +21,9 @@ def _unit(value: str | float) -> str | float:
 class BodyOptions(Options):
     """Interpretation of a skeleton: up axis, rest pose, joints; see :func:`pyanticip.load_motion`."""
 
-    up: Literal["y", "z", "x", "-y", "-z", "-x"] | None = option("The up axis of the file.", None)
+    up: Literal["y", "z", "x", "-y", "-z", "-x"] | None = option(
+        "Up axis of the file, or of the skeleton that the suit sends.", None
+    )
     rest: Annotated[int, Field(ge=0)] | None = option(
         "Index of a frame in a T-pose or standing straight.", None, metavar="FRAME"
     )

@@ -211,9 +211,8 @@ def _print_summary(result: dict[str, Any], host: str, port: int, console: Consol
     ms = result["latency_ms"]
     hint = " (nobody listened there)" if result["refused"] > result["bundles"] // 4 else ""
     console.print(
-        f"{result['frames']} frames in {result['seconds']:.1f} s, "
-        f"{counted(result['bundles'], 'OSC bundle')} to {host}:{port}{hint}, "
-        f"{result['events']} events, model: {result['model']}"
+        f"{result['frames']} frames in {result['seconds']:.1f} s, {counted(result['bundles'], 'OSC bundle')}"
+        f" to {host}:{port}{hint}, {counted(result['events'], 'event')}, model: {result['model']}"
     )
     console.print(f"from datagram to OSC: p50 {ms['p50']:.2f} ms, p99 {ms['p99']:.2f} ms")
     if "wav" in result:

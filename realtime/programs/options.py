@@ -135,8 +135,8 @@ class SendOptions(ReadingOptions, SecondsOption, JsonOption):
     )
     to: HostPort = option("Receiver.", metavar="HOST:PORT")
     loop: bool = option("Start over at the end.", False)
-    rate: float | None = option(
-        "Frames per second, 1 to 1000; by default mocopi 50, msgpack the file's, others 60.", None
+    rate: Annotated[float, Field(ge=1, le=1000)] | None = option(
+        "Frames per second; by default mocopi 50, msgpack the file's, others 60.", None
     )
     file_rate: Annotated[float, Field(ge=RATE_LIMITS[0], le=RATE_LIMITS[1])] | None = option(
         "Frames per second of the file, in place of its own (AMC: 120).", None

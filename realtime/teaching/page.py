@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyanticip.errors import counted
 from pyanticip.motion.atomic import write_file
 from pyanticip.motion.clip import Clip
 from pyanticip.teach.frames import HeldOutPrediction, Part
@@ -71,9 +72,9 @@ def _head(project: Project, report: Mapping[str, Any]) -> Iterable[str]:
     yield f"<h1>{escape(project.folder.resolve().name)}, revision {report['revision']}</h1>"
     lead = f", {report['lead_ms']} ms ahead" if report["lead_ms"] else ""
     yield (
-        f"<p>{report['takes']} takes, {report['seconds_of_takes']:.0f} s{lead}. All errors are of frames that"
-        " were left out when the head was fitted: whole takes where another shows the same, else blocks of"
-        " time, which is kinder.</p>"
+        f"<p>{counted(report['takes'], 'take')}, {report['seconds_of_takes']:.0f} s{lead}."
+        " All errors are of frames that were left out when the head was fitted: whole takes where another"
+        " shows the same, else blocks of time, which is kinder.</p>"
     )
     for line in report["warnings"]:
         yield f"<p class=warning>{escape(line)}</p>"

@@ -52,8 +52,8 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: 
 
 
 @pytest.mark.parametrize("group", [cli, *(c for _, c in commands(cli) if isinstance(c, click.Group))])
-def test_no_summary_is_cut_at_a_hundred_columns(group: click.Group) -> None:
-    context = click.Context(group, info_name="pyanticip", terminal_width=100, max_content_width=100)
+def test_no_summary_is_cut_at_eighty_columns(group: click.Group) -> None:
+    context = click.Context(group, info_name="pyanticip", terminal_width=78)
     listed = group.get_help(context).partition("Commands:\n")[2]
     assert listed
     assert "..." not in listed

@@ -150,8 +150,10 @@ def test_help_says_kinds_defaults_and_ranges() -> None:
         "How many.  [default: 3; x>=1]",
         "--kind [slow|fast]",
         "--to HOST:PORT",
-        "--sound / --no-sound",
-        "How loud (see Y).  [0<=x<=1]",
-        "--of TEXT",
+        "Without: none.  [default: sound]",
+        "How loud (see Y). [default: 0.5]  [0<=x<=1]",
+        "--level NUMBER",
+        "--on / --no-on        [default: on]",
+        "Whose. [default: nobody]",
     ):
         assert line in text, text

@@ -28,7 +28,7 @@ def test_build_says_what_it_did_and_what_it_could_not_read(takes, tmp_path, comm
     assert "  train: " in out
     (line,) = [line for line in err.splitlines() if line.startswith("ben/cut.bvh")]
     assert line == "ben/cut.bvh:1: has no ROOT"
-    assert "warning: 1 takes could not be used" in err
+    assert "warning: 1 take could not be used" in err
     code, out, _ = command("train", "data", "build", takes, "--out", tmp_path / "set", "--workers", 1)
     assert "of 5 takes (5 of them done before) in" in out
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import FormatError, OptionError, counted
 from pyanticip.motion.joints import read_joints
 from pyanticip.motion.load import check_reading
 from pyanticip.motion.units import check_rate, metres_per_unit
@@ -475,7 +475,7 @@ def _notes(records: list[dict[str, Any]]) -> list[str]:
 def _warnings(clips: list[ClipEntry], refused: list[dict[str, str]]) -> list[str]:
     lines = split_warnings({clip.subject: clip.split for clip in clips})
     if refused:
-        lines.append(f"{len(refused)} takes could not be used")
+        lines.append(f"{counted(len(refused), 'take')} could not be used")
     short = sum(clip.frames < SCALAR_WINDOW for clip in clips)
     if short:
         lines.append(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pyanticip.errors import counted
 from training.data.sets import draw
 from training.data.sets.format import MotionSet
 from training.data.sets.overview import overview, pick_clips
@@ -103,7 +104,7 @@ def parts_of(report: dict[str, Any], images: Sequence[tuple[str, str, bytes]]) -
         parts.append(("text", f"and {len(rows) - MAX_LINES} more: see the JSON"))
     refused = report["refused"]
     if refused:
-        parts.append(("title", f"{len(refused)} takes that could not be used"))
+        parts.append(("title", f"{counted(len(refused), 'take')} that could not be used"))
         rows = [[entry["path"], entry["reason"]] for entry in refused[:MAX_LINES]]
         parts.append(("table", [["file", "why"], *rows]))
     return parts

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from pyanticip.errors import DeviceError, FormatError, OptionError, reason, suggestion
+from pyanticip.errors import DeviceError, FormatError, OptionError, counted, reason, suggestion
 from pyanticip.system import cores, try_lock
 from pyanticip.vocabulary import RATE
 from pyanticip.workers import needs_guard
@@ -237,7 +237,9 @@ def training_data(
         out = cache / f"copies-{key[:16]}"
         with (
             _cache_lock(cache, quiet),
-            build_progress(f"{data.copies} varied copies of each clip", quiet) as say,
+            build_progress(
+                f"{counted(data.copies, 'varied copy', 'varied copies')} of each clip", quiet
+            ) as say,
         ):
             copies_set = augment(
                 base,

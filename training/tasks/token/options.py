@@ -19,7 +19,7 @@ class DataOptions(Options):
     path: Text = SYNTHETIC
     """``"synthetic"``, or the text file to train on."""
     valid: Text = ""
-    """The text file to validate on; required if ``path`` is a text file."""
+    """The text file to validate on; required if the training data are one."""
     tokenizer: Literal["char", "bpe"] = "char"
     """Kind of tokenizer, learned from the training text only."""
     vocab: int = Field(default=0, ge=0)
