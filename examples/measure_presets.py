@@ -1,4 +1,4 @@
-"""Measure the presets of the built-in voice on recorded movement: the second table of docs/voice.md.
+"""Measure the presets of the built-in voice on recorded movement: the tables of presets in docs/voice.md.
 
     python examples/measure_presets.py SAMPLES DANCE.bvh ANOTHER.bvh ...  # needs 'pyanticip[train]'
 

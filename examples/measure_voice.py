@@ -1,4 +1,4 @@
-"""Measure the effect of each parameter of the built-in voice: the tables of docs/voice.md.
+"""Measure the effect of each parameter of the built-in voice, for docs/voice.md.
 
     python examples/measure_voice.py
 

@@ -121,11 +121,21 @@ def test_what_the_program_says_is_quoted_as_it_says_it() -> None:
     assert [part for part in parts if part not in said] == []
 
 
-def test_links_point_at_files() -> None:
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub and the site give a page's headings."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_point_at_files_and_headings() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            name, _, anchor = target.partition("#")
             if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.name} points at {target}"
+                file = page.parent / name if name else page
+                assert file.exists(), f"{page.name} points at {target}"
+                assert not anchor or anchor in anchors(file), f"{page.name} points at {target}"
 
 
 def test_the_example_that_needs_an_encoder_says_so() -> None:
