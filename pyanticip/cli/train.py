@@ -14,6 +14,8 @@ from pyanticip.cli.terminal import Answer, answer, say, shell_argument, unwound
 from pyanticip.errors import counted
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from training.finish import options as finish
     from training.run.task import Task
     from training.tasks import options
@@ -134,11 +136,12 @@ def train_completion(args: options.CompletionOptions) -> Answer:
             say=progress,
         )
     save_weights(args.out, net.state_dict())
-    report = {"out": str(args.out), "clips": len(clips), "people": len({clip.person for clip in clips})}
-    return (
-        report,
-        f"wrote {args.out}: {counted(len(clips), 'clip')} of {counted(report['people'], 'person', 'people')}",
-    )
+    return _wrote(args.out, len(clips), len({clip.person for clip in clips}))
+
+
+def _wrote(out: Path, clips: int, people: int) -> Answer:
+    report = {"out": str(out), "clips": clips, "people": people}
+    return report, f"wrote {out}: {counted(clips, 'clip')} of {counted(people, 'person', 'people')}"
 
 
 @train.command("ghost", options=f"{OPTIONS}:GhostOptions", extra="train")
@@ -176,11 +179,7 @@ def train_ghost(args: options.GhostOptions) -> Answer:
         )
     provenance = {"command": "train ghost", "data": takes.digest, "people": people}
     save_forecaster(args.out, model, training={**provenance, "steps": args.steps, "seed": args.seed})
-    report = {"out": str(args.out), "clips": len(clips), "people": len(people)}
-    return (
-        report,
-        f"wrote {args.out}: {counted(len(clips), 'clip')} of {counted(report['people'], 'person', 'people')}",
-    )
+    return _wrote(args.out, len(clips), len(people))
 
 
 @train.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")
