@@ -74,7 +74,7 @@ fn central_part(key: &str) -> Option<Part> {
         "spine" | "chest" | "upperchest" | "lowerchest" | "torso" | "thorax" | "lowerback" | "upperback"
         | "back" | "ab" | "abdomen" | "abdomenlower" | "abdomenupper" | "lowerabdomen" | "upperabdomen"
         | "chestlower" | "chestupper" | "waist" | "spinelower" | "spineupper" | "spinemid" | "lowerspine"
-        | "upperspine" => Part::Torso,
+        | "upperspine" | "spinenavel" | "spinechest" | "spineshoulder" | "shouldercenter" => Part::Torso,
         "neck" | "lowerneck" | "upperneck" | "necklower" | "neckupper" | "necktwist" => Part::Neck,
         "head" => Part::Head,
         _ => return None,
@@ -87,17 +87,15 @@ fn sided_part(key: &str) -> Option<Part> {
         "collar" | "clavicle" | "scapula" | "collarbone" => Part::Clavicle,
         "shoulder" => Part::Shoulder,
         "arm" | "uarm" | "uparm" | "upperarm" | "humerus" | "shldr" | "shldrbend" | "shldrtwist"
-        | "armupper" => Part::UpperArm,
+        | "armupper" | "armstretch" => Part::UpperArm,
         "farm" | "larm" | "forearm" | "lowerarm" | "lowarm" | "elbow" | "radius" | "forearmbend"
-        | "forearmtwist" | "armlower" => Part::LowerArm,
+        | "forearmtwist" | "armlower" | "forearmstretch" => Part::LowerArm,
         "hand" | "wrist" | "fingerbase" => Part::Hand,
-        "uleg" | "upleg" | "upperleg" | "thigh" | "femur" | "thighbend" | "thightwist" | "legupper" => {
-            Part::UpperLeg
-        }
+        "uleg" | "upleg" | "upperleg" | "thigh" | "femur" | "thighbend" | "thightwist" | "legupper"
+        | "thighstretch" => Part::UpperLeg,
         "hip" => Part::Hip,
-        "shin" | "shank" | "knee" | "tibia" | "calf" | "lowerleg" | "lowleg" | "lleg" | "leglower" => {
-            Part::LowerLeg
-        }
+        "shin" | "shank" | "knee" | "tibia" | "calf" | "lowerleg" | "lowleg" | "lleg" | "leglower"
+        | "legstretch" => Part::LowerLeg,
         "leg" => Part::Leg,
         "ankle" => Part::Ankle,
         "foot" => Part::Foot,
@@ -267,6 +265,13 @@ mod tests {
             ("CC_Base_NeckTwist02", None, Part::Neck),
             ("simLeftForeArm", left, Part::LowerArm),
             ("CharacterRightUpLeg", right, Part::UpperLeg),
+            ("SpineShoulder", None, Part::Torso),
+            ("Shoulder_Center", None, Part::Torso),
+            ("SPINE_NAVEL", None, Part::Torso),
+            ("arm_stretch.l", left, Part::UpperArm),
+            ("forearm_stretch.r", right, Part::LowerArm),
+            ("thigh_stretch.l", left, Part::UpperLeg),
+            ("leg_stretch.r", right, Part::LowerLeg),
         ] {
             assert_eq!(meaning(name), Some(Meaning { side, part }), "{name}");
         }
