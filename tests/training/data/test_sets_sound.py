@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pyanticip.errors import FormatError, OptionError
-from training.data.sets import MotionSet, Recipe, augment, build
+from training.data.sets import MotionSet, Recipe, augment, build, merge
 from training.data.sets.discover import discover
 from training.data.sets.sounds import Sound, pair
 from training.data.sets.splits import sides_of
@@ -145,6 +145,20 @@ def test_another_sound_or_offset_is_another_set(folder, tmp_path):
     third = build(folder, tmp_path / "set", manifest=tmp_path / "m.csv")
     assert (third.made, third.kept) == (1, 1)
     assert len({first.digest, second.digest, third.digest}) == 3
+
+
+def test_shards_with_other_sounds_are_of_another_build(folder, tmp_path):
+    clicks(folder / "a" / "one.wav", TIMES, 4.0)
+    manifest, shards = tmp_path / "sounds.csv", (tmp_path / "1", tmp_path / "2")
+    manifest.write_text("file,offset\na/one.bvh,0.5\n")
+    for number, shard in enumerate(shards, start=1):
+        build(folder, shard, shard=f"{number}/2", manifest=manifest)
+    assert (
+        merge(shards, tmp_path / "both").digest == build(folder, tmp_path / "one", manifest=manifest).digest
+    )
+    build(folder, shards[0], shard="1/2")  # the manifest was forgotten on one machine
+    with pytest.raises(OptionError, match=r"2: is of another build than .*1: it saw other sounds or offsets"):
+        merge(shards, tmp_path / "mixed")
 
 
 def test_variations_keep_time_with_the_sound(folder, tmp_path):

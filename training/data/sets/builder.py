@@ -191,11 +191,10 @@ def build(
         if workers > 1:
             warm_up()
     made_by = {"command": "build", **vars(options), "subject_from": subject_from, "sound": sound}
-    plan = BuildPlan(
-        made_by, discovery.sources, sides, [*absent_subjects(subjects, split_path), *discovery.warnings]
-    )
+    warnings = [*absent_subjects(subjects, split_path), *discovery.warnings]
+    plan = BuildPlan(made_by, discovery.sources, sides, warnings, sounds)
     if shard is not None:
-        return _build_shard(source_dir, target, shard, plan, options, sounds, workers, on_progress)
+        return _build_shard(source_dir, target, shard, plan, options, workers, on_progress)
     if (target / SHARD).exists():
         raise OptionError(f"{target}: holds a shard; expected another folder, or --shard")
     check_maker(target, "build", "the takes")
@@ -215,7 +214,6 @@ def _build_shard(
     shard: str,
     plan: BuildPlan,
     options: Options,
-    sounds: Mapping[str, Sound],
     workers: int,
     on_progress: Callable[[Step], None] | None,
 ) -> BuildReport:
@@ -229,7 +227,7 @@ def _build_shard(
     with lock(work):
         (out / SHARD).unlink(missing_ok=True)
         results = _prepare_all(
-            folder, work, sources, options, sounds, _PreviousSet(None), workers, on_progress
+            folder, work, sources, options, plan.sounds, _PreviousSet(None), workers, on_progress
         )
         digest = write_shard(out, (index, count), plan, results)
     states = Counter(result.state for result in results.values())

@@ -7,7 +7,7 @@ shards of one plan give the same bytes as a build on one machine; the takes are 
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from training.data.manifest import SHARD
 from training.data.sets.discover import Source
 from training.data.sets.format import VERSION, digest_of
 from training.data.sets.prepare import PREPARE_VERSION, Result
+from training.data.sets.sounds import Sound
 from training.data.sets.splits import default_split
 from training.data.sets.writer import WORK
 from training.teacher.kinematic_targets import TEACHER_VERSION
@@ -37,15 +38,17 @@ class BuildPlan:
     sides: Mapping[str, Split] | None
     """The split of every subject from a file; None: the default of those who have a usable take."""
     warnings: list[str]
+    sounds: Mapping[str, Sound] = field(default_factory=dict)
+    """The sound of each take that has one, by the take's first file."""
 
     def sides_of(self, sources: Iterable[Source]) -> Mapping[str, Split]:
         """The split of every subject of these takes."""
         return default_split(subjects_of(sources)) if self.sides is None else self.sides
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as JSON values."""
+        """The plan as JSON values; without sounds as in versions that did not keep them."""
         values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return values
+        return values if self.sounds else {name: v for name, v in values.items() if name != "sounds"}
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> "BuildPlan":
@@ -153,4 +156,7 @@ def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     for name, value in mine.items():
         if theirs.get(name) != value:
             return f"{name} is {theirs.get(name)!r}, not {value!r}"
-    return "it saw other takes" if one["whole"]["sources"] != other["whole"]["sources"] else "another split"
+    for name, what in (("sources", "it saw other takes"), ("sounds", "it saw other sounds or offsets")):
+        if one["whole"].get(name) != other["whole"].get(name):
+            return what
+    return "another split"
