@@ -87,7 +87,7 @@ def train_event_head(
         copies: varied copies of each training clip.
         faster: faster copies of each training clip; none of clips with a sound.
         steps: training steps.
-        seed: random seed.
+        seed: random seed of weights, copies and draws.
         cache: folder of intermediate files; the user's cache folder by default.
         quiet: whether to show no progress.
 
@@ -104,7 +104,8 @@ def train_event_head(
     torch.set_num_threads(1)  # the same result on every machine, and more would gain little
     manifest, model = common.load_base_model(checkpoint, "its head cannot hear strokes", strokes=True)
     console = Console(stderr=True, quiet=quiet)
-    data_options = {"path": data, "copies": copies, "cache": "" if cache is None else cache}
+    cache_path = "" if cache is None else cache
+    data_options = {"path": data, "copies": copies, "copies_seed": seed, "cache": cache_path}
     options = MotionTrainOptions().replace(data=data_options)
     printed = base.warnings if base else ()
     base = base or base_set(options, console)
@@ -130,9 +131,9 @@ def train_event_head(
     return {"checkpoint": str(out), **report, "warnings": warnings}
 
 
-def sped_up(pieces: Iterable[Piece], copies: int) -> Iterator[Example]:
+def sped_up(pieces: Iterable[Piece], copies: int, seed: int = 0) -> Iterator[Example]:
     """Copies of pieces, each played faster by a constant factor; generated one at a time."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(1 + seed)
     for piece in pieces:
         for _ in range(copies):
             example = example_from_piece(replace(piece, rate=piece.rate * rng.uniform(*FASTER)))
@@ -154,7 +155,9 @@ def _head_data(
     numbers = [numbers_by_name[example.name] for example in data.originals]
     # A clip with a sound cannot be played faster without it.
     soundless = [number for number in numbers if base.clips[number].targets == "teacher"]
-    fast_copies = sped_up((upsample(base.piece(number)) for number in soundless), faster)
+    fast_copies = sped_up(
+        (upsample(base.piece(number)) for number in soundless), faster, options.data.copies_seed
+    )
     frames = sum(base.clips[number].frames for number in soundless) * faster / (sum(FASTER) / len(FASTER))
     warnings = list(data.warnings)
     if not any(len(example.onsets) for example in data.validation):

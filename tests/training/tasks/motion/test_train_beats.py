@@ -45,6 +45,24 @@ def saved(monkeypatch):
     return found
 
 
+def test_another_seed_makes_other_copies(checkpoint, lively, quick, tmp_path, monkeypatch):
+    heard = []
+
+    def listen(model, head_data, progress):
+        heard.append([float(example.features.sum()) for example in head_data.clips])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(beats, "frames_of", listen)
+    for seed in (0, 0, 1):
+        options = {"checkpoint": checkpoint, "copies": 1, "seed": seed, "cache": tmp_path / "cache"}
+        with pytest.raises(KeyboardInterrupt):
+            beats.train_event_head(lively, tmp_path / "out", **options)
+    one, again, other = (set(each) for each in heard)
+    assert one == again
+    # The clips themselves, but no varied or faster copy.
+    assert len(one & other) == sum(clip.split == "train" for clip in MotionSet.open(lively).clips)
+
+
 def test_from_a_set_to_a_checkpoint_that_hears_the_same_twice(cli, lively, checkpoint, request):
     code, stdout, stderr = cli()
     assert code == 0, stderr
