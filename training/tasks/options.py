@@ -167,10 +167,10 @@ class ForecastOptions(TrainOptions):
         super().check()
         if self.folds and self.resume:
             raise OptionError("--folds: resumes by itself, without --resume")
-        over = ForecastTrainOptions.assignments(self.settings, self.overrides())
-        if self.folds and "validation" in over.get("data", {}):
+        data = self.resolved_options().data
+        if self.folds and "validation" in data.model_fields_set:
             raise OptionError("--folds: leaves every clip out once, without --validation")
-        path = self.resolved_options().data.path
+        path = data.path
         if path or not self.resume:
             (Path(path) / "train").stat()
 

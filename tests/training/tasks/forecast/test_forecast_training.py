@@ -439,8 +439,7 @@ def test_a_checkpoint_of_another_skeleton(tmp_path):
 def test_the_commands(tmp_path, command):
     smooth_takes(tmp_path)
     random_takes(tmp_path)
-    quick = ("--steps", "2", "--batch", "4", "--width", "8")
-
+    quick, data = ("--steps", "2", "--batch", "4", "--width", "8"), ("--data", tmp_path)
     (tmp_path / "file").touch()
     # Checked before anything is read.
     for words in (
@@ -449,17 +448,18 @@ def test_the_commands(tmp_path, command):
     ):
         code, out, err = command(*words)
         assert (code, err) == (1, f"pyanticip: {tmp_path / 'file'}: not a directory\n")
-    code, out, err = command(
-        "train", "forecast", "--data", tmp_path, "--out", tmp_path / "run", "--validation", 2, *quick
-    )
+    run = ("--out", tmp_path / "run", "--validation", 2)
+    code, out, err = command("train", "forecast", *data, *run, *quick)
     assert code == 0, err
     assert "pyanticip evaluate forecast" in out
     (tmp_path / "test").rename(tmp_path / "aside")
     code, out, err = command("train", "forecast", "--out", tmp_path / "run", "--resume")
     assert f"pyanticip train forecast --data {tmp_path} --folds 5 --out FOLDER" in out, err
-    wrong = ("--out", tmp_path / "study", "--folds", 2, "--set", "data.validation=2")
-    code, _, err = command("train", "forecast", "--data", tmp_path, *wrong)
-    assert (code, err) == (2, "pyanticip: --folds: leaves every clip out once, without --validation\n")
+    study = ("--out", tmp_path / "study", "--folds", 2)
+    (tmp_path / "folds.toml").write_text("[data]\nvalidation = 2\n")
+    for wrong in (("--set", "data.validation=2"), ("--config", tmp_path / "folds.toml")):
+        code, _, err = command("train", "forecast", *data, *study, *quick, *wrong)
+        assert (code, err) == (2, "pyanticip: --folds: leaves every clip out once, without --validation\n")
     (tmp_path / "aside").rename(tmp_path / "test")
     assert (tmp_path / "run" / "checkpoint" / "model.safetensors").is_file()
     code, out, err = command(
