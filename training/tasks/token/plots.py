@@ -35,12 +35,12 @@ def losses(curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> bytes:
     plt = pyplot()
     figure, axes = plt.subplots(1, max(1, len(shown)), figsize=(3.6 * max(1, len(shown)), 3.0), squeeze=False)
     for axis, (key, title, unit) in zip(axes[0], shown, strict=False):
-        for name, columns in curves.items():
+        for n, (name, columns) in enumerate(curves.items()):
             # A plain transformer has no scalars: its zeros are not drawn.
             if key in columns and (key in ("ce", "valid_ce") or np.nanmax(columns[key]) > 0.0):
                 known = np.isfinite(columns[key])
-                dot = "o" if known.sum() == 1 else None  # a line of one point is invisible
-                axis.plot(columns["step"][known], columns[key][known], lw=1.2, marker=dot, ms=4, label=name)
+                look = {"color": f"C{n}", "marker": "o" if known.sum() == 1 else None}  # one point is no line
+                axis.plot(columns["step"][known], columns[key][known], lw=1.2, ms=4, label=name, **look)
         axis.set_title(title, fontsize=9)
         axis.set_xlabel("step")
         axis.set_ylabel(unit, fontsize=8)

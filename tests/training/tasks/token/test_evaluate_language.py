@@ -252,3 +252,14 @@ def test_a_loss_that_was_logged_once_is_one_number():
             says
             in LanguageTask().summary_lines(Path("r"), {**report, "first_loss": first, "last_loss": 4.0})[0]
         )
+
+
+def test_a_run_has_one_colour_in_every_panel_of_the_losses(monkeypatch):
+    monkeypatch.setattr(plots, "png", lambda figure: figure)
+    steps = np.array([1.0, 2.0])
+    plain = {"step": steps, "ce": steps, "scalar_refined": 0.0 * steps}
+    figure = plots.losses({"plain": plain, "own": {**plain, "scalar_refined": 0.1 * steps}})
+    colours = [{line.get_label(): line.get_color() for line in axis.lines} for axis in figure.axes]
+    assert [*colours[0], *colours[1]] == ["plain", "own", "own"]
+    assert colours[0]["own"] == colours[1]["own"] != colours[0]["plain"]
+    plots.pyplot().close(figure)
