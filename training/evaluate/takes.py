@@ -17,7 +17,7 @@ from pyanticip.errors import FormatError, OptionError
 from pyanticip.vocabulary import CANONICAL_JOINTS
 from training.data.examples import Example, Piece, Split
 from training.data.manifest import REPEATS, Manifests, path_key, read_repeats
-from training.tasks.motion.data import base_set
+from training.tasks.motion.data import base_set, check_finite
 from training.tasks.motion.options import MotionTrainOptions
 from training.teacher.kinematics import positions
 
@@ -216,15 +216,14 @@ class Takes:
 
         Raises:
             OptionError: there is no clip of one of these people.
-            FormatError: there is no clip of the split.
+            FormatError: there is no clip of the split, or a value of one is not finite.
         """
-        if people:
-            clips = [clip for clip in self.clips if clip.person in people]
-            missing = sorted(set(people) - {clip.person for clip in clips})
-            if missing:
-                raise OptionError(f"{self.data}: no motion of subject {', '.join(missing)}")
-            return clips
-        return self._side(split, "judge on")
+        if missing := sorted(set(people) - {clip.person for clip in self.clips}):
+            raise OptionError(f"{self.data}: no motion of subject {', '.join(missing)}")
+        clips = [clip for clip in self.clips if clip.person in people] or self._side(split, "judge on")
+        for clip in clips:
+            check_finite(str(self.data), clip.example)
+        return clips
 
     def _side(self, split: str, use: str) -> list[Clip]:
         clips = [clip for clip in self.clips if clip.side == split]

@@ -11,8 +11,9 @@ import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
+from pyanticip.vocabulary import FEATURES
 from training.data.manifest import Manifests, read_repeats
-from training.data.sets import build
+from training.data.sets import MotionSet, build
 from training.evaluate import sensors
 from training.evaluate.takes import KINDS, Takes, implausible, kind_of, step_rate, turn_rate
 from training.tasks.motion.data import training_data
@@ -149,6 +150,19 @@ def test_a_side_of_clips_too_short_to_judge_says_so(piece_of, set_of, tmp_path):
     data = set_of(tmp_path / "takes", sides)
     with pytest.raises(FormatError, match=r"longest clip has 85 frames, expected at least 86"):
         sensors.evaluate(data, "test")
+
+
+def test_a_damaged_clip_is_named(piece_of, set_of, tmp_path):
+    data = set_of(
+        tmp_path / "takes", {"train": [piece_of(100)], "test": [piece_of(90, seed=1, subject="07")]}
+    )
+    clip = MotionSet.open(data).clips[1]
+    row = np.dtype("<f4").itemsize * FEATURES
+    with (data / "features.f32").open("r+b") as file:
+        file.seek((clip.start + 30) * row)
+        file.write(b"\xff" * row)
+    with pytest.raises(FormatError, match=f"clip {clip.name}: features of frame 30 are not finite"):
+        Takes(data).held_out_clips("test")
 
 
 def walk(seconds, rate, steps=1.8, turn=0.0):

@@ -86,7 +86,7 @@ class TrainingData:
             self.source, *({e.subject for e in side} for side in sides.values()), test=self.test_subjects
         )
         for example in (*sides["training"], *sides["validation"]):
-            _check_finite(self.source, example)
+            check_finite(self.source, example)
         object.__setattr__(self, "originals", sides["training"])
         object.__setattr__(self, "validation", sides["validation"])
         object.__setattr__(self, "train", [e for e in self.train if len(e) >= SHORTEST])
@@ -145,7 +145,12 @@ def check_sides(
         )
 
 
-def _check_finite(source: str, example: Example) -> None:
+def check_finite(source: str, example: Example) -> None:
+    """Check the features and parameters of a clip.
+
+    Raises:
+        FormatError: a value is not finite; the message names clip and frame.
+    """
     for name in ("features", "params"):
         rows = np.asarray(getattr(example, name))
         # A sum is finite only if all its terms are: cheaper than an array of flags.
