@@ -195,6 +195,7 @@ BROKEN_ASF = {
         "two parents",
     ),
     "loose": (ASF.replace("    lowerback lclavicle\n", ""), "'lclavicle' is not connected to the root"),
+    "no length": (ASF.replace("length 0.45", "length 0"), "asf:6: length must be positive, got 0"),
     "named twice": (ASF.replace("name ltibia", "name lfemur"), "a second bone 'lfemur'"),
 }
 

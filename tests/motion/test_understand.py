@@ -205,12 +205,14 @@ def test_elbows_tell_the_wrong_hand_where_knees_and_toes_do_not(right):
             quats[:, right.skeleton.index(f"{side}{joint}")] = (1.0, 0.0, 0.0, 0.0)
     body = right.skeleton
     parents = [keep.index(parent) if parent >= 0 else -1 for parent in body.parents[keep]]
-    few = Skeleton(tuple(body.names[j] for j in keep), np.array(parents, np.int32), body.offsets[keep])
+    names, tips = tuple(body.names[j] for j in keep), {0: (0.1, 0.2, 0.3)}
+    few = Skeleton(names, np.array(parents, np.int32), body.offsets[keep], tips=tips)
     clip = pa.Clip(quats[:, keep], right.root, right.rate, few)
     assert understand(clip).warnings == ()
     read = understand(mirrored(clip))
     assert [line for line in read.warnings if "left and right are exchanged" in line] == list(read.warnings)
     assert difference(read.retarget("humanoid"), clip.retarget("humanoid")).max() < 1e-3
+    assert read.skeleton.tips == tips
 
 
 @pytest.mark.parametrize(("unit", "metres"), [("cm", 0.01), ("mm", 0.001), ("in", 0.0254)])

@@ -110,10 +110,12 @@ def test_a_wrong_map_is_one_line_and_vmc_has_no_options(tmp_path):
         UdpSource("vmc", "127.0.0.1", 0, up="z")
 
 
-def test_options_turn_mocopi_into_msgpack() -> None:
+def test_options_turn_mocopi_into_msgpack(tmp_path) -> None:
     rig = load_rig(None, {"source": "mocopi"}, up="y", rest=None)
     assert (rig.source.kind, rig.source.wire, rig.source.body()) == ("mocopi", "msgpack", {"up": "y"})
     assert load_rig(None, {"source": "mocopi"}).source.wire == "mocopi"
+    (tmp_path / "rig.toml").write_text("[source]\nup = 'z'")
+    assert load_rig(tmp_path / "rig.toml", up=None, rest=3).source.body() == {"up": "z", "rest": 3}
     pipeline = assemble(rig, OfflineClock(0), sinks=[])
     assert (pipeline.status()[1], pipeline.kind) == ("source=mocopi", "msgpack")
     pipeline.close()

@@ -109,7 +109,12 @@ def test_nothing_is_learned_while_still_frozen_or_known() -> None:
         calibrated.core.learn(now, 1.0, 0.02)
     assert still.reaches() == frozen.reaches() == begin
     assert calibrated.reaches()["loudness"] == known["loudness"]
-    assert calibrated.reaches()["brightness"] != begin["brightness"]
+    assert (learned := calibrated.reaches())["brightness"] != begin["brightness"]
+    calibrated.set_learned(told := {"brightness": Reach(0.02, 0.2, 0.4)})
+    calibrated.frozen = True
+    assert calibrated.reaches() == learned | told
+    calibrated.frozen = False
+    assert calibrated.reaches() == learned
 
 
 def test_only_amount_parameters_are_stretched() -> None:

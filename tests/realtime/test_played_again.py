@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -123,7 +124,7 @@ def test_a_recording_started_during_a_calibration_replays_its_result(play: Play,
     rig = Rig.model_validate({"osc": []})
     models = [paper_model(), paper_model()]
     for model in models:
-        model.codes = 8
+        model.codes, model.steer = 8, Mock()
     first, again = (play(rig, say=pytest.fail, backend=model) for model in models)
     first.do("plan", 3, 10.0)
     first.do("calibrate/move")
@@ -137,6 +138,8 @@ def test_a_recording_started_during_a_calibration_replays_its_result(play: Play,
     same = again.pipeline.mixer.performer
     assert same.reaches() == performer.reaches()
     assert again.rig.performer == first.rig.performer
+    for model in models:
+        assert model.steer.call_args.args[0].tolist() == [0, 0, 0, 10, 0, 0, 0, 0]
     assert Command(0, "plan", (3, 10.0)) in again.commands.state_as_commands(0)
 
 

@@ -1,9 +1,12 @@
 """Shapes of an output by the rig: range, inversion, gate, toggle, steps."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from pyanticip.controls import NEUTRAL, Shape, Shaper, Smoothing
 from pyanticip.vocabulary import PARAMETERS
@@ -77,6 +80,23 @@ def test_changes_within_the_hysteresis_never_chatter(threshold, hysteresis, data
     gate = Shaper(Shape(threshold=threshold, hysteresis=hysteresis))
     shaped = [gate(value) for value in data.draw(st.lists(near, min_size=2, max_size=60))]
     assert int(np.count_nonzero(np.diff(shaped))) <= 1
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"in": (0.5, 0.5)}, "in: expected 0 <= low < high <= 1, got 0.5, 0.5"),
+        ({"in": (0.5, 1.1)}, "in: expected 0 <= low < high <= 1, got 0.5, 1.1"),
+        ({"threshold": 0.0}, "threshold: expected 0 to 1 (above 0), got 0"),
+        ({"threshold": 1.1}, "threshold: expected 0 to 1 (above 0), got 1.1"),
+        ({"threshold": 0.2, "hysteresis": 0.2}, "less than the threshold (0.2), got 0.2"),
+        ({"toggle": True, "hysteresis": 0.5}, "less than the threshold (0.5), got 0.5"),
+        ({"steps": 1}, "steps: expected 2 to 1024, got 1"),
+    ],
+)
+def test_a_shape_that_makes_no_sense_is_refused(table, says) -> None:
+    with pytest.raises(ValidationError, match=re.escape(says)):
+        Shape.model_validate(table)
 
 
 def step(level: float) -> StepResult:
