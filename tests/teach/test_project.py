@@ -67,6 +67,17 @@ def test_what_a_take_may_want(project: Project, values: dict[str, float], reason
     assert Project.open(project.folder).state == before
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [(100.0, "within 200..8000, got 100"), (9000.0, "got 9000"), (float("nan"), "must be 50 finite numbers")],
+)
+def test_a_curve_is_finite_and_within_its_output(project: Project, value: float, reason: str) -> None:
+    curve = np.full(50, 500.0)
+    curve[3] = value
+    with pytest.raises(OptionError, match=reason):
+        project.add_take("new", swing(1), columns={"cutoff": curve})
+
+
 def test_names_and_lengths(project: Project) -> None:
     for name in ("", "../up", "a/b", " a", ".hidden", "x" * 65):
         with pytest.raises(OptionError, match="take name"):

@@ -180,6 +180,16 @@ def test_it_goes_on_to_the_bit_and_with_its_own_options_alone(known, tmp_path):
     assert train(known(), None, tmp_path / "run", resume=True)["resumed_at"] is None
 
 
+def test_an_interrupt_before_there_is_a_run_keeps_nothing_and_says_so(known, tmp_path, monkeypatch):
+    monkeypatch.setattr("training.run.train.train", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        train_from_command_line(known(), tmp_path, QUICK, quiet=True)
+    (tmp_path / "config.json").write_text("{}")
+    report, lines = train_from_command_line(known(), tmp_path, QUICK, quiet=True)
+    assert not report["finished"]
+    assert lines[0] == "interrupted; what was saved is kept. Go on with:"
+
+
 @pytest.mark.parametrize(
     ("found", "says"),
     [
