@@ -20,6 +20,7 @@ from realtime.rig.load import rig_for_performer
 from realtime.sockets import free_port
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, stage
+from realtime.step.base import StepBackend
 
 Play = Callable[..., Playing]
 QUIET = "[model]\nenabled = false\n[memory]\nenabled = false\n"
@@ -84,7 +85,9 @@ def test_saving_right_after_loading_saves_the_loaded_rig(tmp_path: Path, play: P
     assert show.commands.live_rig.file == tmp_path / "c.toml"
 
 
-def test_a_refused_preset_leaves_the_rest_of_a_loaded_rig(tmp_path, play):
+def test_a_refused_preset_leaves_the_rest_of_a_loaded_rig(tmp_path, play, monkeypatch):
+    closed: list[StepBackend] = []
+    monkeypatch.setattr(StepBackend, "close", lambda backend: closed.append(backend))
     (tmp_path / "sounds").mkdir()
     (tmp_path / "a.toml").write_text(QUIET)
     another_checkpoint(tmp_path / "model")
@@ -101,6 +104,7 @@ def test_a_refused_preset_leaves_the_rest_of_a_loaded_rig(tmp_path, play):
     assert "preset granular: no sounds; model model-" in lines
     assert lines.endswith("; needs a restart: synth")
     assert (show.rig.gain, show.rig.model.checkpoint) == (2.5, str(tmp_path / "model"))
+    assert show.pipeline.backend not in closed
 
 
 def test_command_line_options_are_saved_except_record(tmp_path: Path, play: Play) -> None:
