@@ -9,6 +9,7 @@ from support.models import inputs
 
 from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.models.core.part import LossContext
+from pyanticip.models.parts.field.reduction import GATE_FLOOR, log_gates
 
 LOWER = {torch.bfloat16: 0.1, torch.float16: 0.02}
 
@@ -56,6 +57,50 @@ def test_models_are_built_in_the_default_precision(options):
         assert model(torch.randn(1, 3, 279)).params.dtype == torch.float64
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+@torch.no_grad()
+def test_a_token_model_is_built_in_the_default_precision():
+    torch.set_default_dtype(torch.float64)
+    try:
+        model = models.KINDS["anticipatory"](models.config("anticipatory", planning=True)).eval()
+        assert model(inputs("anticipatory", 2, 3)).logits.dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@torch.no_grad()
+def test_scalars_of_another_precision_are_taken():
+    model, x = models.build("motion", torch.float32), inputs("motion", 2, 5, torch.float32)
+    scalars = torch.rand(2, 5, 7)
+    assert torch.equal(model(x, scalars=scalars.double()).params, model(x, scalars=scalars).params)
+
+
+@torch.no_grad()
+def test_a_stream_of_plans_keeps_its_precision():
+    model, x = models.build("motion", torch.bfloat16, planning=True), inputs("motion", 2, 3, torch.bfloat16)
+    state = model.initial_state(2)
+    before = [tensor.dtype for tensor in state.tensors()]
+    _, state = model(x, state)
+    assert [tensor.dtype for tensor in state.tensors()] == before
+
+
+@torch.no_grad()
+def test_a_linear_bias_tells_the_steps_of_a_long_sequence_apart_in_half_precision():
+    exact = models.build("baseline", torch.float32, 0.1, positions="alibi", max_seq_len=1024)
+    half, ids = copy.deepcopy(exact).bfloat16(), inputs("baseline", 1, 1024)
+    errors = []
+    for reference in (False, True):
+        half.reference = reference
+        errors.append(float((half(ids).logits.float() - exact(ids).logits).abs().mean()))
+    assert errors[0] < 1.5 * errors[1]
+
+
+def test_a_gate_of_any_risk_is_above_zero_in_half_precision():
+    gates = log_gates(torch.tensor([0.0, 100.0]).half(), torch.zeros(()).half())
+    torch.testing.assert_close(
+        gates.double().exp(), torch.tensor([0.5, GATE_FLOOR]).double(), rtol=1e-2, atol=0
+    )
 
 
 @pytest.mark.parametrize(

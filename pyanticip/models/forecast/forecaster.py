@@ -127,7 +127,7 @@ class PoseForecaster(nn.Module):
             for block in self.blocks:
                 z = block(z)
             weights = self.outlet(self.norm(z)) + self.direct(x)
-        weights = weights.float().view(len(x), -1, cfg.components)
+        weights = weights.to(past.dtype).view(len(x), -1, cfg.components)
         moves = (weights + self.momentum(past)) @ self.future_basis
         forecast: Tensor = (moves.transpose(1, 2) + last[:, None]) * self.unit
         return forecast.view(len(x), cfg.target, cfg.joints, 3)
@@ -169,9 +169,8 @@ class PoseForecaster(nn.Module):
         """The state before the first frame."""
         check_batch(batch)
         cfg = self.cfg
-        device = self.unit.device
-        frames = torch.zeros(batch, cfg.observed, cfg.joints, 3, device=device)
-        return ForecastState(frames, torch.zeros(batch, dtype=torch.int64, device=device))
+        frames = self.unit.new_zeros(batch, cfg.observed, cfg.joints, 3)
+        return ForecastState(frames, frames.new_zeros(batch, dtype=torch.int64))
 
     def step(self, frame: Tensor, state: ForecastState) -> tuple[Tensor, ForecastState]:
         """Run one frame (B, joints, 3); returns the forecast (B, target, joints, 3) and the next state.

@@ -366,7 +366,7 @@ class MotionTransformer(nn.Module):
             front.embedded, None if before is None else before.frames, part_of(state, "positions")
         )
         embedded = self.dropout(front.embedded if added is None else front.embedded + added)
-        external = x[..., slice(*SCALAR_COLUMNS)] if scalars is None else scalars
+        external = x[..., slice(*SCALAR_COLUMNS)] if scalars is None else scalars.to(x.dtype)
         codes = None
         if self.codebook is not None and self.planning is not None and not self.planning.recurrent:
             codes = self.codebook(x)
@@ -383,7 +383,7 @@ class MotionTransformer(nn.Module):
             twin = x[..., FEATURES_V1:] if self.cfg.twin else None
             params, events = self.control(hidden, gate, front.recent, front.beats, twin)
             if self.poses is not None and front.poses is not None:
-                params = 0.5 * (params + self.poses(front.poses, external.to(x.dtype), x))
+                params = 0.5 * (params + self.poses(front.poses, external, x))
         out = MotionOutput(
             params,
             events,

@@ -157,8 +157,11 @@ def curvature(phi: Tensor) -> Tensor:
 
 
 def log_gates(held: Tensor, raw: Tensor) -> Tensor:
-    """The logarithm of the gates at these held risks."""
-    return torch.log(torch.sigmoid(-F.softplus(raw) * held) + GATE_FLOOR)
+    """The logarithm of the gates at these held risks; half precision, in which the floor would be 0, is
+    computed in single precision."""
+    wide = torch.promote_types(held.dtype, torch.float32)
+    gates = torch.sigmoid(-F.softplus(raw.to(wide)) * held.to(wide)) + GATE_FLOOR
+    return gates.log().to(held.dtype)
 
 
 def scales(kappa: Tensor, bend: float) -> Tensor:

@@ -92,7 +92,9 @@ class PlanningSignal(Part):
 
     def select(self, log_scores: Tensor, boost: Tensor | None = None) -> PlanChoice:
         """Select plans (..., K) from an anticipator's log-scores (..., V) and the code frequencies."""
-        return select(log_scores, self.log_frequency, self.slots, boost)
+        choice = select(log_scores, self.log_frequency, self.slots, boost)
+        # Scores are of single precision at least; a stream keeps its dtype.
+        return PlanChoice(choice.codes, choice.weights.to(self.log_frequency.dtype))
 
     def hint(self, codes: Tensor) -> PlanChoice:
         """Plans of one code each, (..., 1) of codes (...,); empty where a code is negative."""

@@ -81,5 +81,5 @@ class Sinusoidal(Positions):
         """See :class:`~pyanticip.models.core.part.Positions`."""
         steps = torch.arange(x.shape[1], device=x.device)
         steps = steps if frames is None else frames[:, None] + steps
-        encoded = self.table[steps] if len(self.table) else sinusoids(steps, x.shape[2]).to(x.dtype)
-        return encoded.expand_as(x), ()
+        encoded = self.table[steps] if len(self.table) else sinusoids(steps, x.shape[2])
+        return encoded.to(x.dtype).expand_as(x), ()

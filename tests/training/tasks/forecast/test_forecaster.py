@@ -55,6 +55,21 @@ def test_step_by_step_is_all_at_once(length, batch):
     assert state.seen.tolist() == [length] * batch
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@torch.no_grad()
+def test_it_forecasts_in_other_precisions(dtype):
+    model, frames = random_model(), walk(2, 6)
+    expected = model(frames)
+    steps, state = streamed(model.to(dtype), frames.to(dtype))
+    assert steps.dtype == state.frames.dtype == dtype
+    if dtype == torch.float64:
+        # Nothing is rounded to single precision on the way.
+        model.outlet.bias += 1e-12
+        assert not torch.equal(model(frames.double()), steps)
+    else:
+        assert float((steps - expected).abs().max()) < 0.1 * float(expected.abs().max())
+
+
 def test_nothing_later_and_nothing_older_than_the_window_matters():
     model, frames = random_model(), walk(1, 12)
     frames = frames.requires_grad_()
