@@ -193,6 +193,8 @@ def test_positions_follow_their_formulas():
         (lambda m: m(tokens(), predicted=torch.ones(2, 60, dtype=torch.bool)), "predicted needs scalars"),
         (lambda m: m.latent_step(tokens(2, 1)[:, 0], torch.zeros(2, 16), torch.ones(2), m.initial_state(2)),
          r"waiting must be \(2,\) of torch.bool, got \(2,\) of torch.float32"),
+        (lambda m: m.latent_step(tokens(2, 1)[:, 0], given()[0, :1], torch.ones(2) > 0, m.initial_state(2)),
+         r"hidden must be \(2, \d+\), got \(1, 7\)"),
         (lambda m: m(tokens(), mode="best"), "mode must be"),
         (lambda m: m(tokens(), state=m.initial_state(3)), "state has 3 rows"),
         (lambda m: m(tokens(), given(), predicted=torch.ones(2, 3, dtype=torch.bool)), "predicted must be"),

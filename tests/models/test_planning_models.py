@@ -148,6 +148,10 @@ def test_plans_that_do_not_fit_are_refused():
     codes, weights = torch.zeros(2, 6, 3, dtype=torch.int64), torch.rand(2, 6, 3, dtype=torch.float64)
     with pytest.raises(ShapeError, match="plan codes must be"):
         model(ids, plan=PlanChoice(codes[:, :4], weights[:, :4]))
+    with pytest.raises(ShapeError, match=r"plan codes must be torch.int64, got torch.int32"):
+        model(ids, plan=PlanChoice(codes.int(), weights))
+    with pytest.raises(ShapeError, match=r"K >= 1, the same for both, got \(2, 6, 0\)"):
+        model(ids, plan=PlanChoice(codes[..., :0], weights[..., :0]))
     with pytest.raises(ShapeError, match=r"plan codes must be 0 to 11, got 30 to 30"):
         model(ids, plan=PlanChoice(codes + 30, weights))
     for least in (-1.0, torch.nan, torch.inf):

@@ -7,7 +7,7 @@ import torch
 from support import models
 from support.models import PRISM
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import OptionError, ShapeError
 from pyanticip.models import ModelConfig
 from pyanticip.models.core.encodings import sinusoids
 from pyanticip.models.core.part import LossContext
@@ -226,3 +226,8 @@ def test_new_places_need_layers_in_a_row():
         cfg = models.config("baseline", **PRISM, prism_again=again)
         with pytest.raises(OptionError, match="a layer from 2 to the last one, 3"):
             BaselineTransformer(cfg)
+    made = models.build("baseline", torch.float32, **PRISM, prism_again=2)
+    without = models.build("baseline", torch.float32, **PRISM)
+    for one, other in ((made, without), (without, made)):
+        with pytest.raises(ShapeError, match="another configuration's"):
+            one.step(torch.zeros(1, dtype=torch.int64), other.initial_state(1))

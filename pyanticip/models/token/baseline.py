@@ -259,6 +259,7 @@ class BaselineTransformer(nn.Module):
             isinstance(state, BaselineState)
             and fit(self.layers, state.rings)
             and vectors_fit(self.positions, state.vectors)
+            and vectors_fit(self.again or Positions(), state.again)
             and embed_fits(self.positions, state.positions, self.token.weight)
             and self._passes().fits(state.planning)
         )

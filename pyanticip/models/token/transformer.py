@@ -219,6 +219,9 @@ class AnticipatoryTransformer(nn.Module):
         """
         check_ids(ids[:, None], self.cfg.vocab)
         check_mask(waiting, "waiting", tuple(ids.shape))
+        if hidden.shape != (len(ids), self.cfg.d_model):
+            expected = f"({len(ids)}, {self.cfg.d_model})"
+            raise ShapeError(f"hidden must be {expected}, got {tuple(hidden.shape)}")
         embedded = torch.where(waiting[:, None], self.latent(hidden), self.token(ids))
         # A latent step has no code.
         codes = torch.where(waiting, -1, ids)[:, None]

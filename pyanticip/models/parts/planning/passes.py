@@ -399,10 +399,13 @@ def check_plan(
             raise ShapeError(f"{expected}, got NaN or infinity")
     if plan is None:
         return
+    if plan.codes.dtype != torch.int64:
+        raise ShapeError(f"plan codes must be torch.int64, got {plan.codes.dtype}")
     for name, values in (("codes", plan.codes), ("weights", plan.weights)):
-        if values.ndim != 3 or values.shape[:2] != shape or values.shape != plan.codes.shape:
+        fits = values.shape[:2] == shape and values.shape == plan.codes.shape and values.numel()
+        if values.ndim != 3 or not fits:
             raise ShapeError(
-                f"plan {name} must be {shape} and K, the same for both, got {tuple(values.shape)}"
+                f"plan {name} must be {shape} and K >= 1, the same for both, got {tuple(values.shape)}"
             )
     if not can_read_values(plan.codes):
         return
