@@ -1,5 +1,7 @@
 """The motion transformer: feature rows in, sound parameters and events ahead of time out."""
 
+from __future__ import annotations  # PyTorch 2.7 traces no annotation of a nested function
+
 import math
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack, overload

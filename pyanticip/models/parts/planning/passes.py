@@ -13,6 +13,8 @@ step; a whole sequence has to be run step by step. It is the limit of ever more 
 In both modes nothing at step n depends on later steps.
 """
 
+from __future__ import annotations  # PyTorch 2.7 traces no annotation of a nested function
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, cast
@@ -91,7 +93,7 @@ class Steps:
     external: Tensor | None = None
     predicted: Tensor | None = None
 
-    def chunk(self, first: int, last: int) -> "Steps":
+    def chunk(self, first: int, last: int) -> Steps:
         """The steps ``first`` to ``last`` (excluded)."""
         parts = (self.embedded, self.codes, self.places, self.external, self.predicted)
         embedded, *rest = (None if t is None else t[:, first:last] for t in parts)
@@ -126,7 +128,7 @@ class Foresight(Generic[Out, S]):
     planning: PlanState | tuple[()]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # PyTorch 2.7 would trace the hash of its fields
 class Passes(Generic[Out, S]):
     """Runs a model with its own plans.
 
