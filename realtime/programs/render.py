@@ -41,10 +41,11 @@ from realtime.voice.base import (
     Rhythmic,
     Switchable,
     Voice,
+    guarded,
+    render_checked,
     voice_latency_ms,
 )
 from realtime.voice.event_queue import EventQueue
-from realtime.voice.guard import guarded, render_checked
 from realtime.voice.open import open_voice
 from realtime.voice.wav import WavWriter
 

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 from pyanticip._core import Ensemble
 from realtime.clock import FRAME_NS
-from realtime.sinks.base import ControlFrame, Sink
+from realtime.sinks.base import ControlFrame, Pace, Sink
 from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.osc import HEADER, element, open_wire, zeros
 from realtime.sinks.outputs import ENSEMBLE_MESSAGE
-from realtime.sinks.pace import Pace
 from realtime.sinks.tcp import TcpWire
 from realtime.sinks.udp import UdpWire
 

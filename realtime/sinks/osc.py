@@ -14,10 +14,9 @@ from pyanticip._core import OscBundle
 from pyanticip.controls import CANCEL, Event, Range
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.osc import Argument, message
-from realtime.sinks.base import STATE_EVENTS, ControlFrame, Extra, Prewarmed
+from realtime.sinks.base import STATE_EVENTS, ControlFrame, Extra, Pace, Prewarmed
 from realtime.sinks.config import Address, OscConfig
 from realtime.sinks.outputs import MESSAGES, extra_address
-from realtime.sinks.pace import Pace
 from realtime.sinks.tcp import TcpWire
 from realtime.sinks.udp import UdpWire
 

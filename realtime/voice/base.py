@@ -1,12 +1,16 @@
-"""The protocols of voices and presets."""
+"""The protocols of voices and presets, and checks on those of other packages."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
+
+from pyanticip import _core
+from pyanticip.errors import OptionError, foreign_errors
 
 #: The built-in preset that needs a folder of recorded sounds.
 SAMPLED = "granular"
@@ -111,3 +115,41 @@ _GLIDE_MS = 12.0
 def voice_latency_ms(voice: Voice) -> float:
     """Latency from a parameter to its sound, in milliseconds, without the device's output latency."""
     return 1000.0 * voice.latency / voice.sample_rate + _GLIDE_MS
+
+
+def guarded(voice: Voice) -> contextlib.AbstractContextManager[None]:
+    """A context that turns the errors of another package's voice into one line.
+
+    Raises:
+        OptionError: The voice raised anything but a MotionError.
+    """
+    is_built_in = isinstance(voice, _core.Voice)
+    return contextlib.nullcontext() if is_built_in else foreign_errors(f"{_name_of(voice)} failed")
+
+
+def _name_of(voice: Voice) -> str:
+    return f"voice {type(voice).__module__}:{type(voice).__qualname__}"
+
+
+def render_checked(voice: Voice, samples: int) -> npt.NDArray[np.float32]:
+    """Render the next samples of a voice, shape (samples, 2), within -1..1.
+
+    Raises:
+        OptionError: Another package's voice fails, or returns anything else.
+    """
+    if isinstance(voice, _core.Voice):
+        return voice.render(samples)
+    name = _name_of(voice)
+    with foreign_errors(f"{name}: cannot be rendered"):
+        start = voice.position
+        block = np.asarray(voice.render(samples), np.float32)
+        end = voice.position
+    if end != start + samples:
+        raise OptionError(
+            f"{name}: expected position {start + samples} after {samples} samples more, got {end}"
+        )
+    if block.shape != (samples, 2):
+        raise OptionError(f"{name}: expected samples of shape ({samples}, 2), got {block.shape}")
+    if not np.isfinite(block).all():
+        raise OptionError(f"{name}: expected samples within -1..1, got NaN or infinity")
+    return np.clip(block, -1.0, 1.0)

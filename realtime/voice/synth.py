@@ -36,9 +36,18 @@ from realtime.child import tell_parent
 from realtime.lines import threaded_say
 from realtime.sockets import bind_udp
 from realtime.voice.audio import SAMPLE_RATE, device_rate, own_stderr
-from realtime.voice.base import PANIC_S, RETURN_S, Limbed, Rhythmic, Switchable, Voice, voice_latency_ms
+from realtime.voice.base import (
+    PANIC_S,
+    RETURN_S,
+    Limbed,
+    Rhythmic,
+    Switchable,
+    Voice,
+    guarded,
+    render_checked,
+    voice_latency_ms,
+)
 from realtime.voice.event_queue import EventQueue
-from realtime.voice.guard import guarded, render_checked
 from realtime.voice.open import open_voice
 from realtime.voice.osc_input import Command, VoiceInput
 from realtime.voice.output import BLOCK, Sound

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pyanticip.controls import CANCEL, Range
 from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime.protocols import BEAT_TRUST
-from realtime.sinks.base import ControlFrame, Extra, Tempo
+from realtime.sinks.base import ControlFrame, Extra, Pace, Tempo
 from realtime.sinks.midi.config import MidiConfig, MidiControl, MidiNote
 from realtime.sinks.midi.schedule import RELEASE, SILENCE, WITHDRAWN, Item
-from realtime.sinks.pace import Pace
 
 _CLOCK, _START = b"\xf8", b"\xfa"
 _TICKS_PER_BEAT = 24
