@@ -7,9 +7,8 @@ import numpy as np
 
 from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
-from training.evaluate.events import Announcements, score_clips, total
+from training.evaluate.events import LEADS_MS, Announcements, announce, score_clips, total
 from training.evaluate.extrapolator import Extrapolator, extrapolate, joint_positions
-from training.evaluate.rules import LEADS_MS, announce
 from training.evaluate.takes import KINDS
 from training.report.statistics import LEVEL, resampled_within
 from training.tasks.motion.scores import EventScore, Predictions

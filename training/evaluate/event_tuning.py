@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
-from training.evaluate.events import Announcements, Array, events_of, score_clips, total
+from training.evaluate.events import LEADS_MS, Announcements, Array, events_of, score_clips, total
 from training.evaluate.extrapolator import (
     AHEAD,
     GAPS,
@@ -26,7 +26,6 @@ from training.evaluate.extrapolator import (
     predicted,
     speed_curve,
 )
-from training.evaluate.rules import LEADS_MS
 from training.tasks.motion.baselines import Table, read_tuned, rows_of, table_of, write_tuned
 
 # Values that are tried; pairs are for the two kinds of event.

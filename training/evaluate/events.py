@@ -1,5 +1,7 @@
-"""Scores announced events against the teacher's, by their announced time and the time of the decision."""
+"""Events that the instrument's rule announces from a model's hazards, and their score against the teacher's,
+by their announced time and the time of the decision."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -7,11 +9,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pyanticip.controls import CANCEL, EventTrigger, LastMoment
+from pyanticip.vocabulary import EVENTS, RATE
 from training.data.examples import Example
-from training.tasks.motion.scores import EventScore
+from training.tasks.motion.scores import EventScore, Predictions
 from training.teacher.kinematic_targets import EDGE
 
 Array = NDArray[np.float64]
+
+LEADS_MS: Final = (0, 100, 200)
+"""Leads at which events are evaluated."""
 
 TOLERANCE_FRAMES: Final = 2.5
 """Maximum distance of an announced time from its event: 50 ms."""
@@ -28,6 +35,40 @@ class Announcements:
 
     def __len__(self) -> int:
         return len(self.times)
+
+
+def announce(
+    output: Predictions, kind: int, trigger: EventTrigger | None = None, *, lead_ms: float = 0.0
+) -> Announcements:
+    """Events that the instrument announces in a clip.
+
+    An event that is cancelled at least the lead before its time does not count as announced; one that is
+    cancelled later does.
+
+    Args:
+        output: model output for the clip.
+        kind: index of the kind of event.
+        trigger: the rule, which is reset; by default the instrument's own.
+        lead_ms: lead that is passed to the trigger, and set in the default one.
+    """
+    trigger = trigger or LastMoment(lead_ms=lead_ms)
+    trigger.reset()
+    hazards, gates = output.hazards.tolist(), output.gate.tolist()
+    lead = lead_ms * RATE / 1000.0
+    decided, times = [], []
+    for t, (rows, gate) in enumerate(zip(hazards, gates, strict=True)):
+        for name, _, ahead in trigger.step(rows, gate, lead_ms, 1.0 / RATE):
+            if name == EVENTS[kind]:
+                decided.append(float(t))
+                times.append(t + ahead * RATE)
+            elif name == EVENTS[kind] + CANCEL:
+                cancelled = min(range(len(times)), key=lambda i: abs(times[i] - t - ahead * RATE))
+                if times[cancelled] - t >= lead:
+                    del decided[cancelled], times[cancelled]
+    # Times are rounded to the middle of a bin. Six frames lie within 50 ms of it but only five within 50 ms
+    # of any other moment, so the position within a bin would affect the score.
+    times = [math.ceil(time) - 0.5 for time in times]
+    return Announcements(np.array(decided), np.array(times))
 
 
 def pair(

@@ -23,8 +23,7 @@ from training.data.batches import event_targets
 from training.data.examples import SHORTEST, Example, Piece, example_from_piece
 from training.data.sets import MotionSet
 from training.data.sets.vary import upsample
-from training.evaluate.events import score_clips, total
-from training.evaluate.rules import LEADS_MS, announce
+from training.evaluate.events import LEADS_MS, announce, score_clips, total
 from training.evaluate.takes import KINDS
 from training.finish import common
 from training.finish.event_head import STEPS, Frames, inputs_of, learn, with_strokes

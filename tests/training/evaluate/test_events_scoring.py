@@ -7,8 +7,7 @@ import pytest
 
 from pyanticip.controls import CANCEL, EventTrigger, LastMoment
 from training.evaluate.beat import by_kind, f1_interval
-from training.evaluate.events import Announcements, pair, score_clip
-from training.evaluate.rules import announce
+from training.evaluate.events import Announcements, announce, pair, score_clip
 from training.tasks.motion.scores import EventScore, Predictions
 from training.teacher.kinematic_targets import EDGE
 

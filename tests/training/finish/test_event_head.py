@@ -12,8 +12,7 @@ from pyanticip.models import ModelConfig, MotionTransformer
 from pyanticip.models.motion.strokes import STROKES, Strokes
 from training.data.batches import event_targets
 from training.data.examples import example_from_piece
-from training.evaluate.events import score_clip
-from training.evaluate.rules import announce
+from training.evaluate.events import announce, score_clip
 from training.finish import event_head
 from training.finish.beats import sped_up
 from training.finish.event_head import (

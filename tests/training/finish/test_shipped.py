@@ -12,8 +12,7 @@ from pyanticip.models import load_motion_model
 from training.data.corrupt import SUITS, dropped_joints
 from training.data.examples import example_from_piece
 from training.data.manifest import Manifests
-from training.evaluate.events import score_clips, total
-from training.evaluate.rules import announce
+from training.evaluate.events import announce, score_clips, total
 from training.evaluate.takes import kind_of
 from training.tasks.motion.scores import measure, run_model
 
