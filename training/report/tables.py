@@ -1,49 +1,18 @@
-"""Paired differences, Markdown tables, number formats and progress bars for reports."""
+"""Markdown tables and progress bars for reports."""
 
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
-from scipy import stats
-
-
-def mean_difference(differences: Sequence[float]) -> dict[str, Any]:
-    """Mean of paired differences, with the 95 % interval by Student's t.
-
-    Returns:
-        ``mean``, ``seeds`` (number of pairs), and ``low`` and ``high``, None with fewer than two pairs.
-    """
-    array: NDArray[np.float64] = np.array(differences, dtype=np.float64)
-    low = high = None
-    if len(array) > 1:
-        half = float(stats.t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / math.sqrt(len(array)))
-        low, high = float(array.mean()) - half, float(array.mean()) + half
-    return {"mean": float(array.mean()), "seeds": len(array), "low": low, "high": high}
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table, the first column left-aligned and all others right-aligned."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" + "---:|" * (len(head) - 1)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
-
-
-def spread(values: Sequence[float], digits: int = 3) -> str:
-    """Format mean ± standard deviation, the latter only for two or more values."""
-    array = np.array(values)
-    if len(array) < 2:
-        return f"{array.mean():.{digits}f}"
-    return f"{array.mean():.{digits}f} ± {array.std(ddof=1):.{digits}f}"
-
-
-def interval(low: float | None, high: float | None, digits: int = 4) -> str:
-    """Format an interval, or a dash if there is none."""
-    return "-" if low is None or high is None else f"{low:+.{digits}f} to {high:+.{digits}f}"
 
 
 LINE_INTERVAL_S: Final = 60.0

@@ -9,8 +9,6 @@ import argparse
 import functools
 import json
 import math
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,10 +18,12 @@ from typing import Final
 import numpy as np
 import torch
 from pydantic import BaseModel
+from scipy import stats
 
+from pyanticip.bench.machine import machine
 from pyanticip.errors import FormatError, MotionError, OptionError, one_line
 from pyanticip.untrusted import read_text
-from training.report.tables import interval, mean_difference, spread, table
+from training.report.tables import table
 from training.run.settings import seed_list
 from training.studies.geometric_bias import ARMS, CASES, PAIRS, TITLE, Trial
 
@@ -106,13 +106,8 @@ def perform(trial: Trial, out: Path, seeds: Sequence[int]) -> Iterator[str]:
 def _versions() -> dict[str, str]:
     """Versions of Python, torch and this program: its commit, marked as dirty if files were changed, or empty
     outside a checkout."""
-    argv = ["git", "describe", "--always", "--dirty", "--abbrev=10"]
-    try:
-        result = subprocess.run(argv, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
-        commit = result.stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
-        commit = ""
-    return {"python": platform.python_version(), "torch": torch.__version__, "commit": commit}
+    found = machine()
+    return {"python": found["python"], "torch": torch.__version__, "commit": found["commit"] or ""}
 
 
 def tables(runs: Sequence[Run]) -> str:
@@ -126,7 +121,7 @@ def tables(runs: Sequence[Run]) -> str:
                 str(len(found)),
                 f"{next(iter(found.values())).parameters:,}",
                 f"{np.median([run.cpu_seconds for run in found.values()]):.0f}",
-                *(spread(list(_values(found, name).values()), MEASURES[name][1]) for name in MEASURES),
+                *(_spread(list(_values(found, name).values()), MEASURES[name][1]) for name in MEASURES),
             )
             for arm, found in arms.items()
             if found
@@ -151,14 +146,24 @@ def _values(runs: Mapping[int, Run], measure: str) -> dict[int, float]:
     return {seed: MEASURES[measure][0](run.figures["full"]) for seed, run in runs.items()}
 
 
+def _spread(values: Sequence[float], digits: int) -> str:
+    """Mean ± standard deviation, the latter only for two or more values."""
+    deviation = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{deviation}"
+
+
 def _difference(one: Mapping[int, Run], other: Mapping[int, Run], measure: str) -> str:
-    """The difference of a measure between two arms, over their common seeds."""
+    """The mean difference of a measure between two arms, over their common seeds, with its 95 % interval by
+    Student's t from two seeds on."""
     first, second = _values(one, measure), _values(other, measure)
-    difference = mean_difference([first[seed] - second[seed] for seed in first if seed in second])
-    shown, low, high = f"{difference['mean']:+.4f}", difference["low"], difference["high"]
-    if low is not None and not round(low, 4) <= 0.0 <= round(high, 4):
-        shown = f"**{shown}**"
-    return f"{shown} ({interval(low, high)})"
+    differences = np.array([first[seed] - second[seed] for seed in first if seed in second])
+    count, mean = len(differences), float(differences.mean())
+    if count < 2:
+        return f"{mean:+.4f} (-)"
+    half = float(stats.t.ppf(0.975, count - 1) * differences.std(ddof=1) / math.sqrt(count))
+    low, high = mean - half, mean + half
+    shown = f"{mean:+.4f}" if round(low, 4) <= 0.0 <= round(high, 4) else f"**{mean:+.4f}**"
+    return f"{shown} ({low:+.4f} to {high:+.4f})"
 
 
 def parser() -> argparse.ArgumentParser:
