@@ -161,7 +161,7 @@ def train_ghost(args: options.GhostOptions) -> Answer:
     from training.evaluate.takes import Takes
     from training.finish.common import check_new
     from training.report.tables import progress_bars
-    from training.tasks.ghost.fit import fit
+    from training.tasks.ghost import fit
 
     check_new(args.out)
     check_checkpoint_folder(args.out)

@@ -19,9 +19,8 @@ from pyanticip.motion.rotations import multiply
 from realtime.monitor.ghost import STRIDE, Ghost
 from training.data.examples import at_rate
 from training.evaluate import ghost as judge
-from training.tasks.ghost import windows as bank
-from training.tasks.ghost.fit import fit
-from training.tasks.ghost.windows import OBSERVED, TARGET, Windows, all_windows, mirrored, world_positions
+from training.tasks import ghost as bank
+from training.tasks.ghost import OBSERVED, TARGET, Windows, all_windows, fit, mirrored, world_positions
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from pyanticip.models.forecast.manifest import GHOST, read_forecast_manifest
 from pyanticip.vocabulary import CANONICAL_JOINTS, RATE
 from training.evaluate.takes import KINDS, Takes
 from training.report.tables import table
-from training.tasks.ghost.windows import LENGTH, OBSERVED, STRIDE, TARGET, Windows, all_windows
+from training.tasks.ghost import LENGTH, OBSERVED, STRIDE, TARGET, Windows, all_windows
 from training.tasks.motion.people import training_overlap_warnings
 
 AHEAD_MS: Final = (120, 200, 400)
