@@ -197,7 +197,7 @@ def render(
                 wav, open_voice(rig.synth.preset, rig.synth.voice_options, SAMPLE_RATE, say)
             )
             undo.callback(player.close)
-        capture = CaptureSink(clock, player)
+        capture = CaptureSink(clock, None if player is None else player.play)
         backend: StepBackend | None = None
         if rig.model.enabled:
             # Not chosen by timing, for determinism: the CPU backend unless the rig names another.

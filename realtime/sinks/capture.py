@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,22 +15,16 @@ from realtime.clock import OfflineClock
 from realtime.sinks.base import ControlFrame, Extra, Sink
 
 
-class Player(Protocol):
-    """Turns frames into sound."""
-
-    def play(self, seconds: float, frame: ControlFrame) -> None:
-        """Apply a frame at a time in seconds since the start."""
-        ...
-
-
 class CaptureSink(Sink):
-    """Records the values of every frame; with a ``player`` it also plays them."""
+    """Records the values of every frame, which ``play`` may turn into sound: it gets seconds and frame."""
 
     name = "capture"
 
-    def __init__(self, clock: OfflineClock, player: Player | None = None) -> None:
+    def __init__(
+        self, clock: OfflineClock, play: Callable[[float, ControlFrame], None] | None = None
+    ) -> None:
         self._origin = clock.start_ns
-        self._player = player
+        self._play = play
         self._gate = math.nan
         self.times: list[float] = []
         self.params: list[list[float]] = []
@@ -66,8 +60,8 @@ class CaptureSink(Sink):
             self._gate = frame.step.gate
         self.gates.append(self._gate)
         self.events.extend((now, name, strength, ahead) for name, strength, ahead in frame.events)
-        if self._player is not None:
-            self._player.play(now, frame)
+        if self._play is not None:
+            self._play(now, frame)
 
     def due(self, name: str) -> list[float]:
         """Due times of the events of this name that were not cancelled, in seconds, ascending."""

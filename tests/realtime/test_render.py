@@ -161,7 +161,7 @@ def test_events_are_rendered_at_their_time(tmp_path: Path) -> None:
         path = tmp_path / f"{strike}.wav"
         with WavWriter(path, 48_000) as wav:
             player = OfflinePlayer(wav)
-            roll = CaptureSink(clock, player)
+            roll = CaptureSink(clock, player.play)
             for n in range(50):
                 clock.advance_to(n * 20_000_000)
                 events = [("onset", 1.0, 0.1)] if strike and n == 25 else []

@@ -222,7 +222,7 @@ def render_performance(voices: Sequence[Voice]) -> list[Sound]:
     files = [MemoryFile() for _ in voices]
     players = [OfflinePlayer(file, voice) for file, voice in zip(files, voices, strict=True)]
     rig = load_rig(None, {"model": {"enabled": False}, "memory": {"enabled": False}, "osc": []})
-    sinks = [CaptureSink(clock, player) for player in players]
+    sinks = [CaptureSink(clock, player.play) for player in players]
     pipeline = assemble(rig, clock, kind=source, sinks=sinks)
     play_offline(items, clock, pipeline.feed)
     pipeline.close()
