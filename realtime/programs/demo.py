@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from pyanticip.bench.machine import percentiles
 from pyanticip.controls import CANCEL
 from pyanticip.errors import CheckpointError, OptionError, counted
 from pyanticip.motion.atomic import check_out
@@ -200,9 +201,7 @@ def _play(
         "bundles": osc_counts["sent"],
         "refused": osc_counts["refused"],
         "model": pipeline.backend.name if pipeline.backend is not None else "none",
-        "latency_ms": {
-            name: round(float(np.percentile(milliseconds, q)), 3) for name, q in (("p50", 50), ("p99", 99))
-        },
+        "latency_ms": percentiles(milliseconds, (50, 99)),
         "interrupted": show.interrupted,
     }
 
