@@ -1,7 +1,7 @@
 //! The performer's body as the source sends it: skeleton, current pose and retargeting to the canonical body.
 
 use anticip_geometry::Quat;
-use anticip_wire::{PoseUpdate, SkeletonUpdate};
+use anticip_wire::{PoseUpdate, SkeletonUpdate, mocopi};
 
 use crate::MotionError;
 use crate::agreement::Agreement;
@@ -89,6 +89,16 @@ impl Body {
 
     /// Takes a declared skeleton. Returns `Ok(true)` if poses now map differently.
     pub(super) fn set_skeleton(&mut self, update: &SkeletonUpdate) -> Result<bool, MotionError> {
+        if !self.partial && is_mocopi_without_sides(update) {
+            // Such offsets are placeholders, and the protocol fixes the bones and the rest pose.
+            let standard = standard::mocopi();
+            let changed = self.skeleton != standard;
+            if changed {
+                *self = Self::new(standard)?;
+            }
+            self.is_declared = true;
+            return Ok(changed);
+        }
         let same = self.layout_known
             && self.skeleton.names == update.names
             && self.skeleton.parents == update.parents
@@ -198,4 +208,18 @@ impl Body {
             .filter(is_stale)
             .fold(0, |bits, j| bits | 1 << j)
     }
+}
+
+/// Whether these are mocopi's bones with both legs starting at one place, as of no body.
+fn is_mocopi_without_sides(update: &SkeletonUpdate) -> bool {
+    let hip = |name| {
+        update
+            .names
+            .iter()
+            .position(|n| n == name)
+            .and_then(|j| update.offsets.get(j))
+    };
+    update.names.iter().eq(&mocopi::BONE_NAMES)
+        && update.parents == mocopi::BONE_PARENTS
+        && hip("l_up_leg") == hip("r_up_leg")
 }

@@ -144,6 +144,20 @@ fn a_skeleton_that_comes_late_changes_nothing_and_another_one_begins_anew() {
     assert_eq!(front.counters().malformed, 0);
 }
 
+#[test]
+fn a_mocopi_whose_offsets_are_placeholders_plays_with_the_standard_body() {
+    let datagrams = Sender::new(Source::Mocopi).stream(120, 50.0);
+    for placeholder in [[0.0; 3], [0.0, 0.1, 0.0]] {
+        let mut own = declaration(&standard::mocopi(), None);
+        own.offsets.fill(placeholder);
+        let (mut plain, mut placed) = (front(Source::Mocopi), front(Source::Mocopi));
+        let skdf = encoded(|out| mocopi::encode_skeleton(&own, out));
+        assert!(placed.feed(&skdf, 0, "").is_none());
+        assert!(rows(&feed_all(&mut placed, &datagrams)) == rows(&feed_all(&mut plain, &datagrams)));
+        assert_eq!(placed.refusal(), None);
+    }
+}
+
 fn native_skeleton(skeleton: &SkeletonUpdate) -> Vec<u8> {
     encoded(|out| native::encode_skeleton(skeleton, out))
 }
