@@ -213,7 +213,7 @@ def test_at_least_half_of_the_calls_get_past_the_checks(pytestconfig: pytest.Con
     """Every name was called with accepted arguments in this run of the file; else it was not tested."""
     if len(CALLED) < 100:
         # A rerun of failures alone must not hide that this failed.
-        assert not pytestconfig.getoption("lf"), "run the whole file again"
+        assert not pytestconfig.getoption("lf", False), "run the whole file again"
         pytest.skip("only meaningful after the other tests of this file")
     share = ACCEPTED.total() / CALLED.total()
     print(f"{CALLED.total()} calls of {len(CALLED)} names, {100 * share:.0f} % past the checks")
