@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyanticip.errors import FormatError
+from pyanticip.errors import FormatError, counted
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.load import load_take
 from pyanticip.motion.recording import Control, Raw, is_recording, read_recording
@@ -218,7 +218,7 @@ def open_show(
         if say is None:
             return
         if unplayed:
-            say(f"{path}: what follows {end_reason} ({unplayed} datagrams) is not played")
+            say(f"{path}: what follows {end_reason} ({counted(unplayed, 'datagram')}) is not played")
         if recording.warnings:
             first, *more = recording.warnings
             say(first + (f"; and {len(more)} more such places (`pyanticip info` lists them)" if more else ""))

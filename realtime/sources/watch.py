@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip._core import LiveFront
+from pyanticip.errors import counted
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import forward_kinematics
 from realtime.sockets import host_and_port, host_of, is_from, reachable_host
@@ -22,7 +23,7 @@ _PATIENCE_S = 3.0
 # Minimum time between two reports of the same reason.
 _REPEAT_S = 30.0
 # The parts in which two messages of the same reason may differ.
-_VARIABLE_PARTS = re.compile(r"\d+|\(the last: .*")
+_VARIABLE_PARTS = re.compile(r"\d+( datagrams?)?|\(the last: .*")
 # Kinds that send their skeleton in a message of its own.
 _SEND_SKELETON = ("mocopi", "msgpack")
 _UNDECODABLE = ("truncated", "malformed", "alien")
@@ -268,7 +269,8 @@ def why_silent(
     target = host_and_port(reachable_host(address[0]), address[1])
     packets = counters.get("packets", 0)
     undecodable = sum(counters.get(name, 0) for name in _UNDECODABLE)
-    no_frame = f"{packets or 'some'} datagrams of {kind} came to {target}, no frame: "
+    arrived = counted(packets, "datagram") if packets else "some datagrams"
+    no_frame = f"{arrived} of {kind} came to {target}, no frame: "
     recognised = recognise(newest)
     # Kinds that map addresses differ only in their mapping.
     is_mapped = kind in PRESETS and recognised in PRESETS and "osc" in (kind, recognised)
@@ -279,7 +281,7 @@ def why_silent(
         return no_frame + f"their joints are not those of the skeleton{hint}, or it has not come yet"
     if wrong or (packets and undecodable >= packets):
         wrong = wrong or "what does the sender speak?"
-        return f"{packets or 'some'} datagrams came to {target}, none of them a usable {kind}: {wrong}"
+        return f"{arrived} came to {target}, none of them a usable {kind}: {wrong}"
     if newest and kind in PRESETS:
         example = f" (the last: {name})" if (name := osc_address(newest)) else ""
         return no_frame + _MISSING[kind] + example

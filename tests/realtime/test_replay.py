@@ -200,13 +200,13 @@ def test_a_joined_recording_after_a_long_pause_is_not_played(tmp_path: Path) -> 
     for name, t_ns in (("a", 3 * day), ("b", 366 * day)):
         with RecordingWriter(tmp_path / name, t_ns=t_ns) as tape:
             tape.raw(t_ns, "mocopi", b"frame")
+            if name == "b":
+                break
             # An earlier one does not change what is late either.
             tape.raw(0, "mocopi", b"frame")
             tape.raw(t_ns + day, "mocopi", b"frame")
     (tmp_path / "j").write_bytes((tmp_path / "a").read_bytes() + (tmp_path / "b").read_bytes())
     lines: list[str] = []
     assert [item.t_ns for item in open_show(tmp_path / "j", say=lines.append)[1]] == [3 * day, 0, 4 * day]
-    assert (
-        lines[0] == f"{tmp_path / 'j'}: what follows a pause of more than a day (3 datagrams) is not played"
-    )
-    assert len(list(open_show(tmp_path / "j", joined=True)[1])) == 6
+    assert lines[0] == f"{tmp_path / 'j'}: what follows a pause of more than a day (1 datagram) is not played"
+    assert len(list(open_show(tmp_path / "j", joined=True)[1])) == 4

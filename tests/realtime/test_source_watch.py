@@ -31,6 +31,7 @@ def test_the_reason_for_missing_frames_is_explained() -> None:
     message = why_silent("mocopi", HERE, 3.0, alien, b"MXTP02" + bytes(754))
     assert message.endswith("none of them a usable mocopi: this is xsens: use --source xsens://0.0.0.0:12351")
     assert "skeleton" in why_silent("mocopi", HERE, 3.0, {"packets": 120})
+    assert why_silent("vmc", HERE, 3.0, {"packets": 1}).startswith("1 datagram of vmc came")
     lacking = {"vmc": "no bones (/VMC/Ext/Bone/Pos)", "vrchat": "no rotation", "rokoko": "no whole body"}
     lacking["natnet"] = "no skeleton is tracked in them and no rigid body named after"
     for kind, lacks in lacking.items():
@@ -170,6 +171,12 @@ def test_unplayable_data_is_reported_soon_and_then_every_30_s() -> None:
     assert nothing.startswith("no frame of xsens came")
     assert (soon, later) == (11.0, 41.0)
     assert all("choose Position + Orientation" in line for line in (why, same))
+
+
+def test_one_datagram_is_no_other_reason_than_two() -> None:
+    seen = [(4.0 * n, 0, bad, EULER) for n, bad in enumerate((1, 2, 4, 6), 1)]
+    [(_, line)] = xsens_messages(seen)
+    assert line.startswith("1 datagram came")
 
 
 def test_unusable_data_after_a_refused_body_is_reported() -> None:
