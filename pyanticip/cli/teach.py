@@ -250,8 +250,8 @@ def outputs(args: options.OutputsOptions) -> None:
 def fit(args: options.FitCommandOptions) -> Answer:
     """Fit a mapping to all takes.
 
-    Its error is that on left-out takes. The previous mapping stays until the new one is complete, and is kept
-    in `mappings` (`teach use`).
+    Its error is reported on left-out takes. The previous mapping stays until the new one is complete, and is
+    kept in `mappings` (`teach use`).
 
     Example: pyanticip teach fit mine
              pyanticip live --source mocopi://0.0.0.0 --mapping mine/mapping.safetensors
@@ -398,7 +398,7 @@ def check(args: options.CheckOptions) -> Answer:
 def undo(args: options.UndoOptions) -> None:
     """Undo the last change of takes or outputs.
 
-    Again: the one before.
+    Repeat it to undo the one before.
 
     Example: pyanticip teach undo mine
     """

@@ -29,7 +29,7 @@ class UdpWire:
         self._sock: socket.socket | None = None
         with contextlib.suppress(OSError):
             self._sock = self._open()
-        # Since when sending fails (0: it works), and when to try a new socket.
+        # Since when sending fails (0: it works), and until when to keep a socket that fails.
         self._failing_since_ns = self._retry_at_ns = 0
         self._dropped_at_ns = -_QUEUED_NS
         self.trouble = ""
