@@ -1,7 +1,9 @@
 //! Belief in a stretch of one take: a distribution over place and tempo.
 
+use anticip_motion::features::RATE;
 use pulp::Arch;
 
+use super::Place;
 use super::posture::{Posture, distance_squared, dot};
 use super::rehearsal::Rehearsal;
 
@@ -37,8 +39,12 @@ const BEFORE: usize = 5;
 const BACK: usize = 1;
 /// Number of frames that a step may reach: one back to five ahead.
 const REACH: usize = 7;
-/// Maximum length of a stretch in frames: six seconds.
-const MAX_FRAMES: usize = 300;
+/// Maximum length of a stretch in frames, once there is some evidence: six seconds.
+pub(super) const MAX_FRAMES: usize = 300;
+/// Frames of all stretches together that a run may begin with, so that its first frames do not take long.
+const EARLY_FRAMES: usize = 8000;
+/// Place and tempo are means over this many frames on either side of the median.
+const MEAN_FRAMES: usize = 4;
 /// Frames at the ends of a stretch with less than this share of its belief are cut off.
 const NEGLIGIBLE: f32 = 1e-5;
 
@@ -139,6 +145,11 @@ pub(super) fn mass(row: &Row) -> f32 {
     row.iter().sum()
 }
 
+/// Frames that each of so many stretches may have in the first frames of a run.
+pub(super) fn max_early_frames(stretches: usize) -> usize {
+    (EARLY_FRAMES / stretches.max(1)).max(2 * MAX_FRAMES)
+}
+
 impl Stretch {
     pub(super) fn end(&self) -> usize {
         self.start + self.rows.len()
@@ -185,19 +196,24 @@ impl Stretch {
         }
     }
 
-    /// Advances by the frames of `motion` and weights every place by the likelihood of the observation.
+    /// Advances by the frames of `motion` and weights every place by the likelihood of the observation. Belief after a
+    /// gap is spread widely, and keeps `max_early_frames` until there is some evidence.
     pub(super) fn step(
         &mut self,
         at: &Rehearsal,
         motion: &Motion,
         observed: &Observation,
+        max_early_frames: usize,
         scratch: &mut Scratch,
     ) {
         self.predict(at, motion, scratch);
-        self.trim(usize::MAX);
+        self.trim(max_early_frames);
         self.weight_by_likelihood(at, motion, observed, scratch);
-        // Belief after a gap is spread widely, and is cut only once there is some evidence.
-        self.trim(if observed.moving { MAX_FRAMES } else { usize::MAX });
+        self.trim(if observed.moving {
+            MAX_FRAMES
+        } else {
+            max_early_frames
+        });
     }
 
     /// Applies the transitions of tempo and place.
@@ -315,6 +331,32 @@ impl Stretch {
     }
 }
 
+/// The place within the half second of a stretch that starts at its row `first`; `take_start` is the take's
+/// first frame.
+pub(super) fn place_within(stretch: &Stretch, first: usize, trust: f32, take_start: usize) -> Place {
+    let mut remaining = 0.5 * trust;
+    let median = stretch.rows[first..].iter().position(|row| {
+        remaining -= mass(row);
+        remaining <= 0.0
+    });
+    let median = first + median.unwrap_or(0);
+    let (mut sum, mut place, mut tempo) = (0.0, 0.0, 0.0);
+    let end = (median + MEAN_FRAMES + 1).min(stretch.rows.len());
+    for i in median.saturating_sub(MEAN_FRAMES)..end {
+        for (w, r) in stretch.rows[i].iter().zip(TEMPI) {
+            sum += f64::from(*w);
+            place += f64::from(*w) * (stretch.start + i) as f64;
+            tempo += f64::from(*w) * f64::from(r);
+        }
+    }
+    Place {
+        take: stretch.take,
+        seconds: (place / sum - take_start as f64) / RATE,
+        tempo: tempo / sum,
+        trust: f64::from(trust.min(1.0)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use anticip_motion::canonical::JOINT_COUNT;
@@ -336,7 +378,8 @@ mod tests {
         for start in [0, 3, 20] {
             let (take, rows) = (0, vec![[0.0; TEMPO_COUNT]; 3]);
             let mut stretch = Stretch { take, start, rows };
-            stretch.step(&rehearsal, &Motion::new(1), &observed, &mut Scratch::default());
+            let mut scratch = Scratch::default();
+            stretch.step(&rehearsal, &Motion::new(1), &observed, MAX_FRAMES, &mut scratch);
             assert!(stretch.rows.is_empty(), "{start}");
         }
     }

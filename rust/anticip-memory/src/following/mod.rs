@@ -28,7 +28,10 @@ use anticip_motion::CanonicalPose;
 use anticip_motion::features::RATE;
 
 use crate::MemoryError;
-use belief::{ANY_TEMPO, LEAVE, Motion, Observation, Scratch, Stretch, TEMPI, mass};
+use belief::{
+    ANY_TEMPO, LEAVE, MAX_FRAMES, Motion, Observation, Scratch, Stretch, TEMPI, mass, max_early_frames,
+    place_within,
+};
 use fine::Fine;
 use performer::Performer;
 pub use posture::KeptPose;
@@ -68,8 +71,6 @@ const MIN_NEW_BELIEF: f32 = 1e-4;
 const MARGIN: usize = 10;
 /// Minimum belief in a stretch for its frames to count as followed.
 const MIN_FOLLOWED_BELIEF: f32 = 1e-3;
-/// Place and tempo are means over this many frames on either side of the median.
-const MEAN_FRAMES: usize = 4;
 /// Trust is the largest belief within this many consecutive frames (half a second).
 const TRUST_FRAMES: usize = 25;
 /// Minimum trust for a place to be reported.
@@ -340,9 +341,11 @@ impl Follower {
     fn advance(&mut self, observed: &Observation) -> f64 {
         let leaving: f32 = LEAVE * self.stretches.iter().map(Stretch::mass).sum::<f32>();
         self.nowhere = (self.nowhere + leaving) * observed.elsewhere.powf(observed.weight);
+        let max_early_frames = max_early_frames(self.stretches.len());
         for stretch in &mut self.stretches {
             let before = stretch.mass();
-            stretch.step(&self.rehearsal, &self.motions[0], observed, &mut self.scratch);
+            let (motion, scratch) = (&self.motions[0], &mut self.scratch);
+            stretch.step(&self.rehearsal, motion, observed, max_early_frames, scratch);
             stretch.scale((stretch.mass() / before).powf(observed.weight - 1.0));
         }
         self.stretches.retain(|s| !s.rows.is_empty());
@@ -398,7 +401,8 @@ impl Follower {
             let Past {
                 observed, evidence, ..
             } = &self.past[frame_then % PAST_FRAMES];
-            stretch.step(&self.rehearsal, &self.motions[1], observed, &mut self.scratch);
+            let (motion, scratch) = (&self.motions[1], &mut self.scratch);
+            stretch.step(&self.rehearsal, motion, observed, MAX_FRAMES, scratch);
             if stretch.rows.is_empty() {
                 return;
             }
@@ -472,28 +476,25 @@ impl Follower {
     }
 }
 
-/// The place within the half second of a stretch that starts at its row `first`; `begin` is the take's first
-/// frame.
-fn place_within(stretch: &Stretch, first: usize, trust: f32, take_start: usize) -> Place {
-    let mut remaining = 0.5 * trust;
-    let median = stretch.rows[first..].iter().position(|row| {
-        remaining -= mass(row);
-        remaining <= 0.0
-    });
-    let median = first + median.unwrap_or(0);
-    let (mut sum, mut place, mut tempo) = (0.0, 0.0, 0.0);
-    let end = (median + MEAN_FRAMES + 1).min(stretch.rows.len());
-    for i in median.saturating_sub(MEAN_FRAMES)..end {
-        for (w, r) in stretch.rows[i].iter().zip(TEMPI) {
-            sum += f64::from(*w);
-            place += f64::from(*w) * (stretch.start + i) as f64;
-            tempo += f64::from(*w) * f64::from(r);
+#[cfg(test)]
+mod tests {
+    use anticip_motion::canonical::JOINT_COUNT;
+
+    use super::*;
+
+    #[test]
+    fn belief_after_a_gap_in_many_takes_is_bounded() {
+        let pose = [[1.0, 0.0, 0.0, 0.0]; JOINT_COUNT];
+        for (takes, least) in [(1, 3_000), (20, 10 * MAX_FRAMES)] {
+            let mut follower = Follower::new((0..takes).map(|_| vec![pose; 6_000])).expect("takes");
+            follower.push(&pose);
+            assert!(follower.resume(50.0));
+            for _ in 0..2 * HALF {
+                follower.push(&pose);
+                let frames: usize = follower.stretches.iter().map(|s| s.rows.len()).sum();
+                let most = takes * max_early_frames(takes);
+                assert!((least..=most).contains(&frames), "{takes} takes: {frames}");
+            }
         }
-    }
-    Place {
-        take: stretch.take,
-        seconds: (place / sum - take_start as f64) / RATE,
-        tempo: tempo / sum,
-        trust: f64::from(trust.min(1.0)),
     }
 }
