@@ -113,7 +113,9 @@ def evaluate(
             f"expected at least {SHORTEST}, at a plausible rate"
         )
     test_people = {clip.person for clip in clips}
-    training = [clip for clip in takes.clips if clip.side == "train" and clip.person not in test_people]
+    training = takes.checked(
+        [clip for clip in takes.clips if clip.side == "train" and clip.person not in test_people]
+    )
     baselines = _learned(takes, training, cache, seeds, say, tell)
     systems = systems_of(model)
 

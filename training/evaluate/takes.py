@@ -207,9 +207,9 @@ class Takes:
         """The training clips, as in ``train motion``.
 
         Raises:
-            FormatError: there is none.
+            FormatError: there is none, or a value of one is not finite.
         """
-        return self._side("train", "learn from")
+        return self.checked(self._side("train", "learn from"))
 
     def held_out_clips(self, split: str, people: Sequence[str] = ()) -> list[Clip]:
         """The clips to evaluate on: of one split, or of some people of any split.
@@ -220,9 +220,26 @@ class Takes:
         """
         if missing := sorted(set(people) - {clip.person for clip in self.clips}):
             raise OptionError(f"{self.data}: no motion of subject {', '.join(missing)}")
-        clips = [clip for clip in self.clips if clip.person in people] or self._side(split, "judge on")
+        return self.checked(
+            [clip for clip in self.clips if clip.person in people] or self._side(split, "judge on")
+        )
+
+    def checked(self, clips: list[Clip]) -> list[Clip]:
+        """These clips.
+
+        Raises:
+            FormatError: a value of one is not finite.
+        """
         for clip in clips:
-            check_finite(str(self.data), clip.example)
+            example, piece = clip.example, clip.piece
+            check_finite(
+                str(self.data),
+                clip.name,
+                features=example.features,
+                params=example.params,
+                rotations=piece.quats,
+                positions=piece.root,
+            )
         return clips
 
     def _side(self, split: str, use: str) -> list[Clip]:

@@ -11,9 +11,9 @@ import pyanticip as pa
 from pyanticip.errors import FormatError, OptionError
 from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
-from pyanticip.vocabulary import FEATURES
 from training.data.manifest import Manifests, read_repeats
 from training.data.sets import MotionSet, build
+from training.data.sets.format import row_bytes
 from training.evaluate import sensors
 from training.evaluate.takes import KINDS, Takes, implausible, kind_of, step_rate, turn_rate
 from training.tasks.motion.data import training_data
@@ -152,17 +152,29 @@ def test_a_side_of_clips_too_short_to_judge_says_so(piece_of, set_of, tmp_path):
         sensors.evaluate(data, "test")
 
 
-def test_a_damaged_clip_is_named(piece_of, set_of, tmp_path):
+@pytest.mark.parametrize(
+    ("array", "says"),
+    [
+        ("features.f32", "features"),
+        ("params.f32", "params"),
+        ("quats.f32", "rotations"),
+        ("root.f32", "positions"),
+    ],
+)
+def test_a_damaged_clip_is_named(array, says, piece_of, set_of, tmp_path):
     data = set_of(
         tmp_path / "takes", {"train": [piece_of(100)], "test": [piece_of(90, seed=1, subject="07")]}
     )
-    clip = MotionSet.open(data).clips[1]
-    row = np.dtype("<f4").itemsize * FEATURES
-    with (data / "features.f32").open("r+b") as file:
-        file.seek((clip.start + 30) * row)
-        file.write(b"\xff" * row)
-    with pytest.raises(FormatError, match=f"clip {clip.name}: features of frame 30 are not finite"):
-        Takes(data).held_out_clips("test")
+    learned, judged = MotionSet.open(data).clips
+    for clip, clips_of in (
+        (judged, lambda: Takes(data).held_out_clips("test")),
+        (learned, lambda: Takes(data).training_clips()),
+    ):
+        with (data / array).open("r+b") as file:
+            file.seek((clip.start + 30) * row_bytes(array))
+            file.write(b"\xff" * 4)
+        with pytest.raises(FormatError, match=f"clip {clip.name}: {says} of frame 30 are not finite"):
+            clips_of()
 
 
 def walk(seconds, rate, steps=1.8, turn=0.0):

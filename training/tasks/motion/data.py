@@ -86,7 +86,7 @@ class TrainingData:
             self.source, *({e.subject for e in side} for side in sides.values()), test=self.test_subjects
         )
         for example in (*sides["training"], *sides["validation"]):
-            check_finite(self.source, example)
+            check_finite(self.source, example.name, features=example.features, params=example.params)
         object.__setattr__(self, "originals", sides["training"])
         object.__setattr__(self, "validation", sides["validation"])
         object.__setattr__(self, "train", [e for e in self.train if len(e) >= SHORTEST])
@@ -145,18 +145,17 @@ def check_sides(
         )
 
 
-def check_finite(source: str, example: Example) -> None:
-    """Check the features and parameters of a clip.
+def check_finite(source: str, clip: str, **columns: NDArray[np.float32]) -> None:
+    """Check arrays (T, ...) of a clip.
 
     Raises:
-        FormatError: a value is not finite; the message names clip and frame.
+        FormatError: a value is not finite; the message names clip, array and frame.
     """
-    for name in ("features", "params"):
-        rows = np.asarray(getattr(example, name))
+    for name, rows in columns.items():
         # A sum is finite only if all its terms are: cheaper than an array of flags.
         if not np.isfinite(rows.sum(dtype=np.float64)):
-            frame = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-            raise FormatError(f"{source}: clip {example.name}: {name} of frame {frame} are not finite")
+            frame = int(np.flatnonzero(~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))[0])
+            raise FormatError(f"{source}: clip {clip}: {name} of frame {frame} are not finite")
 
 
 def statistics(examples: Iterable[Example]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
