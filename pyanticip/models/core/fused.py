@@ -246,8 +246,8 @@ def _channels(
                 ((amplitude * decay.to(rate.dtype))[..., None], growth.to(rate.dtype)[None, ..., None])
             )
     if steering.slopes is not None:
-        # In single precision at least: half of it cannot tell the places of a long sequence apart.
-        line = (key - middle)[:, None] * steering.slopes.to(torch.promote_types(dtype, torch.float32))
+        # Not in the slopes' precision: half of it cannot tell the places of a long sequence apart.
+        line = (key - middle)[:, None] * steering.slopes
         # The part that depends only on the query cancels in the softmax.
         pairs.append((line.new_ones(1, len(query), line.shape[1], 1), line[None, ..., None]))
     if not pairs:
