@@ -53,9 +53,9 @@ def cli(command):
 
 
 def test_a_checkpoint_names_no_folder_of_this_machine(tiny):
-    data = {"path": "/home/me/set", "recipe": "/home/me/mild.toml", "cache": "/tmp/me"}
-    run = {"init": "/home/me/runs/old/checkpoint", "ensemble": ["/home/me/runs/one/checkpoint"]}
-    warnings = ["/home/me/set: 1 of 2 training clips are shorter"]
+    data = {"path": "/data/me/set", "recipe": "/data/me/mild.toml", "cache": "/cache/me"}
+    run = {"init": "/data/me/runs/old/checkpoint", "ensemble": ["/data/me/runs/one/checkpoint"]}
+    warnings = ["/data/me/set: 1 of 2 training clips are shorter"]
     published = _published({"options": tiny(data=data, run=run).to_dict(), "warnings": warnings})
     assert "/me" not in json.dumps(published)
     assert published["warnings"] == ["set: 1 of 2 training clips are shorter"]
