@@ -95,6 +95,7 @@ def option(
     written: bool = False,
     alone: str | None = None,
     variable: str | None = None,
+    names: str | None = None,
     **limits: Any,
 ) -> Any:
     """A field of an option class; required where it has no default.
@@ -107,10 +108,11 @@ def option(
         written: Whether it is an output path; :meth:`Options.check` checks that it can be written.
         alone: Value of a flag that is given without one.
         variable: Environment variable that supplies the value where the command line does not.
+        names: ``module:attribute`` of an object whose method ``names`` lists values for Tab to complete.
         limits: ``ge``, ``gt``, ``le``, ``lt`` and whatever else :func:`pydantic.Field` takes.
     """
     settings: dict[str, Any] = {"flag": flag, "argument": argument, "metavar": metavar, "alone": alone}
-    settings |= {"exists": exists, "written": written, "variable": variable}
+    settings |= {"exists": exists, "written": written, "variable": variable, "names": names}
     return Field(default, description=description, json_schema_extra=settings, **limits)
 
 

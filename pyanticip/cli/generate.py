@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import import_module
 from inspect import cleandoc
@@ -254,9 +255,23 @@ def _parameter(name: str, field: FieldInfo, is_override: bool = False) -> click.
         metavar=settings.get("metavar"),
         help=text,
         envvar=settings.get("variable"),
+        shell_complete=_completion(settings.get("names")),
         show_envvar=True,
         **extra,
     )
+
+
+def _completion(names: str | None) -> Callable[[click.Context, click.Parameter, str], list[str]] | None:
+    """What completes a value on Tab, from the names of a registry; None leaves it to the type."""
+    if names is None:
+        return None
+    module, _, attribute = names.partition(":")
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        known: Sequence[str] = getattr(import_module(module), attribute).names()
+        return [name for name in known if name.startswith(incomplete)]
+
+    return complete
 
 
 def _unwrapped(annotation: Any, metadata: list[Any]) -> tuple[Any, list[Any], bool]:

@@ -35,7 +35,7 @@ class LatencyOptions(ModelOptions, JsonOption):
 
     seconds: float = option("Seconds to measure.", 60.0, ge=1, le=3600)
     file: Path | None = option("Motion file to send; synthetic motion by default.", None, exists=True)
-    backend: BackendKind = option("Step backend.", "auto")
+    backend: BackendKind = option("Step backend.", "auto", names="realtime.seams:BACKENDS")
     prewarm: bool = option("Warm up each step before its datagram; --no-prewarm: run every step cold.", True)
     spin: bool = option("Poll instead of sleeping before each datagram: less latency, more CPU.", False)
     priority: bool = option("Ask for real-time priority.", True)
@@ -108,7 +108,9 @@ class SoundOptions(CheckpointOption, JsonOption):
 
     files: tuple[Path, ...] = option("Motion files to play.", argument=True, exists=True)
     seconds: float = option("Seconds of each file at most.", 25.0, ge=5, le=3600)
-    presets: tuple[str, ...] = option("Voice preset; repeatable.", ("default",), flag="--preset")
+    presets: tuple[str, ...] = option(
+        "Voice preset; repeatable.", ("default",), flag="--preset", names="realtime.seams:VOICES"
+    )
     lead_ms: LeadMs = option("Lead as in `live`: auto, or 0..400 ms.", "auto", metavar="auto|MS")
 
 

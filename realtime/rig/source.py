@@ -129,7 +129,9 @@ class ModelRig(Options):
     checkpoint: PathText | None = option(
         "Checkpoint folder; the built-in model by default.", None, metavar="PATH", exists=True
     )
-    backend: BackendKind = option("Step backend: auto, rust, torch, cuda-graph ...", "auto")
+    backend: BackendKind = option(
+        "Step backend: auto, rust, torch, cuda-graph ...", "auto", names="realtime.seams:BACKENDS"
+    )
     budget_ms: Annotated[float, Field(gt=0.0, le=1000.0)] = 15.0
 
 

@@ -124,7 +124,9 @@ class SynthRig(Options):
     port: Port | None = None
     device: str | int | None = None
     preset: Annotated[str, registered(VOICES)] = option(
-        "Preset of the built-in voice; `pyanticip presets` lists them.  [default: default]", "default"
+        "Preset of the built-in voice; `pyanticip presets` lists them.  [default: default]",
+        "default",
+        names="realtime.seams:VOICES",
     )
     samples: PathText | None = option(
         "Folder of samples for the preset granular.", None, metavar="FOLDER", exists=True
@@ -156,6 +158,7 @@ class Rig(Options):
         " ://HOST or ://HOST:PORT to listen at.  [default: mocopi://127.0.0.1]",
         SourceRig(),
         metavar="KIND[://HOST[:PORT]]",
+        names="realtime.seams:SOURCES",
     )
     model: ModelRig = ModelRig()
     memory: MemoryRig = MemoryRig()

@@ -395,3 +395,17 @@ def test_a_figure_that_does_not_exist_is_null_in_json(capsys):
         capsys.readouterr().out.split()
         == json.dumps({"a": [None, 1.5, [None, True]], "b": {"c": "x"}}, indent=2).split()
     )
+
+
+@pytest.mark.parametrize(("command", "option", "begun", "names"), [
+    ("live", "preset", "b", ["bowed", "bells"]),
+    ("render", "preset", "gran", ["granular"]),
+    ("live", "source", "v", ["vmc", "vrchat"]),
+    ("live", "backend", "", ["rust", "torch", "cuda-graph"]),
+])  # fmt: skip
+def test_tab_completes_the_names_of_what_is_installed(command, option, begun, names) -> None:
+    found = cli.get_command(click.Context(cli, info_name="pyanticip"), command)
+    assert found is not None
+    param = next(each for each in found.params if each.name == option)
+    completed = param.shell_complete(click.Context(found), begun)
+    assert [each.value for each in completed] == names
