@@ -19,9 +19,10 @@ WITHDRAWN = -1
 _START, _STOP = b"\xfa", b"\xfc"
 _HEAD = struct.Struct("<qqqB")
 _ALL_NOTES_OFF, _ALL_SOUND_OFF, _RESET = 123, 120, 121
-# Values that controllers are reset to one by one, because controller 121 does not reset them on every synth:
-# pedal up, expression full.
-_RESET_VALUES = {64: 0, 11: 127}
+# Values of a synth that was just switched on. Controllers are reset to them one by one, because controller
+# 121 leaves them: volume, balance, pan, sound and reverb by specification (RP-015), expression and the pedal
+# on some synths.
+_RESET_VALUES = {7: 100, 8: 64, 10: 64, 11: 127, 64: 0, **dict.fromkeys(range(70, 80), 64), 91: 40}
 # A note later than this is not played.
 _MAX_LATE_NS = 500_000_000
 

@@ -41,7 +41,7 @@ pytestmark = [
 NOTE = {"note": 60, "length_ms": 60_000, "velocity": {"low": 100, "high": 100}}
 ON, OFF, ALL_NOTES, ALL_SOUND = "90 3c 64", "80 3c 40", "b0 7b 00", "b0 78 00"
 # The messages at the end of a show are tested in test_schedule.
-RESET = "b0 79 00", "e0 00 40", "b0 0b 7f"
+RESET = ("b0 79 00", "e0 00 40", "b0 0b 7f", "b0 0a 40", "b0 47 40", "b0 4a 40", "b0 5b 28")
 
 
 @pytest.fixture(scope="module")

@@ -195,11 +195,20 @@ def test_a_port_is_connected_only_once_its_program_is_ready(monkeypatch: pytest.
 
 
 def test_the_end_of_the_show_resets_the_synth(monkeypatch: pytest.MonkeyPatch) -> None:
-    faded = (1.0, Item(0, 0, b"\xb0\x0b\x00")), (1.1, Item(0, 0, b"\xb2\x40\x7f"))
+    messages = (
+        b"\xb0\x0b\x00",
+        b"\xb2\x40\x7f",
+        b"\xb2\x07\x00",
+        b"\xb2\x0a\x7f",
+        b"\xb2\x4a\x01",
+        b"\xb2\x10\x01",
+    )
+    faded = [(1.0, Item(0, 0, message)) for message in messages]
     received = served(Cable((0.0, 0.0)), monkeypatch, *faded, (2.0, Item(0, 0, SILENCE)))
     stopped = ["b0 7b 00", "b0 78 00", "b2 7b 00", "b2 78 00"]
     # A panic leaves the controllers alone, the end resets them.
-    assert received[2:6] == stopped
-    assert received[6:] == [
-        *stopped, "b0 79 00", "e0 00 40", "b0 0b 7f", "b2 79 00", "e2 00 40", "b2 40 00",
+    assert received[6:10] == stopped
+    assert received[10:] == [
+        *stopped, "b0 79 00", "e0 00 40", "b0 0b 7f",
+        "b2 79 00", "e2 00 40", "b2 07 64", "b2 0a 40", "b2 40 00", "b2 4a 40",
     ]  # fmt: skip
