@@ -19,18 +19,24 @@ Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(ge=0.0, le=3600.0)]
 
 
-def _auto_or_ms(max_ms: int) -> BeforeValidator:
+def number_or(*words: str, low: float, high: float, unit: str = "", whole: bool = False) -> BeforeValidator:
+    """Refuses anything but a word of these or a (whole) number in this range, in one line that names both."""
+    expected = f"expected {', '.join(words)}, or {low:g} to {high:g}{unit}"
+
     def check(value: Any) -> Any:
         with contextlib.suppress(TypeError, ValueError):
-            if value == "auto" or (not isinstance(value, bool) and 0.0 <= float(value) <= max_ms):
+            if value in words:
                 return value
-        raise PydanticCustomError("milliseconds", f"expected auto, or 0 to {max_ms} ms")
+            number = high + 1 if isinstance(value, bool) else float(value)
+            if low <= number <= high and not (whole and number % 1):
+                return value
+        raise PydanticCustomError("number_or_word", expected)
 
     return BeforeValidator(check)
 
 
-BufferMs = Annotated[float | Literal["auto"], _auto_or_ms(100)]
-LeadMs = Annotated[float | Literal["auto"], _auto_or_ms(HORIZONS_MS[-1])]
+BufferMs = Annotated[float | Literal["auto"], number_or("auto", low=0, high=100, unit=" ms")]
+LeadMs = Annotated[float | Literal["auto"], number_or("auto", low=0, high=HORIZONS_MS[-1], unit=" ms")]
 
 
 def _check_sender(sender: str) -> str:

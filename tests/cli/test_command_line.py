@@ -306,7 +306,7 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     read = [
         "generate.Command.parse_args",
         "generate._PydanticType.convert",
-        "config._auto_or_ms.<locals>.check",
+        "config.number_or.<locals>.check",
     ]
     read += ["options.Options.check", "play.live"]
     assert seen[:use] == [*read, *path.split()]

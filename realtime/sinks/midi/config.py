@@ -12,7 +12,7 @@ from pyanticip.controls import Range
 from pyanticip.errors import OptionError
 from pyanticip.options import Options, option
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
-from realtime.config import known_name, unknown_hint
+from realtime.config import known_name, number_or, unknown_hint
 
 #: Pitch class (0 to 11) of each key name.
 KEYS = {
@@ -66,8 +66,6 @@ class Scale:
 Channel = Annotated[int, Field(ge=1, le=16)]
 Seven = Annotated[int, Field(ge=0, le=127)]
 _MAX_LENGTH_MS = 60_000.0
-# Controller numbers above this are channel mode messages.
-_LAST_CONTROLLER = 119
 
 
 Output = Annotated[str, known_name(*PARAMETERS, *SCALARS, also="taught/")]
@@ -120,9 +118,12 @@ class MidiControl(Range):
     model_config = ConfigDict(populate_by_name=True)
 
     output: Output = Field(alias="from")
-    to: Seven | Literal["bend", "pressure"]
+    # Higher numbers are channel mode messages, which end notes or change the mode.
+    to: Annotated[
+        int | Literal["bend", "pressure"], number_or("bend", "pressure", low=0, high=119, whole=True)
+    ]
     bits: Literal[7, 14] = 7
-    channel: Channel | Literal["note"] = 1
+    channel: Annotated[int | Literal["note"], number_or("note", low=1, high=16, whole=True)] = 1
 
     @model_validator(mode="before")
     @classmethod
@@ -138,11 +139,6 @@ class MidiControl(Range):
         if not all(lowest <= end <= highest for end in (self.low, self.high)):
             raise ValueError(
                 f"low, high: expected {lowest:g} to {highest:g}, got {self.low:g} to {self.high:g}"
-            )
-        if isinstance(self.to, int) and self.to > _LAST_CONTROLLER:
-            raise ValueError(
-                f"to: {self.to} is a channel mode message (120 and above end notes, or change the mode);"
-                f" expected 0 to {_LAST_CONTROLLER}, bend or pressure"
             )
         if self.bits == 14 and (not isinstance(self.to, int) or self.to > 31):
             raise ValueError("bits: 14 is for controllers 0 to 31 only (the bend always has 14 bits)")
@@ -184,7 +180,10 @@ class MidiConfig(Options):
     control: tuple[MidiControl, ...] | None = None
     mpe: Annotated[int, Field(ge=0, le=15)] = 0
     bend_range: Annotated[int, Field(ge=1, le=96)] | None = None
-    clock: Annotated[float, Field(ge=20.0, le=400.0)] | Literal["body"] | None = None
+    clock: (
+        Annotated[float | Literal["body"], number_or("body", low=20, high=400, unit=" beats per minute")]
+        | None
+    ) = None
     latency_ms: Annotated[float, Field(ge=0.0, le=400.0)] = 0.0
     max_rate: Annotated[float, Field(ge=0.01, le=1000.0)] | None = None
 
