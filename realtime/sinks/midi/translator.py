@@ -15,6 +15,9 @@ _CLOCK, _START = b"\xf8", b"\xfa"
 _TICKS_PER_BEAT = 24
 # Ticks are scheduled this long before they are due, because frames may be late.
 _LOOKAHEAD_NS = 60_000_000
+# The start is sent this long before the first tick, which is the beat, for the receiver to get ready. One
+# millisecond is customary, but a driver that sends in cycles would put both into one.
+_START_LEAD_NS = 10_000_000
 # After a gap longer than this the clock restarts.
 _MAX_GAP_NS = 500_000_000
 # Most that the clock speeds up or slows down, relatively, to correct its phase against the performer's beat.
@@ -162,7 +165,8 @@ class Translator:
             return []
         out = []
         if self._next_tick_ns is None or self._next_tick_ns < now - _MAX_GAP_NS:
-            out.append(Item(begin, 0, _START))
+            begin = max(begin, now + _START_LEAD_NS)
+            out.append(Item(begin - _START_LEAD_NS, 0, _START))
             self._next_tick_ns, self._tick_count = begin, 0
         while self._next_tick_ns <= now + _LOOKAHEAD_NS:
             out.append(Item(self._next_tick_ns, 0, _CLOCK))
