@@ -46,6 +46,8 @@ class MidiSink(SlowClosingSink):
         self._child = _process(config)
         self._translator = Translator(config)
         self._counts = {"sent": 0, "dropped": 0, "refused": 0, "failed": 0}
+        # Channel and number of every note so far.
+        self._played: set[tuple[int, int]] = set()
         self._offset_ns: int | None = None
         self._is_port_gone = False
         self.name = f"midi {self._child.wait_until_ready()}"
@@ -67,6 +69,7 @@ class MidiSink(SlowClosingSink):
             self._counts["dropped"] += len(items)
             self._translator.forget()
             items = []
+        self._played |= {(item.message[0] & 15, item.message[1]) for item in items if item.hold_ns > 0}
         due = (item._replace(due_ns=item.due_ns + offset) if item.due_ns else item for item in items)
         self._child.write(pack(due))
         self._counts["refused" if self._is_port_gone else "sent"] += len(items)
@@ -91,8 +94,10 @@ class MidiSink(SlowClosingSink):
             self._counts["failed"] += 1
         elif old_pid is None and self._child.pid is not None:
             self._is_port_gone = False
-            # Nobody else ends the notes that the dead process started.
-            off = (bytes((0xB0 | channel, cc, 0)) for channel in range(16) for cc in _OFF_CONTROLLERS)
+            # Nobody else ends the notes that the dead process started; other channels may be other players'.
+            off = [bytes((0x80 | channel, number, 64)) for channel, number in sorted(self._played)]
+            for channel in sorted({channel for channel, _ in self._played}):
+                off += [bytes((0xB0 | channel, controller, 0)) for controller in _OFF_CONTROLLERS]
             self._child.write(pack(Item(0, 0, message) for message in off))
             self._translator.forget()
 
