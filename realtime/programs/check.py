@@ -27,6 +27,7 @@ from realtime.rig.source import ModelRig, SourceRig
 from realtime.rig.tree import SynthRig
 from realtime.seams import BACKENDS, SINKS
 from realtime.sinks.config import OscConfig
+from realtime.sinks.midi.clock import ClockConfig
 from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.sink import check_port
 from realtime.sockets import bind_udp, resolve
@@ -58,10 +59,10 @@ def check_show(rig: Rig) -> None:
     for own in [rig_for_performer(rig, one.name) for one in rig.performers] or [rig]:
         own.resolved()
         _check_source(own.source)
-        for table in [own.midi] * (own.midi.port is not None) + [table.config() for table in own.sink]:
+        for sink in own.sink:
+            check_installed(*getattr(SINKS.load(sink.kind), "NEEDS", ("",)))
+        for table in [own.midi] * (own.midi.port is not None) + [sink.config() for sink in own.sink]:
             _check_sink(table)
-        for table in own.sink:
-            check_installed(*getattr(SINKS.load(table.kind), "NEEDS", ("",)))
         if own.model.enabled and own.model.checkpoint is not None:
             read_manifest(own.model.checkpoint)
         if own.memory.enabled:
@@ -105,7 +106,7 @@ def _check_sink(table: BaseModel) -> None:
     """Check that a sink's host resolves, or its MIDI port exists; third-party sinks are not checked."""
     if isinstance(table, OscConfig):
         resolve(table.host, table.port, f"OSC target {table.url}", SOCK_DGRAM)
-    elif isinstance(table, MidiConfig):
+    elif isinstance(table, MidiConfig | ClockConfig):
         check_port(table)
 
 

@@ -1,5 +1,5 @@
-"""The process that owns the MIDI port: ``python -P -m realtime.sinks.midi.port PORT``. With ``--check`` it
-only checks that the port exists; without a port it lists the ports as JSON.
+"""The process that owns the MIDI port: ``python -P -m realtime.sinks.midi.port PORT``. With ``--check
+MidiOut`` (or ``MidiIn``) it only checks that the port exists; without a port it lists the ports as JSON.
 
 Items from standard input are sent when they are due. When the input ends, however the show died, every note
 is ended, controllers are reset, and the process exits. A separate process keeps its own timing and protects
@@ -201,8 +201,8 @@ def main(arguments: list[str]) -> int:
         return 0
     text, *options = arguments
     try:
-        if options == ["--check"]:
-            tell_parent(f"ready {_find(text)[-1]}")
+        if options:
+            tell_parent(f"ready {_find(text, options[-1])[-1]}")
             return 0
         port = Port(text)
     except Exception as error:

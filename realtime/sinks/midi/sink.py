@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pyanticip.errors import OptionError
 from realtime.child import Child, check_installed
 from realtime.sinks.base import ControlFrame, Extra, SlowClosingSink
+from realtime.sinks.midi.clock import ClockConfig
 from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.schedule import Item, pack
 from realtime.sinks.midi.translator import Translator
@@ -22,16 +23,16 @@ _OFFSET_GROWTH_NS = 20_000
 _MAX_OFFSET_ERROR_NS = 60_000_000
 
 
-def check_port(config: MidiConfig) -> None:
-    """Check that the port exists, without opening it. Raises the same MotionError as :class:`MidiSink`."""
-    child = _process(config, "--check")
+def check_port(config: MidiConfig | ClockConfig) -> None:
+    """Check that the port exists, without opening it. Raises the same MotionError as the sink."""
+    child = _process(config, "--check", "MidiIn" if isinstance(config, ClockConfig) else "MidiOut")
     child.wait_until_ready()
     child.close()
 
 
-def _process(config: MidiConfig, *options: str) -> Child:
+def _process(config: MidiConfig | ClockConfig, *options: str) -> Child:
     if config.port is None:
-        raise OptionError("midi.port: expected virtual, virtual:NAME, or a part of a port's name")
+        raise OptionError("sink midi: port: expected virtual, virtual:NAME, or a part of a port's name")
     check_installed("MIDI", "midi", "python-rtmidi")
     module, words = "realtime.sinks.midi.port", [config.port, *options]
     return Child(f"MIDI {config.port}", module, words, lambda line: None, quiet=True)

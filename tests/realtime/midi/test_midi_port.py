@@ -237,6 +237,9 @@ def test_the_check_of_a_rig_finds_the_ports_that_a_show_would(listener: Listener
         file.write_text(f'{table}\nport = "fagott"\n')
         with pytest.raises(DeviceError, match=r"no MIDI port 'fagott'; there is: .*listener:input"):
             check_show(load_rig(file))
+    file.write_text('[[sink]]\nkind = "midi-clock"\nport = "listener"\n')
+    with pytest.raises(DeviceError, match="no MIDI port 'listener'; there is: "):
+        check_show(load_rig(file))
 
 
 def test_the_doctor_lists_ports(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
