@@ -18,7 +18,7 @@ from support.concert import jack_server, run_jack_tool, write_moving_part
 from support.wire import paced, wait_for
 
 import realtime.programs.doctor
-from pyanticip.errors import DeviceError
+from pyanticip.errors import DeviceError, OptionError
 from pyanticip.vocabulary import PARAMETERS
 from realtime.programs.check import check_show
 from realtime.programs.doctor import doctor
@@ -237,6 +237,9 @@ def test_the_check_of_a_rig_finds_the_ports_that_a_show_would(listener: Listener
         file.write_text(f'{table}\nport = "fagott"\n')
         with pytest.raises(DeviceError, match=r"no MIDI port 'fagott'; there is: .*listener:input"):
             check_show(load_rig(file))
+    file.write_text('[[sink]]\nkind = "midi"\n')
+    with pytest.raises(OptionError, match=r"^sink midi: port: expected virtual, "):
+        check_show(load_rig(file))
     file.write_text('[[sink]]\nkind = "midi-clock"\nport = "listener"\n')
     with pytest.raises(DeviceError, match="no MIDI port 'listener'; there is: "):
         check_show(load_rig(file))
