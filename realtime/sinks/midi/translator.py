@@ -184,6 +184,8 @@ class Translator:
         if trust < BEAT_TRUST or bpm <= 0.0:
             return self._tick_ns, now
         beat = 60e9 / bpm
+        # What the clock plays sounds late, as notes do.
+        phase = (phase + self._latency_ns / beat) % 1.0
         self._tick_ns = round(beat / _TICKS_PER_BEAT)
         error = 0.0
         if self._next_tick_ns is not None:

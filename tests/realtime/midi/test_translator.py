@@ -343,9 +343,9 @@ def test_a_beat_is_cancelled_however_late_its_frames_are(monkeypatch: pytest.Mon
     assert velocities == [80], "only the second"
 
 
-@pytest.mark.parametrize("bpm", [50.0, 112.0, 180.0])
-def test_the_midi_clock_follows_the_beat_of_the_body(bpm: float) -> None:
-    translator = make_translator(clock="body")
+@pytest.mark.parametrize(("bpm", "latency_ms"), [(50.0, 0), (112.0, 0), (180.0, 0), (112.0, 300)])
+def test_the_midi_clock_follows_the_beat_of_the_body(bpm: float, latency_ms: int) -> None:
+    translator = make_translator(clock="body", latency_ms=latency_ms)
     beat = 60e9 / bpm
     quiet = frame(0)
     assert hex_messages(translator.frame(quiet)) == []
@@ -358,7 +358,7 @@ def test_the_midi_clock_follows_the_beat_of_the_body(bpm: float) -> None:
     assert FRAME <= ticks[0] - START < FRAME + beat, "from the next beat on"
     gaps = [b - a for a, b in itertools.pairwise(ticks)]
     assert all(0.85 * beat / 24 < gap < 1.15 * beat / 24 for gap in gaps)
-    beats = [(tick - START) / beat for tick in ticks[::24]]
+    beats = [(tick - START + latency_ms * 1e6) / beat for tick in ticks[::24]]
     before = [at for at in beats if at < 480 * FRAME / beat]
     after = [at - 0.1 for at in beats if at > 800 * FRAME / beat]
     assert len(before) > 4
