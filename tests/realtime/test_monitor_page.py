@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgpack
 import pytest
 from support.browser import CHROMIUM, Browser
 from support.wire import paced, start, tcp_port, udp
@@ -25,6 +26,9 @@ PAINTED_VALUES = """(canvas) => {
     const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
     return pixels.reduce((sum, value, i) => sum + (i % 4 === 3 && value > 0), 0);
 }"""
+
+# `innerWidth` of a phone grows with a page that is too wide.
+FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 
 
 @dataclass
@@ -109,7 +113,7 @@ def test_a_show_is_displayed_and_controlled(show: Show, browser: Browser) -> Non
         == "how settled the course of the movement is"
     )
     assert "expected" in browser.ask("document.querySelector('[data-name=plan] span').title")
-    assert browser.ask("document.documentElement.scrollWidth <= innerWidth"), "it is wider than the screen"
+    assert browser.ask(FITS), "it is wider than the screen"
     browser.ask('document.querySelector("#suited").click()')
     browser.wait('document.querySelector("#suits").textContent.includes("27 joints")')
     # A refusal is shown as such.
@@ -163,7 +167,12 @@ def test_a_show_that_hangs_is_displayed_and_its_return_too(show: Show, browser: 
 
 def test_a_key_press_acts_at_once_and_once(show: Show, browser: Browser, tmp_path: Path) -> None:
     def is_on(button: str) -> bool:
-        return bool(browser.ask(f'document.querySelector("{button}").classList.contains("on")'))
+        shown, told = browser.ask(
+            f"""(({{ classList, ariaPressed }}) => [classList.contains("on"), ariaPressed])
+            (document.querySelector("{button}"))"""
+        )
+        assert told == str(bool(shown)).lower()
+        return bool(shown)
 
     def state(word: str) -> None:
         browser.wait(f'document.querySelector("#state")?.textContent === "{word}"')
@@ -248,6 +257,53 @@ def test_a_page_without_remote_control_and_a_refused_page_say_so(browser: Browse
 
 
 @pytest.mark.parametrize("browser", [(390, 844)], indirect=True)
+def test_many_outputs_with_long_names_fit_a_phone_and_are_drawn_once(
+    browser: Browser, tmp_path: Path
+) -> None:
+    names = [f"{n}_{'x' * 46}"[:48] for n in range(20)]
+    process = MonitorProcess(
+        MonitorRig(enabled=True, port=tcp_port()), None, dict, lambda line: None, folder=tmp_path
+    )
+
+    def send_frame(seq: int) -> None:
+        frame = {"seq": seq, "seconds": 0.0, "state": "playing", "scalars": [0.5] * 7, "params": [0.5] * 8}
+        frame |= {"extras": dict.fromkeys(names, 0.5), "events": [["cue/" + names[0], 1.0, 0.1]]}
+        frame |= {"tempo": [0.0] * 3, "trust": [], "place": None, "gate": None, "way_ms": 1.0, "heard": []}
+        frame |= dict.fromkeys(("pose", "root", "forecast"), b"")
+        with udp() as out:
+            out.sendto(msgpack.packb(frame), ("127.0.0.1", process.port))
+
+    try:
+        browser.open(process.url)
+        browser.wait('document.querySelector("#notice")?.textContent === "view only"')
+        keys = [[f"shape/taught/{name}/invert", "T", None, [False]] for name in names]
+        outputs = [f"taught/{name}" for name in names]
+        rig = {"outputs": outputs, "receivers": [], "file": None, "parts": {}, "keys": keys}
+        process.write(json.dumps({"rig": rig}).encode() + b"\n")
+        browser.wait('document.querySelectorAll("#mapping meter").length === 20')
+        send_frame(1)
+        browser.wait('document.querySelector("#state").textContent === "playing"')
+        # Two lines of text for each of 28 outputs and the events.
+        browser.wait('document.querySelector("#params canvas").clientHeight > 29 * 30')
+        assert browser.ask(FITS)
+        # What has not changed is not drawn again.
+        browser.ask(
+            """{ const { prototype } = CanvasRenderingContext2D, clear = prototype.clearRect;
+            window.drawn = 0;
+            prototype.clearRect = function (...box) { window.drawn += 1; clear.apply(this, box); }; }"""
+        )
+        frames = """new Promise((done) => { let n = 0; const next = () => { n += 1;
+            if (n < 10) requestAnimationFrame(next); else done(window.drawn); }; next(); })"""
+        assert browser.ask(frames) == browser.ask(frames)
+        before = browser.ask("window.drawn")
+        send_frame(2)
+        browser.wait(f"window.drawn > {before}")
+        assert browser.problems == []
+    finally:
+        process.close()
+
+
+@pytest.mark.parametrize("browser", [(390, 844)], indirect=True)
 def test_the_mapping_is_edited_and_saved(show: Show, browser: Browser, tmp_path: Path) -> None:
     rig = tmp_path / "rig.toml"
     rig.write_text("# Mine.\n" + rig.read_text())
@@ -266,7 +322,7 @@ def test_the_mapping_is_edited_and_saved(show: Show, browser: Browser, tmp_path:
     browser.wait('document.querySelector("#state")?.textContent === "playing"')
     browser.wait('document.querySelectorAll("#mapping details").length > 20')
     browser.ask('document.querySelector("[data-name=pan]").open = true')
-    assert browser.ask("document.documentElement.scrollWidth <= innerWidth")
+    assert browser.ask(FITS)
     fill("shape/pan/invert", "true")
     mapping_shows("rig/shape/pan/invert True")
     fill("shape/pan/in", "0.9")

@@ -41,8 +41,10 @@ function colours() {
   return Object.fromEntries(["ink", "soft", "line", "scalar", "param", "future", "event"].map((n) => [n, css.getPropertyValue("--" + n).trim()]));
 }
 const mapping = new Mapping($("mapping"), sendCommand);
-let suitParents = null, rig = null, palette = colours();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { palette = colours(); });
+// isStale: something that is drawn may have changed since it was.
+let suitParents = null, rig = null, palette = colours(), isStale = true;
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { palette = colours(); isStale = true; });
+for (const kind of ["pointermove", "change", "resize"]) addEventListener(kind, () => { isStale = true; });
 
 function showText(text, bad, where = "answer") {
   $(where).textContent = text;
@@ -55,6 +57,12 @@ const REPLY_TIMEOUT = { freeze: 1000, bypass: 1000, record: 10000 };
 const unanswered = { freeze: 0, bypass: 0, record: 0 }, sentAt = {};
 const switchOf = (name) => (name === "start" ? "freeze" : name.split("/")[0]);
 const isPending = (name) => unanswered[name] > 0 && performance.now() - sentAt[name] < REPLY_TIMEOUT[name];
+
+/** Sets a button that is on or off, for the eye and for a screen reader. */
+function setOn(button, on) {
+  button.classList.toggle("on", on);
+  button.ariaPressed = String(on);
+}
 
 /** Sends a command to the show; returns whether there is a connection. */
 function sendCommand(name, ...rest) {
@@ -96,7 +104,7 @@ const historyEntry = (frame) => ({ t: frame.seq * FRAME, values: frame.params, s
 function onFrame(frame) {
   if (newest && frame.seq < newest.seq) { history = []; shown = null; events = []; lastBodySeq = -Infinity; }
   const isFirst = !newest;
-  if (newest?.state !== frame.state) freeze.classList.toggle("on", frame.state === "frozen");
+  if (newest?.state !== frame.state) setOn(freeze, frame.state === "frozen");
   if ($("state").textContent !== frame.state) showState(frame.state);
   newest = frame;
   // Show the facts that come with frames now, not only with the next health.
@@ -127,8 +135,8 @@ function onFrame(frame) {
 
 /** Sets the switches to the state that the show reports, unless a command is pending. */
 function showSwitches(report) {
-  if (!isPending("freeze")) freeze.classList.toggle("on", report.mode === "frozen");
-  if (!isPending("bypass")) bypass.classList.toggle("on", report.bypass);
+  if (!isPending("freeze")) setOn(freeze, report.mode === "frozen");
+  if (!isPending("bypass")) setOn(bypass, report.bypass);
   if (!isPending("record")) showRecording(report.recording);
 }
 
@@ -163,7 +171,7 @@ function onHealth(report) {
     input.value = number;
     input.nextElementSibling.textContent = value === "auto" ? `auto ${Math.round(number)}` : `${+number.toFixed(2)}`;
   }
-  $("auto").classList.toggle("on", report.settings.lead_ms === "auto");
+  setOn($("auto"), report.settings.lead_ms === "auto");
   showSwitches(report);
   setOptions($("preset"), report.presets.map((p) => [p, p]), report.preset);
   setOptions($("source"), [["", "any sender"], ...report.senders.map(([name]) => [name, name])], report.listens_to ?? "");
@@ -220,6 +228,7 @@ function connect() {
   socket.onmessage = ({ data }) => {
     const message = JSON.parse(data);
     retryDelay = 500;
+    isStale = true;
     heard = performance.now();
     if (message.hello) onHello(message.hello);
     else if (message.past) history = message.past.map(historyEntry);
@@ -269,6 +278,8 @@ function draw() {
   const isFresh = performance.now() - arrived < 300 && newest;
   $("light").classList.toggle("on", Boolean(isFresh && newest.places));
   $("bridged").hidden = !isFresh || Boolean(newest.places) || newest.seq - lastBodySeq > MAX_BRIDGED;
+  if (!isStale) return;
+  isStale = false;
   const now = newest ? newest.seq * FRAME : 0;
   const showSuit = $("suited").checked, places = showSuit && suitParents && newest?.suit?.length === suitParents.length ? newest.suit : null;
   if (newest?.places) $("suits").textContent = !showSuit ? "" : places ? `right: its ${places.length} joints` : `a ${health.source} sends no skeleton: what it sends is mapped to these joints`;
@@ -298,7 +309,7 @@ for (const button of document.querySelectorAll("[data-do]")) {
 for (const button of document.querySelectorAll("[data-switch]")) {
   button.addEventListener("click", () => {
     const on = !button.classList.contains("on"), name = button.dataset.switch;
-    if (name === "freeze" ? sendCommand(on ? "freeze" : "start") : sendCommand(name, on ? 1 : 0)) button.classList.toggle("on", on);
+    if (name === "freeze" ? sendCommand(on ? "freeze" : "start") : sendCommand(name, on ? 1 : 0)) setOn(button, on);
   });
 }
 for (const input of document.querySelectorAll("[data-set]")) {
