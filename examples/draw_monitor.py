@@ -44,15 +44,17 @@ def main() -> None:
         send = subprocess.Popen(
             [*pyanticip, "send", str(PERFORMANCE), "--as", "mocopi", "--to", f"127.0.0.1:{suit}", "--loop"]
         )
-        time.sleep(10)
+        # The performance's beats begin after 9 s.
+        time.sleep(14)
         for name, size, dark_options in (
-            ("monitor", "1440,1240", []),
+            ("monitor", "1440,1280", []),
             ("monitor_phone", "500,1300", ["--force-dark-mode"]),
         ):
             subprocess.run(
                 [
                     BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
-                    *dark_options, *(["--blink-settings=preferredColorScheme=0"] if dark_options else []),
+                    "--hide-scrollbars", *dark_options,
+                    *(["--blink-settings=preferredColorScheme=0"] if dark_options else []),
                     f"--user-data-dir={folder}/{name}", f"--window-size={size}",
                     "--virtual-time-budget=8000", f"--screenshot={IMAGES / name}.png", f"http://{page}/",
                 ],
