@@ -33,7 +33,7 @@ _BAR_WIDTH, _MIN_BAR_WIDTH = 28, 4
 # Width of a row without its two bars.
 _TEXT_WIDTH = 44
 _COLOURS = {"playing": "green", "panic": "bold white on red", "waiting": "dim", "silent": "dim"}
-_KEYS = "p Esc panic   s start   x stop   f freeze   b bypass   r record   q quit"
+_KEYS = "p Esc panic   q quit   s start   x stop   f freeze   b bypass   r record"
 
 
 class Meters:
@@ -61,7 +61,8 @@ class Meters:
         for name, strength, _ in data["events"]:
             if not str(name).endswith(CANCEL):
                 text = f"{printable(str(name))} {float(strength):.2f} at {frame['seconds']:.1f} s"
-                self._events = [*self._events[-2:], text]
+                # The newest first, because the end of the line may be cut off.
+                self._events = [text, *self._events[:2]]
         self._frame = {**frame, "state": printable(str(data["state"]))}
 
     def set_health(self, health: Mapping[str, Any]) -> None:

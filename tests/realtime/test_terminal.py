@@ -80,6 +80,11 @@ def test_meters_show_the_newest_frame_sender_and_receivers() -> None:
     meters.set_health({**HEALTH, "rate": None, "senders": [("10.0.0.1:4000", True, 9, 5)]})
     assert "gone for 5 s" in shown(meters)
     assert "frames a second" not in shown(meters)
+    # In a narrow terminal too, the newest event and how to end are not cut off.
+    for second in range(3):
+        meters.set_frame({**FRAME, "events": [["gesture/jump/enter", 0.5 + second / 10, 0.1]]})
+    assert "enter 0.70 at 1.2 s" in shown(meters, width=60)
+    assert "q quit" in shown(meters, width=60)
 
 
 def test_meters_show_a_receiver_only_while_it_refuses() -> None:
