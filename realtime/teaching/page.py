@@ -44,6 +44,8 @@ table { border-collapse: collapse; } td, th { padding: .25rem .7rem; text-align:
 th { font-weight: 600; color: #555; } td:first-child, th:first-child { text-align: left; }
 .takes td { border-top: 1px solid #ddd; vertical-align: middle; text-align: left; }
 .cell { min-width: 3.6rem; text-align: center; } .note { color: #555; } .warning { color: #a33b00; }
+h2, td:first-child, .takes td { overflow-wrap: anywhere; }
+@media (max-width: 60rem) { td, th { padding: .25rem; } .takes tr { display: flex; flex-wrap: wrap; } }
 .key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 .9em; border-radius: 2px; }
 """
 
@@ -60,9 +62,9 @@ def write_page(project: Project, parts: Sequence[Part], report: Mapping[str, Any
     body += _takes(project, parts, report["gestures"])
     title = escape(project.folder.resolve().name)
     page = (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>"
-        + "\n".join(body)
-        + "</html>\n"
+        "<!doctype html><html lang=en><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width, initial-scale=1'>"
+        f"<title>{title}</title><style>{_STYLE}</style>" + "\n".join(body) + "</html>\n"
     )
     write_file(path, page.encode())
     return path
@@ -113,8 +115,8 @@ def _gestures(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         timing = "<td><td>" if row["at"] is None else f"<td>{100 * row['at']:.0f} %<td>{row['end_ms']} ms"
         yield f"<tr><td>{escape(row['gesture'])}<td>{len(row['found'])} of {len(row['takes'])}"
         yield f"<td>{escape(', '.join(row['missed']))}{timing}"
-        yield f"<td>{row['alarms']} in {row['minutes']:.1f} min"
-        yield f"{escape(', '.join(['', *row['alarmed_by']]))}</tr>"
+        alarmed_by = f": {escape(', '.join(row['alarmed_by']))}" if row["alarmed_by"] else ""
+        yield f"<td>{row['alarms']} in {60 * row['minutes']:.0f} s{alarmed_by}</tr>"
     if reports:
         yield "</table>"
 

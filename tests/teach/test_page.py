@@ -14,7 +14,7 @@ from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import MAPPING, Project
 from realtime.teaching.fitting import fit_project
-from realtime.teaching.page import PAGE
+from realtime.teaching.page import PAGE, _gestures
 
 
 class Reader(HTMLParser):
@@ -78,6 +78,14 @@ def test_what_was_left_out_stands_at_its_time() -> None:
     assert one.seconds[-1] == pytest.approx(99 / 50)
     assert one.predicted[:, 0].tolist() == told[:, 0].tolist()
     assert (other.take, other.seconds[0]) == ("a", pytest.approx(5 / 50))
+
+
+def test_false_alarms_are_of_so_many_seconds_and_named() -> None:
+    row = {"gesture": "jump", "takes": ["a"], "found": ["a"], "missed": [], "at": None, "minutes": 0.017}
+    assert "<td>2 in 1 s: g3, t1</tr>" in "".join(
+        _gestures([{**row, "alarms": 2, "alarmed_by": ["g3", "t1"]}])
+    )
+    assert "<td>0 in 1 s</tr>" in "\n".join(_gestures([{**row, "alarms": 0, "alarmed_by": []}]))
 
 
 def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
