@@ -85,6 +85,11 @@ def plot_rows(
     axis.tick_params(labelsize=8)
 
 
+def add_caption(figure: Figure, text: str) -> None:
+    """Write small text below the last row, at the right."""
+    figure.text(0.98, 0.008, text, ha="right", color=INK, fontsize=8)
+
+
 def draw_overview(now: Any, ahead: Any) -> Figure:
     """The dancer above the scalars above the parameters."""
     clip = load_motion(PERFORMANCE)
@@ -117,8 +122,7 @@ def draw_overview(now: Any, ahead: Any) -> Figure:
     lower = rows[2].subgridspec(8, 1, hspace=0.25)
     future = ahead["params"][: len(now["t"])]
     plot_rows(figure, lower, PARAMETERS, now["t"], now["params"], [(0, 1)] * 8, future)
-    caption = f"seconds;  dark lines: predicted {LEAD_MS} ms ahead"
-    figure.text(0.98, 0.008, caption, ha="right", color=INK, fontsize=8)
+    add_caption(figure, f"seconds;  dark lines: predicted {LEAD_MS} ms ahead;  limbs: left blue, right red")
     return figure
 
 
@@ -147,6 +151,7 @@ def draw_sound(now: Any, wav: Path) -> Figure:
         axis.axvline(t, ymin=0.93 if name == "onset" else 0.86, color=colour, lw=1.2)
     lower = rows[1].subgridspec(8, 1, hspace=0.25)
     plot_rows(figure, lower, PARAMETERS, now["t"], now["params"], [(0, 1)] * 8)
+    add_caption(figure, "seconds;  marks at the top: beats white and short, phrases green and long")
     return figure
 
 

@@ -72,7 +72,7 @@ def draw(path: str) -> None:
 
     sheet.note(4.45, 9.75, "positions: added to x", 8)
     sheet.box(3.1, 8.95, 1.35, 0.6, "sinusoids", "own", 8)
-    sheet.box(4.6, 8.95, 1.6, 0.6, "trajectory:\ncontent moves them", "003", 7.5)
+    sheet.box(4.6, 8.95, 1.75, 0.6, "trajectory:\ncontent moves them", "003", 7.5)
     sheet.arrow((3.8, 8.95), (4.2, 8.32))
     sheet.arrow((5.3, 8.95), (4.8, 8.32))
 

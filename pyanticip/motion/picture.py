@@ -65,7 +65,9 @@ def draw(clip: Clip, out: Path) -> None:
             _pose(axes[row, column], bones, colours)
         axes[0, column].set_title(f"{frame / clip.rate:.1f} s", fontsize=9)
     figure.suptitle(
-        f"{Path(clip.source or clip.name).name}: above the file, below the canonical body", fontsize=10
+        f"{Path(clip.source or clip.name).name}: above the file, below the canonical body;"
+        " left blue, right red",
+        fontsize=10,
     )
     picture = io.BytesIO()
     with warnings.catch_warnings():

@@ -169,6 +169,7 @@ def draw(rows: Sequence[dict[str, Any]], out: Path) -> None:
         OSError: it cannot be written.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
     counts = [row["performers"] for row in rows]
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
@@ -180,10 +181,12 @@ def draw(rows: Sequence[dict[str, Any]], out: Path) -> None:
     latency.legend(frameon=False)
     core.plot(counts, [100.0 * row["cpu"] for row in rows], "o-", color="#1f4e79")
     core.axhline(100.0, color="black", linewidth=0.8, linestyle=":")
-    core.set(ylim=(0, None), ylabel="of a core, %")
+    core.set(ylim=(0, None), ylabel="CPU time, % of a core")
     for axes in (latency, core):
         axes.set(xscale="log", xlabel="performers", xticks=counts, xticklabels=counts)
         axes.minorticks_off()
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
+    latency.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    latency.yaxis.set_major_formatter("{x:g}")
     figure.savefig(out, format="png", dpi=100)

@@ -357,12 +357,15 @@ def picture(data: Path, name: str = DRAWN, seed: int = 4) -> bytes:
     )
     upper.set_ylabel("seconds of the rehearsal", fontsize=9)
     upper.legend(fontsize=8, frameon=False, loc="upper left")
-    lower.plot(time, np.gradient(performance.place) * RATE, color="0.75", lw=4.0)
-    lower.plot(time, rows[:, 2], color="#0a6fb5", lw=1.2, label="tempo")
+    lower.plot(
+        time, np.gradient(performance.place) * RATE, color="0.75", lw=4.0, label="tempo of the performer"
+    )
+    lower.plot(time, rows[:, 2], color="#0a6fb5", lw=1.2, label="tempo, followed")
     lower.plot(time, rows[:, 3], color="#e08214", lw=1.0, label="trust")
-    lower.set_ylim(0.0, 1.6)
+    lower.set_ylim(0.0, 2.1)
+    lower.set_ylabel("tempo, trust", fontsize=9)
     lower.set_xlabel("seconds of the performance", fontsize=9)
-    lower.legend(fontsize=8, frameon=False, loc="lower left", ncols=2)
+    lower.legend(fontsize=8, frameon=False, loc="upper left", ncols=3)
     for axis in (upper, lower):
         remove_spines(axis)
     figure.tight_layout()

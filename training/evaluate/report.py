@@ -76,8 +76,10 @@ def profiles(report: Mapping[str, Any], system: str) -> bytes:
     )
     lags = report["lags_ms"]
     lowest = min(0.0, *(min(map(min, report["kinds"][kind]["profile"])) for kind in kinds))
-    for axis in axes.flat[len(kinds) :]:
+    # Where the last row has no plot, the one above it has the lags.
+    for axis, above in zip(axes.flat[len(kinds) :], axes.flat[len(kinds) - column_count :], strict=False):
         axis.axis("off")
+        above.tick_params(labelbottom=True)
     for axis, kind in zip(axes.flat, kinds, strict=False):
         row = report["kinds"][kind]["rows"][system]
         for i, ms in enumerate(report["horizons_ms"]):
