@@ -13,8 +13,8 @@ from training.report.pages import png, pyplot, remove_spines
 from training.teacher.kinematics import PARENTS, positions
 
 COLOURS: Final[dict[Split, str]] = {"train": "#3b6ea5", "validation": "#d08c2c", "test": "#8a4f9e"}
-LEFT: Final = "#c0504d"
-RIGHT: Final = "#3b6ea5"
+RED: Final = "#c0504d"
+BLUE: Final = "#3b6ea5"
 MIDDLE: Final = "#444444"
 DPI: Final = 110
 POSES: Final = 12
@@ -101,7 +101,7 @@ def spreads(motion_set: MotionSet) -> bytes:
 
 def _colour(joint: int) -> str:
     left = (6, 7, 8, 9, 14, 15, 16, 17)
-    return MIDDLE if joint < 6 else LEFT if joint in left else RIGHT
+    return MIDDLE if joint < 6 else BLUE if joint in left else RED
 
 
 def poses(motion_set: MotionSet, numbers: list[int]) -> bytes:
@@ -192,7 +192,7 @@ def course(motion_set: MotionSet, number: int) -> bytes:
             remove_spines(axis)
             axis.tick_params(labelsize=6)
             if side == 1:
-                for times, colour, width in ((example.onsets, LEFT, 0.7), (example.phrases, RIGHT, 1.6)):
+                for times, colour, width in ((example.onsets, RED, 0.7), (example.phrases, BLUE, 1.6)):
                     for frame in times[times < frames]:
                         axis.axvline(frame / RATE, color=colour, lw=width, alpha=0.7)
         axes[0][side].set_title(heading, fontsize=9)

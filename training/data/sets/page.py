@@ -60,7 +60,7 @@ def pictures(motion_set: MotionSet) -> list[tuple[str, str, bytes]]:
         (
             "poses",
             "Some clips, up to 12 s of each, on the canonical body and on one ground; the performer's left "
-            "is red, the right blue. Joints that are missing are drawn at rest.",
+            "is blue, the right red. Joints that are missing are drawn at rest.",
             draw.poses(motion_set, numbers),
         ),
         (
