@@ -109,6 +109,7 @@ class TakeRecorder:
         self._take: list[_Frame] | None = None
         self._unstored: list[PlayedTake] = []
         self._lead_in: list[_Frame] = []
+        self._take_labels: dict[str, str] = {}
         self._name = ""
         self._max_frames = MAX_TAKE_FRAMES
         self._cut = False
@@ -152,7 +153,7 @@ class TakeRecorder:
         self.targets = targets
 
     def set_labels(self, labels: Mapping[str, str]) -> None:
-        """Set the labels of takes that end from now on; classes not named keep theirs.
+        """Set the labels of takes that begin from now on; classes not named keep theirs.
 
         Raises:
             OptionError: an invalid name, or one that an output has.
@@ -199,6 +200,7 @@ class TakeRecorder:
         if seconds is not None and not 0.5 <= seconds <= MAX_TAKE_FRAMES / RATE:
             raise OptionError(f"seconds: expected 0.5 to {MAX_TAKE_FRAMES / RATE:g}, got {seconds:g}")
         self._name, self._take, self._lead_in, self._cut = name, [], list(self._recent), False
+        self._take_labels = self.labels
         # The lead-in counts as well: a longer take could not be stored.
         self._max_frames = MAX_TAKE_FRAMES - len(self._lead_in)
         if seconds is not None:
@@ -278,7 +280,7 @@ class TakeRecorder:
             columns,
             self._source,
             self._cut,
-            dict(self.labels),
+            self._take_labels,
             self._has_skeleton,
         )
 

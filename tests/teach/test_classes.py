@@ -312,6 +312,24 @@ def test_a_recorder_keeps_the_label(tmp_path: Path) -> None:
         take_recorder.start("two")
 
 
+def test_labels_that_are_set_during_a_take_are_those_of_the_next(tmp_path: Path) -> None:
+    made = Project.create(tmp_path / "mine")
+    take_recorder, clip = TakeRecorder(made), swing(1)
+    take_recorder.set_labels({"pose": "up"})
+    for name, change in (
+        ("one", lambda: take_recorder.set_labels({"pose": "down"})),
+        ("two", take_recorder.clear_targets),
+    ):
+        take_recorder.start(name)
+        change()
+        for i in range(50):
+            take_recorder.add_frame(
+                SimpleNamespace(seq=i, reset=False, poses=clip.quats[i : i + 1], root=clip.root[i])
+            )
+        take_recorder.stop().store(made)
+    assert [take.labels for take in made.state.takes] == [{"pose": "up"}, {"pose": "down"}]
+
+
 def test_the_first_take_that_is_played_makes_the_outputs(tmp_path: Path) -> None:
     made = Project.create(tmp_path / "mine")
     take_recorder = TakeRecorder(made)
