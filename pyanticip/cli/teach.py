@@ -54,17 +54,26 @@ def new(args: options.NewOptions) -> None:
 
 @teach.command("add", options=f"{OPTIONS}:AddOptions")
 def add(args: options.AddOptions) -> Answer:
-    """Add takes from motion files.
+    """Add takes from motion files, or all takes of other projects.
 
     With --values the whole take wants these; with --curve values change over time (a header t,NAME,... and
     seconds from the file's first frame); with --class it shows a label of a class, as pose=crouch. What lies
-    before --start is context: the model sees it, but it is not trained on.
+    before --start is context: the model sees it, but it is not trained on. The takes of a project's folder
+    come as they are there: give no values.
 
     Example: pyanticip teach add mine spin.bvh --start 2 --end 9 --values brightness=.8,cutoff=4000
     """
     from pyanticip.motion.load import check_reading
-    from realtime.teaching.adding import add_file
+    from realtime.teaching.adding import add_file, add_project
 
+    if any(file.is_dir() for file in args.files):
+        if any((args.values, args.labels, args.gesture, args.curve, args.take, args.start, args.end)):
+            raise click.UsageError("a project's takes are added as they are: name its folder alone")
+        with _open_or_create(args.project) as opened:
+            takes = [take for folder in args.files for take in add_project(opened, folder)]
+        summary = [{"take": take.name, "seconds": take.frames / RATE, "warnings": []} for take in takes]
+        result = {"project": str(args.project), "outputs_made": [], "takes": summary}
+        return result, [f"take {take.name}: {take.frames / RATE:.2f} s" for take in takes]
     check_reading(args.files, args.reading(), rate_for_recordings=True)
     values, labels = _values(args.values), _labels(args.labels, args.gesture)
     if not (values or labels or args.curve):
@@ -349,13 +358,14 @@ def _gesture_line(report: dict[str, Any]) -> str:
 
 def _class_lines(part: dict[str, Any]) -> list[str]:
     """A class's report as text."""
-    lines = [
-        f"class {part['class']}: {', '.join(part['labels'])}; {_head_line(part)}",
-    ]
+    lines = [f"class {part['class']}: {', '.join(part['labels'])}; {_head_line(part)}"]
     if part["accuracy"] is None:
         return [*lines, "  not judged: nothing can be left out; record more takes"]
     lines.append(f"  right, of the frames left out: {100 * part['accuracy']:.0f} % (each label counts alike)")
-    for label, row in zip(part["labels"], part["confusion"], strict=True):
+    shares = list(zip(part["labels"], part["confusion"], strict=True))
+    if unjudged := ", ".join(label for label, row in shares if not sum(row)):
+        lines.append(f"    not judged, as no take of theirs was left out: {unjudged}")
+    for label, row in shares:
         mistakes = [
             f"{other} {100 * share:.0f} %"
             for other, share in zip(part["labels"], row, strict=True)

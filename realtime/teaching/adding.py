@@ -99,6 +99,39 @@ def add_file(
     return take, warnings
 
 
+def add_project(project: Project, folder: Path) -> list[TakeEntry]:
+    """Add the takes of another project, as they are; outputs that this one lacks come with them.
+
+    A take whose name is in use gets the folder's name before its own.
+
+    Raises:
+        MotionError: no project, a damaged take, values outside the range of an output of the same name.
+    """
+    other = Project.open(folder)
+    if other.folder.resolve() == project.folder.resolve():
+        raise OptionError(f"{folder}: its takes are in the project already")
+    names = {output.name for output in project.state.outputs}
+    for output in other.state.outputs:
+        if output.name not in names:
+            project.add_output(output)
+    added = []
+    for take in other.state.takes:
+        targets = other.targets(take)
+        is_taken = any(mine.name == take.name for mine in project.state.takes)
+        added.append(
+            project.add_take(
+                f"{folder.resolve().name} {take.name}" if is_taken else take.name,
+                other.motion(take),
+                begin=take.begin,
+                values=take.values,
+                columns={name: targets[name] for name in take.columns},
+                labels=take.labels,
+                source=take.source,
+            )
+        )
+    return added
+
+
 def _span(file: Path, frames: int, start: float, end: float | None) -> tuple[int, int]:
     """First and last frame (exclusive) of a take."""
     length = frames / RATE

@@ -42,7 +42,7 @@ class TakeOptions(ProjectOptions, JsonOption):
 class AddOptions(TakeOptions, ReadingOptions):
     """Options of ``teach add``."""
 
-    files: tuple[Path, ...] = option("Motion files.", argument=True, exists=True)
+    files: tuple[Path, ...] = option("Motion files, or folders of projects.", argument=True, exists=True)
     curve: Path | None = option("Target values over time: CSV, npz or recording.", None)
     start: float = option("Start, seconds into the file.", 0.0, ge=0)
     end: float | None = option("End, seconds into the file.", None, gt=0)

@@ -136,9 +136,15 @@ def _confusion(report: Mapping[str, Any]) -> Iterable[str]:
         for j, share in enumerate(row):
             colour = f"rgba(0,114,178,{share:.2f})" if i == j else f"rgba(213,94,0,{share:.2f})"
             ink = "#fff" if share > 0.55 else "#222"
-            cells.append(f'<td class=cell style="background:{colour};color:{ink}">{100 * share:.0f} %')
+            # A label of which no take was left out has a share of nothing.
+            text = f"{100 * share:.0f} %" if sum(row) else "-"
+            cells.append(f'<td class=cell style="background:{colour};color:{ink}">{text}')
         yield f"<tr><td>{_key(i)}{escape(label)}{''.join(cells)}</tr>"
     yield "</table>"
+    unjudged = [label for label, row in zip(labels, report["confusion"], strict=True) if not sum(row)]
+    if unjudged:
+        names = escape(", ".join(unjudged))
+        yield f"<p class=note>Not judged, as no take of theirs was left out: {names}.</p>"
 
 
 def _takes(project: Project, parts: Sequence[Part], gestures: Sequence[Mapping[str, Any]]) -> Iterable[str]:

@@ -352,3 +352,40 @@ def test_neither_fitting_nor_playing_imports_torch(run: Run) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_takes_of_another_project_are_added_as_they_are(run: Run) -> None:
+    run("teach", "new", "anna", "--outputs", "mix,cutoff:200..8000")
+    run("teach", "add", "anna", "a0.npz", "--start", "1", "--values", "cutoff=900", "--class", "arm=right")
+    Path("mix.csv").write_text("t,mix\n0,0\n3,1\n")
+    run("teach", "add", "anna", "b0.npz", "--curve", "mix.csv", "--take", "bent")
+    run("teach", "new", "both", "--outputs", "mix")
+    run("teach", "add", "both", "b1.npz", "--take", "bent", "--values", "mix=.5")
+    assert run("teach", "add", "both", "anna") == "take a0: 2.00 s\ntake anna bent: 3.00 s\n"
+    anna, both = Project.open(Path("anna")), Project.open(Path("both"))
+    assert [o.describe() for o in both.state.outputs] == ["mix", "cutoff:200..8000"]
+    mine, hers = both.state.take("a0"), anna.state.take("a0")
+    assert (mine.motion, mine.begin, mine.values, mine.labels) == (
+        hers.motion, hers.begin, {"cutoff": 900}, {"arm": "right"}
+    )  # fmt: skip
+    curve = both.targets(both.state.take("anna bent"))["mix"]
+    np.testing.assert_array_equal(curve, anna.targets(anna.state.take("bent"))["mix"])
+    for words, message in ((("anna", "--values", "mix=1"), "as they are"), (("both",), "already")):
+        with pytest.raises((click.UsageError, MotionError), match=message):
+            run("teach", "add", "both", *words)
+    Path("empty").mkdir()
+    with pytest.raises(MotionError, match="empty"):
+        run("teach", "add", "both", "empty")
+
+
+def test_a_label_of_which_no_take_was_left_out_is_not_judged(run: Run) -> None:
+    """Such as one that is shown only once, and too briefly to be cut into blocks."""
+    for label, files in (("right", ("a0.npz", "a1.npz")), ("left", ("b0.npz", "b1.npz"))):
+        run("teach", "add", "mine", *files, "--class", f"arm={label}")
+    save_npz(swing(1, joint=12, level=0.5, seed=9), Path("c.npz"))
+    run("teach", "add", "mine", "c.npz", "--end", ".8", "--class", "arm=up")
+    line = "ot judged, as no take of theirs was left out: up"
+    assert f"\n    n{line}\n" in run("teach", "fit", "mine", "--no-model")
+    page = Path("mine/report.html").read_text()
+    assert f"N{line}." in page
+    assert page.count(">-") == 3, "the row of up, and only this"
