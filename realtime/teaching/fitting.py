@@ -230,13 +230,19 @@ def _part_warning(part: Part) -> str:
     if part.label_of:
         return _confusion_warning(part.report)
     errors, means = part.report["error"] or {}, part.report["error_of_the_mean"] or {}
-    names = [name for name, error in errors.items() if error >= means[name]]
-    if not names:
-        return ""
-    return (
-        f"{', '.join(names)}: no better than always saying the mean: the takes do not show movements that"
-        " differ where the values do"
-    )
+    same = [name for name, mean in means.items() if mean == 0.0]
+    poor = [name for name, error in errors.items() if error >= means[name] and name not in same]
+    lines = []
+    if same:
+        lines.append(
+            f"{', '.join(same)}: all takes want the same value: show another value, with another movement"
+        )
+    if poor:
+        lines.append(
+            f"{', '.join(poor)}: no better than always saying the mean: the takes do not show movements that"
+            " differ where the values do"
+        )
+    return "; ".join(lines)
 
 
 def _confusion_warning(report: dict[str, Any]) -> str:

@@ -389,3 +389,10 @@ def test_a_label_of_which_no_take_was_left_out_is_not_judged(run: Run) -> None:
     page = Path("mine/report.html").read_text()
     assert f"N{line}." in page
     assert page.count(">-") == 3, "the row of up, and only this"
+
+
+def test_an_output_that_all_takes_want_at_one_value_is_named(run: Run) -> None:
+    run("teach", "add", "mine", "a0.npz", "b0.npz", "--values", "mix=.5")
+    said = run("teach", "fit", "mine", "--no-model")
+    assert "warning: mix: all takes want the same value" in said
+    assert "no better than" not in said
