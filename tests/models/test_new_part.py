@@ -1,15 +1,17 @@
 """Parts of another package, a position scheme and a gate: one class and one registry entry each."""
 
+import re
 from importlib.metadata import EntryPoint
 
 import pytest
 import torch
 from support import models
-from support.new_parts import Leaky, Surprise
+from support.new_parts import Leaky, LeakyConfig, Surprise
 
 from pyanticip.errors import OptionError
 from pyanticip.models import ModelConfig
 from pyanticip.models.parts import registry
+from pyanticip.models.parts.registry import Entry
 from training.tasks.token.module import forward_losses
 from training.tasks.token.options import LanguageOptions
 
@@ -103,6 +105,31 @@ def test_a_broken_package_is_one_line_and_built_in_names_stay(install):
         ModelConfig(positions="lost")
     with pytest.raises(OptionError, match=r"new_parts:Leaky cannot be used \(TypeError: it is no"):
         ModelConfig(positions="wrong")
+
+
+class Refusing(Leaky):
+    def __init__(self, model):
+        raise RuntimeError("no\nroom")
+
+
+LATE = Entry("nowhere_at_all:Leaky", LeakyConfig)
+LAYER = Entry(lambda model: torch.nn.Identity(), LeakyConfig)
+REFUSING = Entry(Refusing, LeakyConfig)
+SHAPELESS = Entry(Leaky, 3)
+
+
+def test_a_part_that_cannot_be_built_is_one_line(install):
+    here = __name__
+    kinds = ("late", "layer", "refusing", "shapeless")
+    install(**{f"positions__{kind}": f"{here}:{kind.upper()}" for kind in kinds})
+    for kind, says in (
+        ("late", "'late' cannot be built (ModuleNotFoundError: No module named 'nowhere_at_all')"),
+        ("layer", "'layer' cannot be built (TypeError: it makes Identity, expected Positions)"),
+        ("refusing", "'refusing' cannot be built (RuntimeError: no room)"),
+        ("shapeless", f"{here}:SHAPELESS cannot be used (TypeError: its config is not a subclass of PartC"),
+    ):
+        with pytest.raises(OptionError, match=rf"^model option positions: {re.escape(says)}"):
+            models.build("motion", noise=0.0, positions={"kind": kind})
 
 
 def test_a_name_of_two_packages_is_refused(monkeypatch):

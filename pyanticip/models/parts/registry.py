@@ -51,6 +51,13 @@ PARTS: Final[dict[str, dict[str, Entry]]] = {
 a :class:`~pyanticip.models.core.part.Positions`, a :class:`~pyanticip.models.core.part.Gate` for every
 block, a :class:`~pyanticip.models.parts.planning.signal.PlanningSignal`."""
 
+_BASES: Final = {
+    "positions": "pyanticip.models.core.part:Positions",
+    "control_field": "pyanticip.models.core.part:Gate",
+    "planning": f"{_PARTS}.planning.signal:PlanningSignal",
+}
+"""The class of the parts of each option."""
+
 DEFAULT_KINDS: Final = {"control_field": "field", "planning": "signal"}
 """The kind selected by ``True``, and by options without a ``kind``."""
 
@@ -81,6 +88,8 @@ def entry(option: str, kind: object) -> Entry:
         loaded = found[0].load()
         if not isinstance(loaded, Entry):
             raise TypeError("it is not a pyanticip.models.parts.registry.Entry")
+        if not (isinstance(loaded.config, type) and issubclass(loaded.config, PartConfig)):
+            raise TypeError("its config is not a subclass of PartConfig")
     return loaded
 
 
@@ -94,14 +103,29 @@ def part_config(option: str, value: Any) -> Any:
 
 
 def build(option: str, config: PartConfig | None, *args: Any) -> Any:
-    """Build the module of a part from the arguments of its class; ``None`` without a ``config``."""
+    """Build the module of a part from the arguments of its class; ``None`` without a ``config``.
+
+    Raises:
+        OptionError: a part of another package cannot be built, or is not of the option's class.
+    """
     if config is None:
         return None
     part = entry(option, config.kind).part
-    if isinstance(part, str):
-        home, _, name = part.partition(":")
-        part = attrgetter(name)(import_module(home))
-    return part(*args)
+    if config.kind in PARTS[option]:
+        return _imported(part)(*args)
+    with foreign_errors(f"model option {option}: {config.kind!r} cannot be built"):
+        built = _imported(part)(*args)
+        if not isinstance(built, base := _imported(_BASES[option])):
+            raise TypeError(f"it makes {type(built).__name__}, expected {base.__name__}")
+    return built
+
+
+def _imported(part: Any) -> Any:
+    """What a ``"module:name"`` names; anything else is returned unchanged."""
+    if not isinstance(part, str):
+        return part
+    home, _, name = part.partition(":")
+    return attrgetter(name)(import_module(home))
 
 
 def nested(options: Mapping[str, Any]) -> dict[str, Any]:
