@@ -167,7 +167,7 @@ class _Stream:
 
     _core: _core.PoseStream | _core.VectorStream
     _options: _Options
-    __slots__ = ("_core", "_options", "_push")
+    __slots__ = ("__weakref__", "_core", "_options", "_push")
 
     def push_many(self, sequence: npt.ArrayLike) -> Array:
         """Push frames one after the other, without the GIL; the same values as pushing each alone.

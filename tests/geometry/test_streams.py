@@ -1,9 +1,11 @@
 """The Python interface of the scalars: streams, batches, options and errors."""
 
 import copy
+import gc
 import pickle
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -213,6 +215,15 @@ def test_options_are_refused(call, message):
 def test_streams_are_not_copied(way, stream):
     with pytest.raises(TypeError, match=r"a (Scalar|Vector)Stream cannot be copied or pickled: make another"):
         way(stream)
+
+
+def test_streams_can_be_keys_of_weak_dictionaries():
+    stream = pa.ScalarStream(2)
+    kept = weakref.WeakKeyDictionary({stream: "performer"})
+    assert kept[stream] == "performer"
+    del stream
+    gc.collect()
+    assert not kept
 
 
 def test_a_refused_frame_changes_nothing():
