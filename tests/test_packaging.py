@@ -205,6 +205,9 @@ def test_wheel_is_abi3_and_complete() -> None:
     assert any(n.endswith(".dist-info/licenses/THIRD_PARTY") for n in names)
     strangers = {n for n in names if n.split("/")[0] not in PACKAGES and ".dist-info" not in n}
     assert not strangers, f"the wheel would install {sorted(strangers)}"
+    with zipfile.ZipFile(path) as wheel:
+        described = [n for n in names if ".dist-info/" in n and str(ROOT).encode() in wheel.read(n)]
+    assert not described, "what describes the wheel names the folder where it was built"
 
 
 def test_lock_file_names_no_host_but_cargos_own() -> None:
