@@ -12,6 +12,7 @@ use pyo3::types::PyDict;
 use crate::errors::{Kind, one_line, raise};
 use crate::guarded::Guarded;
 use crate::motion::convert::flat;
+use crate::threads::in_parallel;
 
 /// Converts a geometry error to a Python exception.
 pub(crate) fn geometry_error(err: GeometryError) -> PyErr {
@@ -343,7 +344,7 @@ pub(crate) fn pose_scalars<'py>(
     let config = pose_config(options, weights, limits)?;
     let result = with_reals!(&reals, values => {
         let quats = self::quats(values);
-        py.detach(|| anticip_geometry::pose_scalars(quats, frames, *joints, &config, paper))
+        in_parallel(py, || anticip_geometry::pose_scalars(quats, frames, *joints, &config, paper))
     });
     to_array(py, &result.map_err(geometry_error)?, lead)
 }
@@ -367,7 +368,7 @@ pub(crate) fn vector_scalars<'py>(
     };
     let options = read_options(options)?;
     let result = with_reals!(&reals, x => {
-        py.detach(|| anticip_geometry::vector_scalars(x, frames, *dim, &options, paper))
+        in_parallel(py, || anticip_geometry::vector_scalars(x, frames, *dim, &options, paper))
     });
     to_array(py, &result.map_err(geometry_error)?, lead)
 }

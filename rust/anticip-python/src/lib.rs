@@ -11,6 +11,7 @@ mod model;
 mod motion;
 mod step_result;
 mod synth;
+mod threads;
 mod wire;
 
 /// The contents of the Python module.
@@ -78,6 +79,7 @@ mod core_module {
 
     #[pymodule_init]
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::threads::loaded();
         let py = m.py();
         m.add("__version__", env!("CARGO_PKG_VERSION"))?;
         m.add("SCALARS", PyTuple::new(py, anticip_geometry::SCALARS)?)?;

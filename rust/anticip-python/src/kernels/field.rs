@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
+use crate::threads::in_parallel;
 
 fn first<T: Element + Copy>(name: &str, array: &PyReadonlyArrayDyn<'_, T>) -> PyResult<T> {
     let value = array.as_slice()?.first().copied();
@@ -173,6 +174,6 @@ pub(crate) fn field_gates(
         };
         let mut out = writing::<T>("out", out)?;
         let out = out.as_slice_mut()?;
-        done(py.detach(|| gated.gate_gradient(parallel, out)))
+        done(in_parallel(py, || gated.gate_gradient(parallel, out)))
     })
 }

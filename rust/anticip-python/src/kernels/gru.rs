@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
+use crate::threads::in_parallel;
 
 /// Inputs of the recurrence, borrowed from Python.
 struct Inputs<'py, T: Element> {
@@ -70,7 +71,7 @@ pub(crate) fn prism_gru(
         let mut gates = gates.map(|g| writing::<T>("gates", g)).transpose()?;
         let (gru, projected, out) = (inputs.gru()?, projected.as_slice()?, out.as_slice_mut()?);
         let gates = gates.as_mut().map(|g| g.as_slice_mut()).transpose()?;
-        done(py.detach(|| gru.forward(projected, out, gates)))
+        done(in_parallel(py, || gru.forward(projected, out, gates)))
     })
 }
 
@@ -110,6 +111,6 @@ pub(crate) fn prism_gru_backward(
             recurrent_new: d_recurrent_new.as_slice_mut()?,
             start: d_start.as_slice_mut()?,
         };
-        done(py.detach(|| gru.backward(out, gates, grad, into)))
+        done(in_parallel(py, || gru.backward(out, gates, grad, into)))
     })
 }

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use super::scan::Inputs;
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
+use crate::threads::in_parallel;
 
 /// The scan and the table of its places, borrowed from Python.
 fn read_out<'a, T: Element + Lanes>(
@@ -48,7 +49,7 @@ pub(crate) fn prism_places(
         let mut saved = saved.map(|s| writing::<T>("saved", s)).transpose()?;
         let (out, last) = (out.as_slice_mut()?, last.as_slice_mut()?);
         let saved = saved.as_mut().map(|s| s.as_slice_mut()).transpose()?;
-        done(py.detach(|| places.forward(out, last, saved)))
+        done(in_parallel(py, || places.forward(out, last, saved)))
     })
 }
 
@@ -94,6 +95,6 @@ pub(crate) fn prism_places_backward(
                 jumps: d_jumps.as_mut().map(|d| d.as_slice_mut()).transpose()?,
             },
         };
-        done(py.detach(|| places.backward(saved, gradients)))
+        done(in_parallel(py, || places.backward(saved, gradients)))
     })
 }

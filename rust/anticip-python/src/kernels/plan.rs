@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
+use crate::threads::in_parallel;
 
 #[pyfunction]
 pub(crate) fn plan_targets<'py>(
@@ -71,7 +72,7 @@ pub(crate) fn plan_draw(
         shapes: shapes.as_slice()?,
     };
     let into = (codes.as_slice_mut()?, found.as_slice_mut()?);
-    done(py.detach(|| draw.draw(seed, slots, occurring, into)))
+    done(in_parallel(py, || draw.draw(seed, slots, occurring, into)))
 }
 
 /// The rows that `codes` (steps, K) select of a table of this shape.

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 use super::{done, reading, writing};
 use crate::errors::{Kind, raise};
+use crate::threads::in_parallel;
 
 /// Inputs of a scan, borrowed from Python.
 pub(super) struct Inputs<'py, T: Element> {
@@ -80,6 +81,6 @@ pub(crate) fn prism_scan(
         let scan = inputs.scan()?;
         let mut out = writing::<T>("out", out)?;
         let values = out.as_slice_mut()?;
-        done(py.detach(|| scan.forward(values)))
+        done(in_parallel(py, || scan.forward(values)))
     })
 }
