@@ -348,7 +348,8 @@ class StepResult:
         field: npt.ArrayLike | None = None,
         plan: Any = None,
     ) -> StepResult:
-        """Values are stored in single precision; the properties give the shapes. Raises ShapeError."""
+        """Values are stored in single precision; the properties give the shapes. `plan` has arrays: `codes`
+        (K,) of integers, and `weights` (K,). Raises ShapeError."""
 
     @property
     def params(self) -> npt.NDArray[np.float32]:

@@ -84,7 +84,7 @@ class _Foreign:
         """The pydantic model of its table in a rig."""
         with foreign_errors(f"{self._description} cannot be used"):
             config: type[BaseModel] = self._object.Config
-            if not hasattr(config, "model_validate"):
+            if not (isinstance(config, type) and hasattr(config, "model_validate")):
                 raise TypeError("its Config is not a pydantic model")
         return config
 
@@ -180,13 +180,27 @@ class Registry(Generic[T]):
         return cast(T, _Foreign(self, point))
 
 
-def _source_fault(source: Source) -> str:
-    port, wire = source.port, source.wire
-    if not (isinstance(port, int) and 1 <= port <= 65535):
-        return f"its port is {port!r}, expected 1 to 65535"
+def _source_fault(source: Any) -> str:
+    wire, ask, greet = source.wire, source.ask, source.greet
+    if not _is_port(source.port):
+        return f"its port is {source.port!r}, expected 1 to 65535"
     if wire not in _core.PROTOCOLS:
         return f"its wire is {wire!r}, expected one of {', '.join(_core.PROTOCOLS)}"
+    if not isinstance(source.group, str | None):
+        return f"its group is {source.group!r}, expected an address or None"
+    if not (ask is None or (_is_pair(ask) and isinstance(ask[0], bytes) and _is_port(ask[1]))):
+        return f"its ask is {ask!r}, expected a datagram of bytes and a port, or None"
+    if not (greet is None or (_is_pair(greet) and all(isinstance(datagram, bytes) for datagram in greet))):
+        return f"its greet is {greet!r}, expected two datagrams of bytes, or None"
     return ""
+
+
+def _is_port(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 65535
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 2
 
 
 def _backend_fault(backend: StepBackend) -> str:

@@ -308,6 +308,59 @@ def test_the_trouble_attribute_of_a_sink_is_optional(install: Callable[..., None
         opened("forgetful")
 
 
+WRONG_VALUES = """
+import numpy as np
+from pydantic import BaseModel
+from stranger import Backwards, Flat, Lines
+from realtime.step.base import StepPlan, StepResult
+
+class Ask(Backwards): ask = "who"
+class Greet(Backwards): greet = (b"hello", 3)
+class Group(Backwards): group = 239
+class Flag(Backwards): port = True
+
+class Table(BaseModel): ...
+class Made(Lines): Config = Table()
+
+class Planning(Flat):
+    plan = 3
+
+    def step(self, rows):
+        params, hazards = np.full((8, 5), 0.5), np.zeros((2, 25))
+        return StepResult(params, hazards, np.zeros(7), 1.0, plan=self.plan)
+
+class Uneven(Planning):
+    plan = StepPlan(np.zeros(2, np.int64), np.zeros(3, np.float32))
+"""
+
+
+def test_values_of_wrong_types_are_one_line_and_the_show_goes_on(install: Callable[..., None]) -> None:
+    groups = {"sources": "Ask Greet Group Flag", "sinks": "Made", "backends": "Planning Uneven"}
+    points = [
+        f"[pyanticip.{group}]\n" + "".join(f"{name.lower()} = wrong:{name}\n" for name in names.split())
+        for group, names in groups.items()
+    ]
+    install("wrong", WRONG_VALUES, "".join(points))
+    for kind, says in (
+        ("ask", "its ask is 'who', expected a datagram of bytes and a port, or None"),
+        ("greet", "its greet is (b'hello', 3), expected two datagrams of bytes, or None"),
+        ("group", "its group is 239, expected an address or None"),
+        ("flag", "its port is True, expected 1 to 65535"),
+    ):
+        with pytest.raises(OptionError, match=re.escape(says)):
+            SOURCES.load(kind)()
+    with pytest.raises(RigError, match=r"wrong:Made cannot be used \(TypeError: its Config is not a"):
+        load_rig(None, {"sink": [{"kind": "made"}]})
+    for backend in ("planning", "uneven"):
+        kind, items = open_show(PERFORMANCE)
+        lines: list[str] = []
+        rig = load_rig(None, {"osc": [], "model": {"backend": backend}, "memory": {"enabled": False}})
+        report = replay(items, kind, rig, speed=None, seconds=1.0, say=lines.append)
+        assert report["counters"]["failed_steps"] > 0
+        (line,) = lines
+        assert line.startswith("the model failed, the scalars play: ShapeError: plan: expected arrays codes")
+
+
 def test_a_package_that_ends_the_process_when_imported_is_one_line(install: Callable[..., None]) -> None:
     install("leaver", "import sys\nsys.exit('no\\nhome')", "[pyanticip.sources]\nleaver = leaver:Suit")
     says = "source 'leaver': leaver:Suit cannot be imported (SystemExit: no home)"

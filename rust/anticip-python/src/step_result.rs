@@ -7,10 +7,10 @@ use std::sync::Arc;
 use anticip_controls::{BIN_COUNT, EVENT_COUNT, HORIZONS_MS, ModelOutput, PARAMETER_COUNT, SCALAR_COUNT};
 use anticip_memory::ModelRows;
 use anticip_model::{Controls, HAZARD_COUNT};
-use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use crate::errors::{Kind, raise};
+use crate::errors::{Kind, one_line, raise};
 use crate::motion::convert::shaped;
 
 const _: () = assert!(BIN_COUNT * EVENT_COUNT == HAZARD_COUNT);
@@ -38,8 +38,9 @@ impl PyStepResult {
         gate: f64,
         hidden: Option<&Bound<'_, PyAny>>,
         field: Option<&Bound<'_, PyAny>>,
-        plan: Option<Py<PyAny>>,
+        plan: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
+        plan.map(check_plan).transpose()?;
         let hidden = hidden.map(|value| shaped(value, "hidden", &[None])).transpose()?;
         let field = field
             .map(|value| shaped(value, "field", &[None, Some(2)]))
@@ -51,7 +52,7 @@ impl PyStepResult {
             gate,
             hidden: hidden.map(Into::into),
             field: field.map(|values| values.as_chunks().0.into()),
-            plan,
+            plan: plan.map(|plan| plan.clone().unbind()),
         })
     }
 
@@ -138,6 +139,24 @@ impl PyStepResult {
             gate: self.gate,
         }
     }
+}
+
+/// Raises unless a plan has codes and as many weights.
+fn check_plan(plan: &Bound<'_, PyAny>) -> PyResult<()> {
+    let size = |name, kinds: &[u8]| {
+        let array = plan.getattr(name).ok()?.cast_into::<PyUntypedArray>().ok()?;
+        let fits = array.ndim() == 1 && kinds.contains(&array.dtype().kind());
+        fits.then(|| array.len())
+    };
+    let codes = size("codes", b"iu");
+    if codes.is_some() && codes == size("weights", b"f") {
+        return Ok(());
+    }
+    let message = format!(
+        "plan: expected arrays codes (K,) of integers and weights (K,), got {}",
+        one_line(plan)
+    );
+    Err(raise(Kind::Shape, &message))
 }
 
 /// Reads parameters (8, 5).
