@@ -107,10 +107,16 @@ class Clip:
         return len(self) / self.rate
 
     def seconds(self, start: float, stop: float) -> "Clip":
-        """The part from ``start`` to ``stop`` seconds; a ``stop`` beyond the end is the end."""
+        """The part from ``start`` to ``stop`` seconds; a ``stop`` beyond the end is the end.
+
+        Raises:
+            OptionError: No frame is in that part.
+        """
         if not 0.0 <= start < stop:
             raise OptionError(f"expected 0 <= start < stop, got {start} and {stop}")
         first, last = (round(min(time, self.duration) * self.rate) for time in (start, stop))
+        if first == last:
+            raise OptionError(f"no frame from {start} to {stop} s: the clip has {self.duration:.3g} s")
         return self[first:last]
 
     def global_rotations(self) -> NDArray[np.float32]:

@@ -76,6 +76,9 @@ def test_slices_and_seconds(clip):
         clip[3:3]
     with pytest.raises(OptionError):
         clip.seconds(1.0, 0.5)
+    for part in ((10.0, 20.0), (0.021, 0.022)):
+        with pytest.raises(OptionError, match=f"^no frame from {part[0]} to {part[1]} s: the clip has"):
+            clip.seconds(*part)
 
 
 def test_clips_travel_between_processes(clip):
