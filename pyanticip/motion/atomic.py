@@ -7,8 +7,8 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -50,6 +50,30 @@ def write_file(path: Path, data: bytes | memoryview, *, durable: bool = False, n
         write_atomic(path.absolute(), data, durable=durable, new=new)
 
 
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Write several files as :func:`write_file` does, but none of them unless there is room for all."""
+    with ExitStack() as undo:
+        drafts = []
+        for path, data in files.items():
+            check_folder(path)
+            with writing(path):
+                handle, draft = draft_file(path.absolute())
+                undo.callback(draft.unlink, missing_ok=True)
+                file = undo.enter_context(os.fdopen(handle, "wb", buffering=0))
+                write_all(file, data)
+            drafts.append((file, draft, path))
+        for file, draft, path in drafts:
+            with writing(path):
+                finish_draft(file, draft, path.absolute())
+
+
+def write_all(file: IO[bytes], data: bytes) -> None:
+    """Write all of ``data`` to an unbuffered file, whose ``write`` may take only a part."""
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn an OSError in the block into a one-line DeviceError that names ``path``."""
@@ -66,10 +90,7 @@ def draft_file(path: Path) -> tuple[int, Path]:
     removes those left by killed processes. Raises an OSError if ``path`` is a folder or a device, which a
     rename would replace.
     """
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if path.exists() and not path.is_file():
-        raise FileExistsError(errno.EEXIST, "a device lies there, expected a file", str(path))
+    _check_replaceable(path)
     path = _link_target(path)
     folder = path.parent
     if folder not in _swept_folders:  # once, as thousands of files may go into one folder
@@ -78,6 +99,13 @@ def draft_file(path: Path) -> tuple[int, Path]:
     handle, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.part-")
     try_lock(handle)
     return handle, Path(name)
+
+
+def _check_replaceable(path: Path) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "a device lies there, expected a file", str(path))
 
 
 def finish_draft(file: IO[bytes], draft: Path, path: Path, new: bool = False) -> None:
@@ -183,9 +211,12 @@ def check_out(out: Path, suffixes: Sequence[str]) -> str:
 
 
 def check_folder(out: Path) -> None:
-    """Raise a DeviceError if the folder of an output file does not exist or is not writable."""
+    """Raise a DeviceError if an output file cannot be written: its folder does not exist or is not writable,
+    or a folder or a device has its name."""
     folder = out.absolute().parent
     if not folder.is_dir():
         raise DeviceError(f"{out}: the folder {folder} does not exist")
     if not os.access(folder, os.W_OK):
         raise DeviceError(f"{out}: cannot be written (permission denied)")
+    with writing(out):
+        _check_replaceable(out)

@@ -37,8 +37,8 @@ import numpy.typing as npt
 
 from pyanticip import _core
 from pyanticip.errors import FormatError
-from pyanticip.motion.atomic import writing
-from pyanticip.motion.recording_file import CONTROL, FRAME, HEADER, NOTE, OUTPUT, RAW, create, write_all
+from pyanticip.motion.atomic import write_all, writing
+from pyanticip.motion.recording_file import CONTROL, FRAME, HEADER, NOTE, OUTPUT, RAW, create
 from pyanticip.motion.recording_walk import Payload, payloads
 from pyanticip.motion.rotations import are_units
 from pyanticip.untrusted import open_file

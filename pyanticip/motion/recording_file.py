@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from pyanticip.errors import OptionError
-from pyanticip.motion.atomic import writing
+from pyanticip.motion.atomic import write_all, writing
 
 HEADER, RAW, FRAME, OUTPUT, NOTE, CONTROL = range(6)
 
@@ -33,10 +33,3 @@ def create(path: Path, start: bytes) -> IO[bytes]:
             path.unlink()
             raise
         return file
-
-
-def write_all(file: IO[bytes], data: bytes) -> None:
-    """Write all of ``data`` to an unbuffered file, whose ``write`` may take only a part."""
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]

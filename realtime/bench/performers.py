@@ -7,6 +7,7 @@ of the last send of that frame's bundle, over the frames of all performers.
 from __future__ import annotations
 
 import asyncio
+import io
 import time
 from array import array
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ import numpy as np
 
 from pyanticip.bench.machine import machine, percentiles
 from pyanticip.errors import DeviceError
-from pyanticip.motion.atomic import check_out
+from pyanticip.motion.atomic import check_out, write_file
 from pyanticip.vocabulary import RATE
 from realtime import tuning
 from realtime.bench.latency import (
@@ -189,4 +190,5 @@ def draw(rows: Sequence[dict[str, Any]], out: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     latency.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     latency.yaxis.set_major_formatter("{x:g}")
-    figure.savefig(out, format="png", dpi=100)
+    figure.savefig(image := io.BytesIO(), format="png", dpi=100)
+    write_file(out, image.getvalue())

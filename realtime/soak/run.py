@@ -21,6 +21,7 @@ from pythonosc.osc_bundle import OscBundle
 from pyanticip.bench.machine import machine
 from pyanticip.controls import NEUTRAL
 from pyanticip.errors import DeviceError, MotionError
+from pyanticip.motion.atomic import write_file
 from pyanticip.motion.recording import Control, Raw, read_recording
 from realtime.programs.render import with_progress
 from realtime.soak.faults import CHILDREN, FAULTS, available_faults, recovery_check
@@ -91,7 +92,7 @@ def run(seconds: float, out: Path, *, seed: int = 0, say: Callable[[str], None] 
 def _report(out: Path, show: Show, seed: int, report: dict[str, Any]) -> dict[str, Any]:
     available = {"sound": show.pulse is not None, "midi": show.notes is not None}
     result = {**report, "seed": seed, **available, **machine()}
-    (out / REPORT).write_text(json.dumps(result, indent=1))
+    write_file(out / REPORT, json.dumps(result, indent=1).encode())
     return result
 
 

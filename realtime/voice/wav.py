@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyanticip.errors import DeviceError, reason
-from pyanticip.motion.atomic import draft_file, finish_draft
+from pyanticip.motion.atomic import draft_file, finish_draft, write_all
 
 # Bytes and full scale of a 24-bit sample.
 _BYTES, _FULL_SCALE = 3, 2**23 - 1
@@ -48,7 +48,7 @@ class WavWriter:
             # Unbuffered, so that on a full disk it is known how much was written.
             self._file = os.fdopen(handle, "wb", buffering=0)
             try:
-                self._write_all(self._header())
+                write_all(self._file, self._header())
             except OSError:
                 self.abandon()
                 raise
@@ -68,15 +68,10 @@ class WavWriter:
         integers = np.clip(scaled, -_FULL_SCALE, _FULL_SCALE).astype("<i4")
         raw = integers.reshape(-1, 1).view(np.uint8)[:, :_BYTES]
         try:
-            self._write_all(raw.tobytes())
+            write_all(self._file, raw.tobytes())
         except OSError as error:
             raise DeviceError(f"{self.path}: cannot be written ({reason(error)})") from None
         self.samples += len(block)
-
-    def _write_all(self, data: bytes) -> None:
-        unwritten = memoryview(data)
-        while unwritten:
-            unwritten = unwritten[self._file.write(unwritten) :]
 
     def _header(self) -> bytes:
         frame, length = 2 * _BYTES, self.samples * 2 * _BYTES
@@ -92,7 +87,7 @@ class WavWriter:
         try:
             self._file.truncate(_HEADER.size + self.samples * 2 * _BYTES)
             self._file.seek(0)
-            self._write_all(self._header())
+            write_all(self._file, self._header())
             if self._new and self.path.exists():
                 self.path = next_part(self.path)
             finish_draft(self._file, self._temporary, self.path, self._new)

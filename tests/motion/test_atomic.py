@@ -11,7 +11,14 @@ from support.full_disk import full_disk
 
 from pyanticip.errors import DeviceError
 from pyanticip.motion import atomic
-from pyanticip.motion.atomic import draft_file, draft_folder, write_atomic, write_file
+from pyanticip.motion.atomic import (
+    check_folder,
+    draft_file,
+    draft_folder,
+    write_atomic,
+    write_file,
+    write_files,
+)
 
 KILLED = """
 import os, signal, sys
@@ -82,6 +89,14 @@ def test_on_a_full_disk_the_old_file_stays_and_a_new_one_is_not_there(tmp_path: 
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
 
 
+def test_several_files_are_written_only_if_there_is_room_for_all(tmp_path: Path) -> None:
+    files = {tmp_path / name: name.encode() for name in ("page", "figures")}
+    write_files(files)
+    with full_disk(10), pytest.raises(DeviceError, match=r"figures: cannot be written \(file too large\)"):
+        write_files({tmp_path / "page": b"new", tmp_path / "figures": bytes(20)})
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+
+
 def test_a_file_that_came_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, links in (("new", True), ("there", True), ("without", False)):
         if not links:  # as on a file system without hard links
@@ -138,4 +153,7 @@ def test_what_is_no_file_is_never_replaced(tmp_path: Path) -> None:
     for path in (tmp_path / "folder", Path(os.devnull)):
         with pytest.raises(OSError, match=r"a directory|a device lies there"):
             write_atomic(path, b"x")
+        # Known before the work whose result would go there.
+        with pytest.raises(DeviceError, match=r"cannot be written \((is a directory|a device lies there)"):
+            check_folder(path)
     assert [left.name for left in tmp_path.iterdir()] == ["folder"]

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def full_disk() -> Iterator[None]:
-    """Within, every write to a file fails."""
+def full_disk(room: int = 0) -> Iterator[None]:
+    """Within, every write beyond the first ``room`` bytes of a file fails."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from support.full_disk import full_disk
 
-from pyanticip.errors import OptionError
+from pyanticip.errors import DeviceError, OptionError
 from training.evaluate import report as motion_page
 from training.evaluate.measures import AHEAD_MS, verdict
 from training.evaluate.report import played, summary
@@ -49,6 +50,20 @@ def test_a_report_goes_over_a_report_and_over_nothing_else(tmp_path, target):
     own.unlink()
     for _ in range(2):
         write(PARTS, {}, tmp_path / target, "x")
+
+
+@pytest.mark.parametrize("target", ["r", "r/page.html", "r/page.md"])
+def test_on_a_full_disk_the_old_report_stays(tmp_path, monkeypatch, target):
+    monkeypatch.setattr(motion_page, "parts", lambda _: [*PARTS, ("image", ("a", "A", b"png"))])
+
+    def written():
+        return {path.name: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
+
+    motion_page.write({}, tmp_path / target)
+    old = written()
+    with full_disk(100), pytest.raises(DeviceError, match=r"cannot be written \(file too large\)"):
+        motion_page.write({"more": "x" * 200}, tmp_path / target)
+    assert written() == old
 
 
 def test_work_that_ends_before_its_first_bar_prints_nothing():

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pyanticip.errors import FormatError, counted
+from pyanticip.motion.atomic import write_files
 from pyanticip.untrusted import read_json
 from pyanticip.vocabulary import EVENTS
 from training.evaluate.baselines import PLAYED
@@ -155,18 +156,17 @@ def write(report: Mapping[str, Any], target: Path) -> list[Path]:
     if target.suffix.lower() != ".md":
         return pages.write(list(parts(report)), report, target, TITLE)
     (target.parent / "img").mkdir(parents=True, exist_ok=True)
-    page_parts, pictures = [], []
+    page_parts, pictures = [], {}
     for kind, value in parts(report):
         if kind == "image":
             name, caption, picture = value
-            pictures.append(target.parent / "img" / f"{target.stem}-{name}.png")
-            pictures[-1].write_bytes(picture)
+            pictures[target.parent / "img" / f"{target.stem}-{name}.png"] = picture
             value = (f"img/{target.stem}-{name}", caption, picture)
         page_parts.append((kind, value))
-    target.write_text(as_markdown(page_parts), encoding="utf-8")
     figures = target.with_suffix(".json")
-    figures.write_text(json.dumps(report) + "\n", encoding="utf-8")
-    return [target, figures, *pictures]
+    texts = {target: as_markdown(page_parts).encode(), figures: (json.dumps(report) + "\n").encode()}
+    write_files(texts | pictures)
+    return [*texts, *pictures]
 
 
 def count_test_evaluations(target: Path) -> int:

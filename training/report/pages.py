@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyanticip.errors import OptionError
+from pyanticip.motion.atomic import write_files
 
 STYLE: Final = """
 body { font: 15px/1.45 sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -187,14 +188,9 @@ def write(
     """
     page, figures = report_paths(target, name, data)
     page.parent.mkdir(parents=True, exist_ok=True)
-    files = [page, figures]
-    page.write_text(as_html(parts, title), encoding="utf-8")
-    figures.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    files = {page: as_html(parts, title).encode(), figures: (json.dumps(numbers, indent=1) + "\n").encode()}
     if page != target:
-        files.append(page.with_suffix(".md"))
-        files[2].write_text(as_markdown(parts), encoding="utf-8")
-        for kind, value in parts:
-            if kind == "image":
-                files.append(target / f"{value[0]}.png")
-                files[-1].write_bytes(value[2])
-    return files
+        files[page.with_suffix(".md")] = as_markdown(parts).encode()
+        files |= {target / f"{value[0]}.png": value[2] for kind, value in parts if kind == "image"}
+    write_files(files)
+    return list(files)

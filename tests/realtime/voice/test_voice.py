@@ -203,7 +203,7 @@ def test_on_a_full_disk_nothing_is_left(tmp_path: Path) -> None:
     with full_disk(), pytest.raises(DeviceError, match=r"a\.wav: cannot write into .*file too large"):
         WavWriter(tmp_path / "a.wav", 48_000)
     wav = WavWriter(tmp_path / "a.wav", 48_000)
-    wav._write_all(b"\0")
+    wav._file.write(b"\0")
     with full_disk(), pytest.raises(DeviceError, match=r"a\.wav: cannot be finished"):
         wav.close()
     assert not list(tmp_path.iterdir())

@@ -152,6 +152,7 @@ def test_a_page_or_a_folder_shows_what_is_there(base, tmp_path, monkeypatch, com
     for name in ("amounts", "poses", "spreads"):
         assert (tmp_path / "page" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     (tmp_path / "notes.txt").write_text("mine")
+    monkeypatch.setattr(page, "overview", pytest.fail)  # refused before any work
     code, _, err = command("train", "data", "inspect", base, "--out", tmp_path / "notes.txt")
     assert code == 2
     assert "expected a folder or a name that ends in .html" in err

@@ -9,7 +9,7 @@ from pyanticip.errors import counted
 from training.data.sets import draw
 from training.data.sets.format import MotionSet
 from training.data.sets.overview import overview, pick_clips
-from training.report.pages import Part, write
+from training.report.pages import Part, report_paths, write
 
 MAX_LINES: Final = 60
 """Subjects, warnings and unusable files listed on the page; the JSON has all."""
@@ -125,6 +125,8 @@ def inspect(path: Path | str, out: Path | str | None = None, *, verify: bool = F
         FormatError: there is no set, or it is damaged.
         OptionError: ``out`` is a file of another kind.
     """
+    if out is not None:
+        report_paths(Path(out), "index", "overview")  # before minutes of work
     motion_set = MotionSet.open(path, verify=verify)
     report = overview(motion_set)
     files: list[Path] = []

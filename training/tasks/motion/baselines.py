@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import FormatError
+from pyanticip.motion.atomic import write_file
 from pyanticip.untrusted import read_json
 from pyanticip.vocabulary import PARAMETERS, RATE
 from training.data.batches import HORIZONS
@@ -58,7 +59,7 @@ def rows_of(table: Table[Any]) -> list[list[dict[str, Any]]]:
 
 def write_tuned(path: Path, **content: Any) -> None:
     """Write settings as JSON, with the version of the teacher they were tuned for."""
-    path.write_text(json.dumps({"teacher_version": TEACHER_VERSION, **content}) + "\n", encoding="utf-8")
+    write_file(path, (json.dumps({"teacher_version": TEACHER_VERSION, **content}) + "\n").encode())
 
 
 def read_tuned(path: Path, what: str, build: Callable[[Any], T]) -> T:

@@ -3,7 +3,6 @@
 import codecs
 import hashlib
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip.errors import CheckpointError, FormatError
+from pyanticip.motion.atomic import writing
 from pyanticip.untrusted import check_file, open_file
 from training.tasks.token.tokens import Tokenizer
 
@@ -132,25 +132,28 @@ class Corpus:
 def _write(path: Path | str, tokenizer: Tokenizer, target: Path) -> None:
     """Write tokens to a .npy file, atomically and without holding them in memory."""
     kind = np.dtype(np.uint16 if tokenizer.vocab <= 1 << 16 else np.uint32)
-    part, raw = target.with_suffix(".part"), target.with_suffix(".raw")
     count = 0
+
+    def write_header(file: BinaryIO) -> None:
+        header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (count,)}
+        np.lib.format.write_array_header_1_0(file, header)
+
+    part = target.with_suffix(".part")
     try:
-        with raw.open("wb") as out:
+        # Never mapped for writing: if the disk were full, that would kill the process.
+        with writing(target), part.open("wb") as file:
+            write_header(file)
             for batch in _batches(read_lines(path)):
                 ids = tokenizer.encode_pieces(batch).astype(kind)
-                ids.tofile(out)
+                file.write(ids.tobytes())
                 count += len(ids)
-        if not count:
-            raise FormatError(f"{path}: empty, there is nothing to learn from")
-        mapped = np.lib.format.open_memmap(part, mode="w+", dtype=kind, shape=(count,))
-        mapped[:] = np.memmap(raw, dtype=kind, mode="r")
-        mapped.flush()
-        del mapped
+            if not count:
+                raise FormatError(f"{path}: empty, there is nothing to learn from")
+            file.seek(0)
+            write_header(file)  # of the same length: numpy leaves room for any count
         part.replace(target)
     finally:
-        for leftover in (raw, part):
-            with suppress(FileNotFoundError):
-                leftover.unlink()
+        part.unlink(missing_ok=True)
 
 
 def _batches(lines: Iterator[str]) -> Iterator[list[str]]:

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from support.full_disk import full_disk
 
-from pyanticip.errors import CheckpointError, FormatError, OptionError
+from pyanticip.errors import CheckpointError, DeviceError, FormatError, OptionError
 from training.tasks.token.corpus import Corpus, read_lines
 from training.tasks.token.options import LanguageOptions
 from training.tasks.token.synthetic import CONVERGE, MOTIF, PADDING, RANDOM, synthetic
@@ -120,6 +121,14 @@ def test_a_corpus_streams_to_the_tokens_of_its_lines(text, tmp_path, kind):
     corpus.file.write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"train-.*\.npy: the tokens of a text cannot be read"):
         Corpus.open(corpus.file, "a text", "")
+
+
+@pytest.mark.parametrize("room", [0, 200])
+def test_on_a_full_disk_no_tokens_are_left(text, tmp_path, room):
+    tokenizer = characters([TEXT])
+    with full_disk(room), pytest.raises(DeviceError, match=r"\.npy: cannot be written \(file too large\)"):
+        Corpus.encode(text, tokenizer, tmp_path / "data", "train")
+    assert not list((tmp_path / "data").iterdir())
 
 
 def test_lines_longer_than_a_block_and_characters_across_blocks(tmp_path, monkeypatch):
