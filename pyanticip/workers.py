@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing.connection import wait as wait_for
 from typing import TypeVar
 
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import DeviceError, FormatError, OptionError, reason
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,6 +48,14 @@ def needs_guard() -> None:
         raise OptionError("a script that starts workers does so under if __name__ == '__main__'")
 
 
+@contextmanager
+def _starting() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DeviceError(f"worker processes cannot be started ({reason(error)})") from None
+
+
 def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator[R]:
     """Yield the results of ``work`` as they complete, in no particular order.
 
@@ -58,6 +67,7 @@ def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator
     Raises:
         OptionError: ``workers`` is less than 1.
         FormatError: a worker process died.
+        DeviceError: the system does not allow another process.
     """
     if workers < 1:
         raise OptionError(f"workers must be at least 1, got {workers}")
@@ -67,7 +77,8 @@ def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator
     workers = min(workers, _MAX_WORKERS)
     # Not fork: the parent may have threads (rayon, a progress bar) that a forked copy would lack.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_init_worker)
+    with _starting():
+        pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_init_worker)
     pending: set[Future[R]] = set()
     try:
         for task in tasks:
@@ -75,7 +86,8 @@ def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for future in done:
                     yield future.result()
-            pending.add(pool.submit(work, task))
+            with _starting():
+                pending.add(pool.submit(work, task))
         while pending:
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
             for future in done:

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import resource
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from support.motion_files import AMC
 from support.takes import contents, pieces_of_side
 
 import pyanticip as pa
-from pyanticip.errors import FormatError, OptionError
+from pyanticip.errors import DeviceError, FormatError, OptionError
 from pyanticip.motion.npz import save_npz
 from pyanticip.motion.units import RATE_HINT
 from training.data.examples import example_from_piece
@@ -468,5 +469,13 @@ def test_no_process_is_left_when_a_worker_dies(takes, tmp_path):
     with pytest.raises(FormatError, match="a worker process ended"):
         list(spread(os._exit, [1, 1, 1], 10**20))  # no more than there are tasks, and the system allows
     assert multiprocessing.active_children() == []
+    # A worker's pipes and semaphores need a descriptor; none is left.
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(DeviceError, match=r"worker processes cannot be started \(too many open files\)"):
+            list(spread(os._exit, [1], 2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     with pytest.raises(OptionError, match="workers must be at least 1"):
         build(takes, tmp_path / "set", workers=0)
