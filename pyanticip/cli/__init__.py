@@ -6,6 +6,7 @@ runs, so that help and errors are quick.
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ def main() -> None:
         terminal.drop_unwritten()
     except KeyboardInterrupt:
         code = 130
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # A further Ctrl-C ends the process at once: an interpreter that is exiting would print a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(code)
 
 

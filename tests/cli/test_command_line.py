@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -136,6 +137,18 @@ def test_ctrl_c_while_the_program_starts_ends_it_quietly() -> None:
         main()"""
     done = python(code)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_another_ctrl_c_while_the_program_exits_ends_it_without_a_traceback() -> None:
+    code = """if True:
+        import atexit, os, signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
+        sys.argv[1:] = ["--version"]
+        from pyanticip.cli import main
+        main()"""
+    done = python(code)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
 def test_a_missing_extra_is_named_before_anything_is_imported(monkeypatch, capsys):
