@@ -59,6 +59,8 @@ def _starting() -> Iterator[None]:
 def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator[R]:
     """Yield the results of ``work`` as they complete, in no particular order.
 
+    Ctrl-C waits for the tasks that are being worked on; another one kills the workers.
+
     Args:
         work: a module-level function, so that it can be pickled.
         tasks: consumed lazily: at most twice as many as there are workers are submitted at a time.
@@ -98,4 +100,11 @@ def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator
             "finished is kept: run it again, with fewer workers"
         ) from None
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        try:
+            pool.shutdown(wait=True, cancel_futures=True)
+        except KeyboardInterrupt:
+            # Another Ctrl-C. Python now takes the pool's thread for ended, and would wait forever for workers
+            # that nobody tells to end.
+            for worker in multiprocessing.active_children():
+                worker.kill()
+            raise

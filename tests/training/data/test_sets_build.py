@@ -463,6 +463,20 @@ def test_one_subject_is_a_warning_and_asking_for_another_side_an_error(take, tmp
         found.examples("valid")
 
 
+def test_another_ctrl_c_does_not_wait_for_the_workers():
+    code = """if True:
+        import os, signal, threading, time
+        from pyanticip.workers import spread
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        results = spread(time.sleep, [0, 600, 600], 2)
+        next(results)
+        for seconds in (0.3, 1.0):
+            threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+        next(results)"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stderr.endswith("\nKeyboardInterrupt\n")
+
+
 def test_no_process_is_left_when_a_worker_dies(takes, tmp_path):
     from pyanticip.workers import spread
 
