@@ -11,6 +11,7 @@ needs it for help and validation before anything else is imported.
 
 from __future__ import annotations
 
+import errno
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ class Options(BaseModel):
         """Validate against the file system before work begins: inputs exist, outputs can be written.
 
         Raises:
-            OSError: A path that is missing or cannot be written.
+            OSError: A path that is missing, cannot be written, or is a link that leads back to itself.
             MotionError: A number above 1e9; what subclasses check besides (combinations, contents).
         """
         for name, field in type(self).model_fields.items():
@@ -65,10 +66,21 @@ class Options(BaseModel):
                 flag = f"--{name.replace('_', '-')}"
                 raise OptionError(f"{flag}: expected at most {_MAX_NUMBER:g}, got {value:g}")
             for path in value if isinstance(value, tuple) else (value,):
+                if isinstance(path, Path):
+                    _check_no_link_loop(path)
                 if path is not None and command_line_settings(field).get("exists"):
                     Path(path).stat()  # raises an error that names the path
                 if path is not None and command_line_settings(field).get("written"):
                     check_writable_folder(path if path.is_dir() else path.parent)
+
+
+def _check_no_link_loop(path: Path) -> None:
+    # Path.resolve raises a RuntimeError for these.
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise
 
 
 def _has_boolean(value: object) -> bool:

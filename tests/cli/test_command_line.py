@@ -139,6 +139,22 @@ def test_ctrl_c_while_the_program_starts_ends_it_quietly() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["render", ".", "--out"],
+        ["train", "data", "build", ".", "--out"],
+        ["train", "data", "augment", ".", "--out"],
+    ],
+)
+def test_a_link_that_leads_to_itself_is_one_line(words, tmp_path, monkeypatch, capsys):
+    (tmp_path / "round").symlink_to("round")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["pyanticip", *words, "round"])
+    assert run(cli) == 1
+    assert capsys.readouterr().err == "pyanticip: round: too many levels of symbolic links\n"
+
+
 def test_another_ctrl_c_while_the_program_exits_ends_it_without_a_traceback() -> None:
     code = """if True:
         import atexit, os, signal, sys
