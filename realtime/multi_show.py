@@ -63,6 +63,7 @@ class MultiShow:
                 for performer, summary in summaries.items()
                 for name, n in summary["sinks"].items()
             },
+            "recording_complete": all(show.recording_complete for show in self.shows.values()),
             "performers": summaries,
         }
 

@@ -132,9 +132,15 @@ class Show:
         """:meth:`play` and close; returns a summary in numbers."""
         with obey_signals(self.interrupt, self.end):
             try:
-                return await self.play(seconds)
+                summary = await self.play(seconds)
             finally:
                 close_shows([self])
+        return summary | {"recording_complete": self.recording_complete}
+
+    @property
+    def recording_complete(self) -> bool:
+        """Whether no record is missing in its recordings; known once it is closed."""
+        return self._recorder is None or self._recorder.complete
 
     async def play(self, seconds: float | None = None) -> dict[str, Any]:
         """Play until the source ends, ``seconds`` have passed or :meth:`end` is called, then fade out.

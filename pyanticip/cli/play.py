@@ -225,6 +225,8 @@ def render(args: options.RenderOptions) -> Answer:
 def record(args: options.RecordOptions) -> Answer:
     """Record a suit without playing. Ctrl-C closes the file.
 
+    The exit code is 1 if anything is missing in it, as from a full disk.
+
     Example: pyanticip record take1.anticip --source mocopi://0.0.0.0 --seconds 60
     """
     from realtime.programs.live import live as play
@@ -232,7 +234,9 @@ def record(args: options.RecordOptions) -> Answer:
 
     over = {**args.over, "record": str(args.out)}
     rig = load_rig(args.rig_file, over, up=args.up, rest=args.rest, joints=args.joints)
-    return _show_answer(play(rig.for_recording(), seconds=args.seconds, say=say))
+    summary = play(rig.for_recording(), seconds=args.seconds, say=say)
+    _, lines, *_ = _show_answer(summary)
+    return summary, lines, 0 if summary["recording_complete"] else 1
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:RehearseOptions")

@@ -94,6 +94,8 @@ class Recorder(recording.Records, Child):
     def __init__(self, say: Callable[[str], None] = lambda line: None, spare: Path | None = None) -> None:
         #: Number of records of this recording that are in no file.
         self.dropped = 0
+        #: Whether no record is missing in the recordings that have ended.
+        self.complete = True
         # Why nothing is written; empty while writing.
         self._failure = ""
         self._is_silent = False
@@ -186,6 +188,7 @@ class Recorder(recording.Records, Child):
         """Report the end of a recording; ``reason`` if the child did not finish its last file."""
         dropped = self.dropped if session.dropped is None else session.dropped
         lost = f", {dropped} records dropped" if dropped else ""
+        self.complete &= not (dropped or reason)
         after = f", which goes on from {session.requested_path}" if session.parts > 0 else ""
         if not reason:
             self._say(f"recorded {session.path}{after}{lost}")

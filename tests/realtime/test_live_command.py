@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import resource
 import signal
 import subprocess
 import time
@@ -148,6 +149,24 @@ def test_a_performance_with_every_fault_ends_cleanly(harness: LiveHarness) -> No
     assert kinds.count("Raw") == counts["packets"]
     assert kinds.count("Frame") == counts["frames"]
     assert kinds.count("Output") >= counts["frames"] + 4
+
+
+@pytest.mark.parametrize(("room", "code"), [(20_000, 1), (20_000_000, 0)])
+def test_record_exits_with_1_if_the_disk_was_full(harness: LiveHarness, room: int, code: int) -> None:
+    rig = harness.folder / "rig.toml"
+    rig.write_text("[control]\nenabled = false\n")
+    harness.process = start(
+        "record", "take.anticip", "--rig", str(rig), "--source", f"mocopi://127.0.0.1:{harness.port}",
+        "--json", cwd=harness.folder,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
+    )  # fmt: skip
+    take = harness.folder / "take.anticip"
+    harness.wait_for(lambda: (harness.move(0, 10), take.exists() and take.stat().st_size > 2_000)[1])
+    harness.move(10, 100)
+    harness.process.send_signal(signal.SIGINT)
+    out, _ = harness.process.communicate(timeout=20)
+    assert harness.process.returncode == code
+    assert json.loads(out)["recording_complete"] is (code == 0)
 
 
 def test_a_closed_terminal_costs_no_frame(harness: LiveHarness) -> None:

@@ -51,6 +51,7 @@ def test_all_records_are_written(tmp_path: Path) -> None:
     tape.note(500, "done")
     assert tape.close() == 0
     assert lines == [f"recording to {path}", f"recorded {path}"]
+    assert tape.complete
     recording = read_recording(path, strict=True)
     assert recording.header["model"] == "sha"
     records = list(recording)
@@ -447,3 +448,4 @@ def test_a_full_disk_is_reported_and_the_recording_continues_elsewhere(small_dis
     assert second[0] == Control(1, "gain", (0.5,))
     assert second[-3] == Raw(count, "mocopi", bytes([count % 256]) * 1500)
     assert dropped == f"{tape.dropped} records dropped"
+    assert not tape.complete
