@@ -21,7 +21,7 @@ def main() -> None:
         from pyanticip.cli import terminal
         from pyanticip.cli.commands import cli
 
-        terminal.replace_closed_streams()
+        terminal.prepare_streams()
         code = terminal.run(cli)
         terminal.drop_unwritten()
     except KeyboardInterrupt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import os
@@ -128,8 +129,13 @@ def unwound() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def replace_closed_streams() -> None:
-    """Open the null device as stdin, stdout or stderr where that was closed from the start (``2>&-``)."""
+def prepare_streams() -> None:
+    """Open the null device as stdin, stdout or stderr where that was closed from the start (``2>&-``).
+
+    Letters that the encoding of stdout lacks are printed as ``?``, as in a name that is not UTF-8.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             null = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115  (open until the process ends)

@@ -1,6 +1,7 @@
 """The command line's output and errors: one line, the right exit code, a suggestion."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -360,6 +361,18 @@ def test_streams_that_take_nothing(typed: str, code: int, says: str) -> None:
     line = f'"{sys.executable}" -P -m pyanticip {typed}'
     done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (code, says)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("encoding", "name"), [("latin-1", "\N{SNOWMAN}.toml"), ("utf-8", "\udcff.toml")])
+def test_letters_that_an_encoding_lacks_are_question_marks(encoding: str, name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "pyanticip", "rig", "init", name], cwd=tmp_path, capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": f"{encoding}:strict"}, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"wrote ?.toml;")
+    assert (tmp_path / name).exists()
 
 
 @pytest.mark.slow
