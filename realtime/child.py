@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import IO
 
-from pyanticip.errors import DeviceError
+from pyanticip.errors import DeviceError, reason
 from pyanticip.system import OWN_PROCESS_GROUP
 
 _MAX_RETRY_DELAY_S = 30.0
@@ -73,7 +73,10 @@ class Child:
         self.restarts = -1
         #: Whether it will not be restarted any more.
         self.given_up = False
-        self._start()
+        try:
+            self._start()
+        except OSError as error:  # out of memory, descriptors or processes
+            raise DeviceError(f"{name} cannot be started ({reason(error)})") from None
 
     def _start(self) -> None:
         pipe = subprocess.PIPE

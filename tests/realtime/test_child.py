@@ -1,6 +1,7 @@
 """Child processes of the show: input, output, restarts, and that they are never waited for."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.wire import wait_for
 
+from pyanticip.errors import DeviceError
 from realtime.child import Child
 
 ECHO = "import sys\nfor line in sys.stdin: print(line.strip(), flush=True)\n"
@@ -135,3 +137,13 @@ def test_a_killed_child_that_has_not_exited_in_time_is_reaped_later(child, monke
     monkeypatch.undo()
     other.close()
     assert process.returncode == -signal.SIGKILL
+
+
+def test_a_child_that_cannot_be_started_is_named(child) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(DeviceError, match=r"^somebody cannot be started \(too many open files\)$"):
+            Child("somebody", "somebody", [], str)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
