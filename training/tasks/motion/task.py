@@ -221,9 +221,9 @@ class MotionTask(Task[MotionTrainOptions, TrainingData]):
         return MotionRecorder(run.folder, run.options, run.data, scale, module, batches, start)
 
     def idle_weights(self, run: MotionRun, module: TrainModule) -> bool:
-        """Whether the options, or short windows, leave parts of the model without gradient."""
+        """Whether short windows close no pool, which leaves the slow pathway without gradient."""
         cfg = module.model.cfg
-        return cfg.bias == "none" or not cfg.gated_events or cfg.slow_stride > LENGTHS[0]
+        return bool(cfg.slow_layers) and cfg.slow_stride > LENGTHS[0]
 
     def report(self, run: MotionRun, record: Recorder, start: int, wall: float) -> dict[str, Any]:
         """Data and throughput."""

@@ -92,10 +92,9 @@ class LanguageTask(Task[LanguageOptions, Prepared]):
         return LanguageRecorder(run.data, start, module)
 
     def idle_weights(self, run: LanguageRun, module: TrainModule) -> bool:
-        """Whether the options leave parts of the model without gradient."""
-        options = run.options
-        idle = options.loss.supervise == "refined" or options.model.get("bias") == "none"
-        return idle and options.kind == "anticipatory"
+        """Whether the initial head is left without gradient: with given scalars, only its supervision gives
+        it one."""
+        return run.options.loss.supervise == "refined"
 
     def report(self, run: LanguageRun, record: Recorder, start: int, wall: float) -> dict[str, Any]:
         """Course of the loss, and throughput."""

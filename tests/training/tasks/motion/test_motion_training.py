@@ -331,8 +331,13 @@ def test_a_slow_pathway_that_no_window_would_run_is_refused_and_short_windows_ma
     with pytest.raises(OptionError, match="at most the 640 steps of a window, got 641: the slow"):
         fit(tiny(model={"slow_stride": 641}), tmp_path / "run", data=data)
     assert not list(tmp_path.iterdir())
-    for stride, left_out in ((160, False), (161, True)):
-        options = tiny(model={"slow_stride": stride})
+    choices = [({"slow_stride": 160}, False), ({"slow_stride": 161}, True)]
+    choices += [
+        ({"slow_stride": 161, "slow_layers": 0}, False),
+        ({"bias": "none", "gated_events": False}, False),
+    ]
+    for model, left_out in choices:
+        options = tiny(model=model)
         module = MotionModule(
             new_model(options, torch.zeros(279), torch.ones(279)), torch.ones(8, 5), options
         )

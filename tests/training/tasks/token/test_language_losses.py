@@ -1,5 +1,7 @@
 """Losses of token models, with and without planning."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from training.run.train import train
 from training.tasks.token.module import LanguageModule, forward_losses, new_model
 from training.tasks.token.options import LanguageOptions
 from training.tasks.token.task import LanguageTask, load_run
+from training.tasks.token.windows import Batches, synthetic_data
 
 
 def windows(options: LanguageOptions, rows: int = 4) -> torch.Tensor:
@@ -68,6 +71,23 @@ def test_self_steering_and_scheduled_sampling_use_the_initial_heads_scalars(tiny
     assert abs(float(own.ce - given.ce)) > 1e-7
     # Both heads are supervised by the computed scalars in any case.
     torch.testing.assert_close(own.scalar_initial, given.scalar_initial)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, False),
+        ({"model": {"bias": "none"}}, False),
+        ({"supervise": "refined", "own_scalars": 0.0}, True),
+        ({"kind": "baseline", "own_scalars": 0.0, "model": {"planning": True, "plan_tokens": 3}}, False),
+    ],
+)
+def test_several_processes_know_whether_weights_are_left_without_gradient(tiny, changes, expected):
+    options = tiny(**changes)
+    module = LanguageModule(new_model(options, 50), options)
+    module(next(iter(Batches(synthetic_data(options, 50).train, options))))["loss"].backward()
+    assert any(weight.grad is None for weight in module.parameters()) is expected
+    assert LanguageTask().idle_weights(SimpleNamespace(options=options), module) is expected
 
 
 def test_a_plain_transformer_has_cross_entropy_alone(tiny):
