@@ -283,6 +283,23 @@ def test_the_compiler_leaves_the_kernel_alone():
     assert torch.equal(compiled, scan(2.0 * moves, start) + 1.0)
 
 
+@torch.no_grad()
+def test_exported_positions_need_no_kernel():
+    torch.manual_seed(0)
+    cfg = ModelConfig(positions="prism", d_model=12, prism_places=5, prism_copy=True, prism_hidden=9)
+    module, x = PrismPositions(cfg), torch.randn(2, 6, 12)
+
+    class Both(torch.nn.Module):
+        def forward(self, x):
+            places, _ = module(x)
+            return places.queries, places.keys
+
+    both = Both()
+    both.positions = module
+    exported = torch.export.export(both, (x,)).module()
+    torch.testing.assert_close(exported(x), both(x), atol=1e-5, rtol=0.0)
+
+
 def test_no_steps_have_no_gradients():
     given, hidden, weights, bias = (
         torch.ones(size, requires_grad=True) for size in ((2, 0, 9), (2, 3), (9, 3), (9,))
