@@ -128,12 +128,15 @@ def read(run: TaskRun) -> dict[str, Any]:
 
 
 def _is_valid(page: dict[str, Any]) -> bool:
-    return isinstance(page.get("curves"), dict) and isinstance(page.get("samples"), dict)
+    curves = page.get("curves")
+    return (
+        isinstance(curves, dict) and all(map(str.isdecimal, curves)) and isinstance(page.get("samples"), dict)
+    )
 
 
 def last_checkpoint_shares(page: dict[str, Any]) -> dict[int, float]:
     """Share by length of the last checkpoint."""
-    newest_step = max(page["curves"])
+    newest_step = max(page["curves"], key=int)
     return {int(n): share for n, share in page["curves"][newest_step].items()}
 
 

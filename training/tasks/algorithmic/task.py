@@ -27,7 +27,12 @@ MAX_LOSS: Final = 0.1
 
 def kept_weights(folder: Path) -> list[Path]:
     """Saved weights of a run, oldest first."""
-    return sorted((folder / BEST.parent).glob(KEPT))
+    return sorted((folder / BEST.parent).glob(KEPT), key=step_of)
+
+
+def step_of(file: Path) -> int:
+    """The update after which a file of weights was saved."""
+    return int(file.stem.removeprefix("step-"))
 
 
 class TaskRecorder(Recorder):
@@ -84,7 +89,7 @@ class TaskRecorder(Recorder):
         """Also remove weights that a killed run saved after its last state."""
         super().begin()
         for file in kept_weights(self.folder):
-            if int(file.stem.removeprefix("step-")) > self.start:
+            if step_of(file) > self.start:
                 file.unlink()
 
     def validate(self, module: Any, done: int) -> dict[str, float]:

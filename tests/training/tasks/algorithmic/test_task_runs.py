@@ -273,6 +273,14 @@ def test_last_and_best_three_weights() -> None:
     assert top_three(page) == {5: pytest.approx(0.7), 10: pytest.approx(1.6 / 3)}
 
 
+def test_the_last_weights_are_the_last_beyond_a_million_updates_too(tmp_path: Path) -> None:
+    assert last_checkpoint_shares({"curves": {"999000": {"5": 0.1}, "1000000": {"5": 0.9}}}) == {5: 0.9}
+    (tmp_path / "checkpoints").mkdir()
+    for step in ("1000000", "999000"):
+        (tmp_path / "checkpoints" / f"step-{step}.safetensors").touch()
+    assert [file.stem for file in kept_weights(tmp_path)] == ["step-999000", "step-1000000"]
+
+
 def test_bad_options_are_one_clear_line(finished_run: Path, tmp_path: Path) -> None:
     for fields, message in (
         ({"task": "sort"}, r"unknown task 'sort' \(there are "),
@@ -290,6 +298,7 @@ def test_bad_options_are_one_clear_line(finished_run: Path, tmp_path: Path) -> N
     assert parse_lengths(None) == ()
     with pytest.raises(CheckpointError, match="no runs of tasks train here"):
         evaluate([tmp_path])
-    (finished_run / "evaluation.json").write_text("{}")
-    with pytest.raises(FormatError, match="not an evaluation of format 1"):
-        evaluate([finished_run])
+    for text in ("{}", '{"format": 1, "samples": {}, "curves": {"last": {}}}'):
+        (finished_run / "evaluation.json").write_text(text)
+        with pytest.raises(FormatError, match="not an evaluation of format 1"):
+            evaluate([finished_run])
