@@ -296,7 +296,7 @@ def test_exported_positions_need_no_kernel():
 
     both = Both()
     both.positions = module
-    exported = torch.export.export(both, (x,)).module()
+    exported = torch.export.export(both, (x,), strict=False).module()
     torch.testing.assert_close(exported(x), both(x), atol=1e-5, rtol=0.0)
 
 

@@ -122,7 +122,8 @@ def _fused(moves: Tensor, start: Tensor, gamma: Tensor | None, jumps: Tensor | N
 
 def fused_available(moves: Tensor, start: Tensor) -> bool:
     """Whether :func:`scan` has a kernel for these tensors: none that ``torch.export`` could write out."""
-    if torch.compiler.is_exporting():
+    # A compiler leaves the kernel alone, and so needs no loop.
+    if torch.compiler.is_exporting() and not torch.compiler.is_dynamo_compiling():
         return False
     if moves.dtype != start.dtype or moves.dtype not in (torch.float32, torch.float64):
         return False
