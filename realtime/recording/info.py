@@ -22,6 +22,7 @@ from pyanticip.motion.recording import Control, Frame, Note, Output, Raw, Record
 from pyanticip.vocabulary import CANONICAL_JOINTS, EVENTS, PARAMETERS, RATE, SCALARS
 from realtime.protocols import FIRST_SENDER_TIMEOUT_NS, lost_frames
 from realtime.sources.base import NATIVE
+from realtime.sources.replay import sender_of
 
 _MAX_LISTED = 100
 
@@ -49,9 +50,8 @@ class _Source:
 class _Survey:
     """Counts a recording record by record."""
 
-    def __init__(self, start_ns: int | None) -> None:
-        self.start_ns = start_ns
-        self.last_ns = start_ns
+    def __init__(self, recording: Recording) -> None:
+        self.start_ns = self.last_ns = recording.start_ns
         self.counts = {"datagrams": 0, "frames": 0, "outputs": 0, "events": 0, "notes": 0, "commands": 0}
         self.sources: dict[str, _Source] = {}
         self.gaps: list[dict[str, Any]] = []
@@ -61,7 +61,7 @@ class _Survey:
         self._fronts: dict[str, _core.LiveFront] = {}
         self._seq: int | None = None
         # The only sender to listen to (None: any), and the only one until its first frame.
-        self._selected_sender: str | None = None
+        self._selected_sender = sender_of(recording.header)
         self._first_sender: str | None = None
 
     def add(self, record: Record) -> None:
@@ -188,7 +188,7 @@ def recording_info(path: str | os.PathLike[str]) -> dict[str, Any]:
         FormatError: Not a recording, or one of a newer major version.
     """
     recording = read_recording(path)
-    survey = _Survey(recording.start_ns)
+    survey = _Survey(recording)
     for record in recording:
         survey.add(record)
     return survey.summary(recording)
@@ -296,7 +296,7 @@ def export_recording(path: str | os.PathLike[str], out: str | os.PathLike[str]) 
     folder = Path(out)
     names = ["frames.npz", "outputs.csv", "header.json"]
     _folder(folder, names)
-    survey, frames, outputs = _Survey(recording.start_ns), [], []
+    survey, frames, outputs = _Survey(recording), [], []
     for record in recording:
         survey.add(record)
         if isinstance(record, Frame):

@@ -7,7 +7,7 @@ between them the recorded commands.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -234,7 +234,12 @@ def recorded_sender(path: Path) -> str | None:
     with open_file(path) as file:
         if not is_recording(file.read(16)):
             return None
-    rig = read_recording(path).header.get("rig")
+    return sender_of(read_recording(path).header)
+
+
+def sender_of(header: Mapping[str, Any]) -> str | None:
+    """The sender that the rig in a recording's header was limited to; None: any."""
+    rig = header.get("rig")
     source = rig.get("source") if isinstance(rig, dict) else None
     sender = source.get("from") if isinstance(source, dict) else None
     return sender if isinstance(sender, str) and sender else None

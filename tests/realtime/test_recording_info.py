@@ -144,10 +144,12 @@ def test_an_empty_show_exports_too(tmp_path: Path) -> None:
     assert done["warnings"] == [f"{path}: holds no frame of motion: no frames.npz is written"]
 
 
-def test_info_uses_the_sender_recorded_at_the_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("header", [{}, {"rig": {"source": {"from": "10.0.0.2"}}}], ids=["player", "rig"])
+def test_info_uses_the_sender_recorded_at_the_start(tmp_path: Path, header: dict[str, Any]) -> None:
     path, (skeleton, frames) = tmp_path / "mid.anticip", mocopi_datagrams(20)
-    with RecordingWriter(path, {}, t_ns=0) as tape:
-        tape.control(0, "player", ["10.0.0.2:5000"])
+    with RecordingWriter(path, header, t_ns=0) as tape:
+        if not header:
+            tape.control(0, "player", ["10.0.0.2:5000"])
         for n, frame in enumerate(frames):
             for sender in ("10.0.0.1:7000", "10.0.0.2:5000"):
                 for data in (skeleton, frame) if n == 0 else (frame,):
