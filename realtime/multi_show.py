@@ -12,8 +12,10 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from pyanticip.errors import OptionError
 from realtime.clock import Clock
 from realtime.control.server import CONTROL, ControlServer, commands_of_all
 from realtime.loop import obey_signals
@@ -29,7 +31,7 @@ from realtime.show import Show, close_shows, close_unplayed
 from realtime.sinks.config import ENSEMBLE, OscConfig
 from realtime.sinks.ensemble import EnsembleOut
 from realtime.sinks.guard import Guard
-from realtime.sockets import free_port, host_and_port, reachable_host
+from realtime.sockets import free_port, host_and_port, is_from, reachable_host
 from realtime.sources.shared import PerformerSource, SharedSource, Turns
 from realtime.sources.udp import UdpSource
 from realtime.stage import assemble, stage
@@ -163,6 +165,7 @@ def open_multi_show(
                 control=rig.control.model_copy(update=control_update),
             )
             show.performer = name
+            show.commands.check_sender = partial(_check_sender, rigs, name)
             show.collector = next(iter(shows.values())).collector
             undo.callback(close_unplayed, show)
         actions, families = commands_of_all(
@@ -199,6 +202,13 @@ def open_multi_show(
         _announce(rig, rigs, performer_sources, multi_show, say)
         undo.pop_all()
     return multi_show
+
+
+def _check_sender(rigs: Mapping[str, Rig], name: str, sender: str) -> None:
+    """Raise an OptionError if a sender at the socket of performer ``name`` is another performer's suit."""
+    for other, source in ((other, rig.source) for other, rig in rigs.items() if other != name):
+        if source.listen == rigs[name].source.listen and is_from(sender, source.sender or ""):
+            raise OptionError(f"source: {sender} is {other}'s suit; {name} takes one that is nobody's")
 
 
 def _close_all(pipelines: list[Pipeline]) -> None:

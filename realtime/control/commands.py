@@ -112,6 +112,8 @@ class Commands:
         rig = rig or Rig(osc=())
         #: The only sender that is listened to, as commanded; empty: any.
         self.listens_to = rig.source.sender or ""
+        #: Raises an OptionError if a sender is another performer's suit.
+        self.check_sender: Callable[[str], object] = str
         #: The rig with its live changes.
         self.live_rig = LiveRig(pipeline, rig)
         self._calibration = Calibration(pipeline, lambda: self.live_rig.file, self.live_rig.set_performer)
@@ -462,7 +464,7 @@ class Commands:
 
         An address need not have been heard from, because other senders may keep it from being noticed.
         """
-        wanted = str(sender)
+        self.check_sender(wanted := str(sender))
         senders = [name for name, *_ in self._pipeline.front.senders()]
         is_heard = not wanted or any(is_from(name, wanted) for name in senders)
         if not is_heard and not is_address(wanted):

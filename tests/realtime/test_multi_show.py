@@ -388,26 +388,16 @@ def test_a_show_that_fails_to_start_leaves_nothing_open() -> None:
 
 def test_a_performer_without_a_suit_does_not_delay_the_end() -> None:
     """Alice's suit never sends: the end of her show must not block the loop in which Bob fades out."""
-    tree = {
-        "osc": [],
-        "control": {"enabled": False},
-        "model": {"enabled": False},
-        "source": {"port": free_port()},
-    }
-    multi_show = open_multi_show(parse_rig({"performer": TWO, **tree}, ""), MonotonicClock(), str)
+    two = rig(osc=[], model={"enabled": False}, source={"port": free_port()})
+    multi_show = open_multi_show(two, MonotonicClock(), str)
     bob, order = multi_show.shows["bob"].pipeline, list[tuple[str, str, bool]]()
 
     def make_child(whose: str) -> Any:
         def record(what: str) -> None:
             order.append((what, whose, multi_show.shows["bob"]._is_over))
 
-        return SimpleNamespace(
-            name=whose,
-            state="yes",
-            poll=list,
-            begin_close=partial(record, "begin_close"),
-            close=partial(record, "close"),
-        )
+        ends = {what: partial(record, what) for what in ("begin_close", "close")}
+        return SimpleNamespace(name=whose, state="yes", poll=list, **ends)
 
     for name, show in multi_show.shows.items():
         show.children.append(make_child(name))
@@ -417,6 +407,18 @@ def test_a_performer_without_a_suit_does_not_delay_the_end() -> None:
     run_loop(multi_show.run(0.1))
     # Nothing waits for parts that have not been asked to end yet.
     assert order == [(what, name, True) for what in ("begin_close", "close") for name in ("alice", "bob")]
+
+
+def test_a_performer_is_not_given_another_s_suit() -> None:
+    two = rig(osc=[], model={"enabled": False}, source={"port": free_port()})
+    multi_show = open_multi_show(two, MonotonicClock(), str)
+    alice, bob = (show.commands for show in multi_show.shows.values())
+    for commands, theirs in ((alice, BOB), (bob, ALICE)):
+        with pytest.raises(OptionError, match=f"{theirs} is .*'s suit"):
+            commands.obey("source", theirs)
+    for commands, free in ((alice, STRANGER), (alice, "10.0.0.2"), (bob, BOB), (bob, "")):
+        commands.obey("source", free)
+    run_loop(multi_show.run(0.0))
 
 
 def bundles(ear: DatagramReceiver) -> dict[str, list[dict[str, list[Any]]]]:
