@@ -315,7 +315,10 @@ def test_what_was_danced_before_another_body_is_refused_is_kept(run: Run) -> Non
     assert 2.5 < len(Project.open("mine").motion(take).quats) / 50 < 6.0
 
 
-def test_a_take_that_cannot_be_stored_is_kept_and_added_by_what_is_told(run: Run) -> None:
+def test_a_take_that_cannot_be_stored_is_kept_and_added_by_what_is_told(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     run("teach", "add", "mine", "b0.npz", "--values", "mix=0")
     clip = Project.open("mine").motion(Project.open("mine").state.takes[0])
     played = PlayedTake("odd one", clip, 25, {"mix": 0.25}, {}, "mocopi", labels={"pose": "up"})
