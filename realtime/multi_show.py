@@ -17,6 +17,7 @@ from typing import Any
 
 from pyanticip.errors import OptionError
 from realtime.clock import Clock
+from realtime.control.rig_keys import check_names
 from realtime.control.server import CONTROL, ControlServer, commands_of_all
 from realtime.loop import obey_signals
 from realtime.monitor.keys import Keys
@@ -124,7 +125,7 @@ def open_multi_show(
         rig = rig.model_copy(
             update={"monitor": rig.monitor.model_copy(update={"token": secrets.token_urlsafe(9)})}
         )
-    names = [one.name for one in rig.performers]
+    check_names(names := [one.name for one in rig.performers])
     rigs = {name: rig_for_performer(rig, name).resolved() for name in names}
     shows: dict[str, Show] = {}
     with contextlib.ExitStack() as undo:

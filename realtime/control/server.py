@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pyanticip.errors import MotionError, OptionError, one_line, printable, suggestion, utf8
 from realtime.control.budget import Bucket, Budgets, Lines
-from realtime.control.rig_keys import CONTROLS, check_names
+from realtime.control.rig_keys import CONTROLS
 from realtime.osc import message, read_message, split
 from realtime.sockets import bind_udp, host_and_port, is_loopback
 
@@ -326,7 +326,7 @@ def commands_of_all(
     """Combine the commands and families of each performer, by name, into those of the whole show.
 
     ``<performer>/<command>`` is for one performer, ``<command>`` for all if it is ``shared`` and makes sense
-    for all at once. Raises an OptionError if a performer's name is the beginning of a command.
+    for all at once.
     """
     own_commands, own_families = (
         {
@@ -336,7 +336,6 @@ def commands_of_all(
         }
         for by_performer in (actions, families)
     )
-    check_names(actions)
     shared_commands = {
         name: _for_all({performer: own_commands[f"{performer}/{name}"] for performer in actions})
         for name in next(iter(actions.values()))

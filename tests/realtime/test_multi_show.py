@@ -355,7 +355,7 @@ def test_commands_are_for_one_or_for_all() -> None:
     assert done[-1] == ("bob", "take"), "nobody is left out because another failed"
     for name in ("freeze", "rig", "record"):
         with pytest.raises(OptionError, match=f"performer.{name}: .* is a command"):
-            commands_of_all({name: actions["alice"]}, {name: families["alice"]}, shared)
+            open_multi_show(rig(performer=[{"name": name}], record="/nowhere/x"), MonotonicClock(), str)
 
 
 def test_messages_of_a_socket_name_its_performers(monkeypatch: pytest.MonkeyPatch) -> None:
