@@ -1369,7 +1369,10 @@ class Lead:
 
     @property
     def leads(self) -> list[float]:
-        """Leads of the eight parameters for the next frame, ms."""
+        """Leads of the eight parameters, ms."""
+
+    def set_frame_age(self, ms: float) -> None:
+        """Set the age of the forecast that leaves next, ms: it is read that much farther ahead."""
 
     def set_lags(self, lags_ms: Sequence[float]) -> None:
         """Sets the lags of the smoothing."""

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyanticip.controls import NEUTRAL, scalar_mapping
+from pyanticip.controls import NEUTRAL, Smoothing, scalar_mapping
 from realtime.control.commands import Commands
 from realtime.mapping.performer import PerformerRange
 from realtime.pipeline import STAGES
@@ -371,6 +371,35 @@ def test_a_jitter_buffer_sends_at_an_even_pace(stage: Any) -> None:
         spread[buffer] = np.std(np.diff([f.t_ns for f in frames])) / 1e6
     assert spread[0.0] > 4.0
     assert max(spread["auto"], spread[60.0]) < 0.5
+
+
+@pytest.mark.parametrize("buffer", [0.0, "auto", 60.0])
+@pytest.mark.parametrize("lead_ms", [0.0, 100.0])
+def test_a_lead_counts_from_the_moment_of_sending(
+    stage: Any, paper_model: Any, buffer: Any, lead_ms: float
+) -> None:
+    class Ramp(paper_model):  # type: ignore[misc]
+        """Foresees parameters that rise evenly."""
+
+        frames = 0
+
+        def step(self, rows: np.ndarray) -> Any:
+            self.frames += len(rows)
+            times = 0.02 * (self.frames - 1) + np.array([0.0, 0.04, 0.1, 0.2, 0.4])
+            params = np.tile((times / 10).astype(np.float32), (8, 1))
+            return StepResult(params, np.zeros((2, 25)), np.zeros(7), 1.0)
+
+    rng = np.random.default_rng(2)
+    s = stage(Ramp(), buffer_ms=buffer)
+    s.pipeline.mixer.set_smoothing_settings([Smoothing(kind="none")] * 8, Smoothing())
+    s.pipeline.mixer.lead_ms = lead_ms
+    for n in range(300):
+        if n == 0 or rng.random() > 0.2:
+            s.receive(n, n * 20_000_000 + int(rng.uniform(0, 15e6)))
+    sent = [(f.t_ns / 1e9, f.params[0]) for f in s.ear.frames if f.seq > 100]
+    assert len(sent) > 180
+    for t, value in sent:
+        assert value == pytest.approx((t + lead_ms / 1000) / 10, abs=1e-5)
 
 
 @pytest.mark.parametrize("buffer", ["auto", 60.0])

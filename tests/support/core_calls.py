@@ -374,7 +374,7 @@ DOES: dict[str, dict[str, SearchStrategy[Call]]] = {
         "fade_out": call(controls.spans),
         "restart": call(),
     },
-    "Lead": {"set_lags": call(controls.lags)},
+    "Lead": {"set_frame_age": call(st.floats()), "set_lags": call(controls.lags)},
     "PerformerRange": {
         "calibrate": call(controls.known),
         "spans": call(),

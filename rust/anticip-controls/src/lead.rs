@@ -37,6 +37,8 @@ pub struct Lead {
     delay_ms: f64,
     /// Lags of the smoothing, in ms.
     lags_ms: Parameters,
+    /// Age of the frame that leaves, in ms.
+    frame_age_ms: f64,
     age_ms: f64,
     average_age_ms: f64,
     current_ms: Option<Parameters>,
@@ -51,6 +53,7 @@ impl Lead {
             sound_ms,
             delay_ms,
             lags_ms,
+            frame_age_ms: 0.0,
             age_ms: 0.0,
             average_age_ms: 0.0,
             current_ms: None,
@@ -85,18 +88,39 @@ impl Lead {
             .unwrap_or_else(|| (self.age_ms + self.sound_ms + self.delay_ms).min(MAX_LEAD_MS))
     }
 
-    /// Leads of the eight parameters for the next frame, in ms.
+    /// Leads of the eight parameters, in ms.
     #[must_use]
     pub fn leads(&self) -> Parameters {
         self.current_ms.unwrap_or_else(|| self.goal_ms(1.0, None))
     }
 
-    /// Reports the age of a frame, in ms, when it was sent.
+    /// How far ahead of its own time the frame that leaves is read, in ms: its lead counts from when it is sent, so
+    /// its age is added, in place of the average that an automatic lead contains.
+    #[must_use]
+    pub fn leads_of_frame(&self) -> Parameters {
+        let contained_ms = self.fixed_ms.map_or(self.age_ms, |_| 0.0);
+        let later_ms = self.frame_age_ms - contained_ms;
+        self.leads()
+            .map(|lead_ms| (lead_ms + later_ms).clamp(0.0, MAX_LEAD_MS))
+    }
+
+    /// Reports the age of a frame that leaves, in ms.
     pub fn add_age(&mut self, age_ms: f64) {
+        self.set_frame_age(age_ms);
         self.average_age_ms += (age_ms.clamp(0.0, MAX_LEAD_MS) - self.average_age_ms) / AVERAGE_FRAMES;
         if (self.average_age_ms - self.age_ms).abs() > MIN_AGE_CHANGE_MS {
             self.age_ms = self.average_age_ms;
         }
+    }
+
+    /// Sets the age of a frame that leaves, in ms, where it is no measure of the source: the frame is a forecast.
+    pub fn set_frame_age(&mut self, age_ms: f64) {
+        // Not `clamp`, which would keep NaN.
+        self.frame_age_ms = if age_ms > 0.0 {
+            age_ms.min(MAX_LEAD_MS)
+        } else {
+            0.0
+        };
     }
 
     /// Moves the leads towards their goal; called once per frame, after it has been sent.

@@ -113,7 +113,9 @@ impl Mixer {
         model_output: &'a ModelOutput,
         reaches: &'a [[Reach; STRETCHED.len()]],
     ) -> ModelOutputWithLeads<'a> {
-        let (leads_ms, event_lead_ms) = self.lead.with(|lead| (lead.leads(), lead.event_lead_ms()));
+        let (leads_ms, event_lead_ms) = self
+            .lead
+            .with(|lead| (lead.leads_of_frame(), lead.event_lead_ms()));
         ModelOutputWithLeads {
             forecast: model_output.forecast,
             hazards: model_output.hazards.each_ref().map(<[f64; BIN_COUNT]>::as_slice),

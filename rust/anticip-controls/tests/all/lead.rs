@@ -70,6 +70,34 @@ fn the_age_of_frames_is_followed_only_when_it_has_changed() {
     assert!(ways_ms.len() < 8);
 }
 
+#[test]
+fn a_frame_is_read_ahead_from_when_it_leaves() {
+    let mut fixed = Lead::new(Some(100.0), SPRING, 0.0, 0.0);
+    for (age, read) in [
+        (60.0, 160.0),
+        (0.0, 100.0),
+        (-5.0, 100.0),
+        (f64::NAN, 100.0),
+        (390.0, 400.0),
+    ] {
+        fixed.add_age(age);
+        assert_eq!(fixed.leads_of_frame(), [read; PARAMETER_COUNT]);
+        assert_eq!(fixed.leads(), [100.0; PARAMETER_COUNT]);
+    }
+    let mut lead = automatic(NO_LAG, 50.0);
+    for _ in 0..1000 {
+        lead.add_age(20.0);
+        lead.step(1.0, None);
+    }
+    let average = lead.event_lead_ms() - 50.0;
+    assert!(average > 10.0);
+    let usual = lead.leads()[0];
+    lead.set_frame_age(average + 7.0);
+    assert_near(lead.leads_of_frame()[0], usual + 7.0);
+    lead.set_frame_age(0.0);
+    assert_near(lead.leads_of_frame()[0], usual - average);
+}
+
 proptest! {
     #[test]
     fn it_never_jumps_and_is_the_same_again(

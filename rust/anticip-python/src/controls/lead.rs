@@ -62,6 +62,10 @@ impl PyLead {
         self.0.with(|lead| lead.leads()).to_vec()
     }
 
+    fn set_frame_age(&self, ms: f64) {
+        self.0.with(|lead| lead.set_frame_age(ms));
+    }
+
     fn set_lags(&self, lags_ms: Parameters) {
         self.0.with(|lead| lead.set_lags(lags_ms));
     }
