@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from importlib import metadata
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -34,6 +33,8 @@ def needs(extra: str) -> None:
     Raises:
         MotionError: One is missing; the message names it and the extra.
     """
+    from importlib import metadata  # slow to import
+
     for package in (package for package, of in _extra_packages() if of == extra):
         try:
             metadata.version(package)
@@ -47,6 +48,8 @@ def _missing_message(package: str, extra: str) -> str:
 
 def _extra_packages() -> Iterator[tuple[str, str]]:
     """The packages that pyanticip's extras require, each with its extra."""
+    from importlib import metadata
+
     for requirement in metadata.requires("pyanticip") or ():
         if match := re.match(r"([\w.-]+).*;.*extra\s*==\s*['\"](\w+)['\"]", requirement):
             yield match[1], match[2]
