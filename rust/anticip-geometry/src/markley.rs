@@ -190,6 +190,7 @@ fn top_eigenvector(upper: &[f64; ENTRIES]) -> Option<[f64; 4]> {
 
 /// Zeroes the entries `p, q` and `q, p` of a symmetric `n` x `n` matrix by a Jacobi rotation; returns its cosine and
 /// sine, `None` if they are zero already.
+#[inline(always)] // where the size is known, the loops are unrolled
 pub(crate) fn annul(a: &mut [f64], n: usize, p: usize, q: usize) -> Option<(f64, f64)> {
     let apq = a[p * n + q];
     if apq.abs() < 1e-300 {
