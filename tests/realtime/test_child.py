@@ -1,13 +1,13 @@
 """Child processes of the show: input, output, restarts, and that they are never waited for."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.full_disk import no_more_files
 from support.wire import wait_for
 
 from pyanticip.errors import DeviceError
@@ -140,10 +140,6 @@ def test_a_killed_child_that_has_not_exited_in_time_is_reaped_later(child, monke
 
 
 def test_a_child_that_cannot_be_started_is_named(child) -> None:
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
-    try:
-        with pytest.raises(DeviceError, match=r"^somebody cannot be started \(too many open files\)$"):
-            Child("somebody", "somebody", [], str)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    message = r"^somebody cannot be started \(too many open files\)$"
+    with no_more_files(), pytest.raises(DeviceError, match=message):
+        Child("somebody", "somebody", [], str)

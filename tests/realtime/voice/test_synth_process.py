@@ -2,7 +2,6 @@
 
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.full_disk import full_disk
 from support.sounds import read_wav
 from support.wire import paced, udp, wait_for
 
@@ -220,14 +220,10 @@ def test_a_full_wav_file_continues_in_another(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.usefixtures("without_sounddevice")
 def test_on_a_full_disk_the_file_ends_and_the_voice_plays_on(tmp_path: Path) -> None:
     path, lines = tmp_path / "take.wav", list[str]()
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
     voice = Synth(0, wav=path, say=lines.append)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    with full_disk(100_000):
         time.sleep(0.5)
         voice.poll()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert lines[1:] == [f"{path}: cannot be written (file too large); it ends here, the voice plays on"]
     played = voice.player.samples
     time.sleep(0.1)

@@ -4,7 +4,6 @@ import json
 import multiprocessing
 import os
 import pickle
-import resource
 import shutil
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
+from support.full_disk import no_more_files
 from support.motion_files import AMC
 from support.takes import contents, pieces_of_side
 
@@ -484,12 +484,8 @@ def test_no_process_is_left_when_a_worker_dies(takes, tmp_path):
         list(spread(os._exit, [1, 1, 1], 10**20))  # no more than there are tasks, and the system allows
     assert multiprocessing.active_children() == []
     # A worker's pipes and semaphores need a descriptor; none is left.
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
-    try:
-        with pytest.raises(DeviceError, match=r"worker processes cannot be started \(too many open files\)"):
-            list(spread(os._exit, [1], 2))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    message = r"worker processes cannot be started \(too many open files\)"
+    with no_more_files(), pytest.raises(DeviceError, match=message):
+        list(spread(os._exit, [1], 2))
     with pytest.raises(OptionError, match="workers must be at least 1"):
         build(takes, tmp_path / "set", workers=0)
