@@ -104,7 +104,7 @@ impl FrameGrid {
             number,
             since_completed_s,
             dt,
-            release_ns,
+            release_ns: release_ns.max(now_ns),
         }
     }
 

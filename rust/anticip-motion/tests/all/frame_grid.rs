@@ -183,7 +183,8 @@ fn a_buffer_holds_frames_back_and_the_next_is_due_a_frame_later() {
         slot(1, FRAME, None, 150 * MS)
     );
     assert_eq!(grid.due_ns, 190 * MS, "two have left already");
-    grid.take(&at_time(11, 180 * MS), 300 * MS);
+    let late = grid.take(&at_time(11, 180 * MS), 300 * MS);
+    assert_eq!(late.release_ns, 300 * MS, "nothing leaves before it has come");
     assert_eq!(grid.due_ns, 301 * MS, "no turn is before now");
 }
 
