@@ -42,6 +42,8 @@ pub struct Lead {
     age_ms: f64,
     average_age_ms: f64,
     current_ms: Option<Parameters>,
+    /// What the current leads contain of the average age, in ms; changes as slowly as they do.
+    contained_age_ms: f64,
 }
 
 impl Lead {
@@ -57,6 +59,7 @@ impl Lead {
             age_ms: 0.0,
             average_age_ms: 0.0,
             current_ms: None,
+            contained_age_ms: 0.0,
         };
         lead.set(fixed_ms);
         lead
@@ -73,6 +76,7 @@ impl Lead {
         self.fixed_ms = ms;
         if let Some(ms) = ms {
             self.current_ms = Some([ms; PARAMETER_COUNT]);
+            self.contained_age_ms = 0.0;
         }
     }
 
@@ -98,8 +102,7 @@ impl Lead {
     /// its age is added, in place of the average that an automatic lead contains.
     #[must_use]
     pub fn leads_of_frame(&self) -> Parameters {
-        let contained_ms = self.fixed_ms.map_or(self.age_ms, |_| 0.0);
-        let later_ms = self.frame_age_ms - contained_ms;
+        let later_ms = self.frame_age_ms - self.contained_age_ms;
         self.leads()
             .map(|lead_ms| (lead_ms + later_ms).clamp(0.0, MAX_LEAD_MS))
     }
@@ -107,7 +110,7 @@ impl Lead {
     /// Reports the age of a frame that leaves, in ms.
     pub fn add_age(&mut self, age_ms: f64) {
         self.set_frame_age(age_ms);
-        self.average_age_ms += (age_ms.clamp(0.0, MAX_LEAD_MS) - self.average_age_ms) / AVERAGE_FRAMES;
+        self.average_age_ms += (self.frame_age_ms - self.average_age_ms) / AVERAGE_FRAMES;
         if (self.average_age_ms - self.age_ms).abs() > MIN_AGE_CHANGE_MS {
             self.age_ms = self.average_age_ms;
         }
@@ -130,9 +133,9 @@ impl Lead {
         if self.fixed_ms.is_none() {
             let goal_ms = self.goal_ms(amount, trust);
             let current_ms = self.current_ms.unwrap_or(goal_ms);
-            self.current_ms = Some(std::array::from_fn(|p| {
-                current_ms[p] + (goal_ms[p] - current_ms[p]).clamp(-MAX_STEP_MS, MAX_STEP_MS)
-            }));
+            let approach = |from: f64, to: f64| from + (to - from).clamp(-MAX_STEP_MS, MAX_STEP_MS);
+            self.current_ms = Some(std::array::from_fn(|p| approach(current_ms[p], goal_ms[p])));
+            self.contained_age_ms = approach(self.contained_age_ms, self.age_ms);
         }
     }
 

@@ -98,6 +98,35 @@ fn a_frame_is_read_ahead_from_when_it_leaves() {
     assert_near(lead.leads_of_frame()[0], usual - average);
 }
 
+#[test]
+fn what_is_read_after_sending_changes_slowly_when_ages_or_the_kind_of_lead_do() {
+    let mut lead = Lead::new(Some(100.0), NO_LAG, 50.0, 0.0);
+    let mut before = 100.0;
+    for n in 0..2000 {
+        if n == 500 {
+            lead.set(None);
+        }
+        let age = if n < 1000 { 20.0 } else { 40.0 };
+        lead.add_age(age);
+        let after_sending = lead.leads_of_frame()[0] - age;
+        let change = after_sending - before;
+        assert!(change.abs() <= 1.0 + 1e-9, "{change} in frame {n}");
+        before = after_sending;
+        lead.step(1.0, None);
+    }
+    assert_near(before, leads_after_step(automatic(NO_LAG, 50.0), 1.0, None)[0]);
+}
+
+#[test]
+fn an_age_that_is_no_number_is_not_kept() {
+    let mut lead = automatic(NO_LAG, 50.0);
+    lead.add_age(f64::NAN);
+    for _ in 0..1000 {
+        lead.add_age(40.0);
+    }
+    assert!(lead.event_lead_ms() > 80.0);
+}
+
 proptest! {
     #[test]
     fn it_never_jumps_and_is_the_same_again(
