@@ -331,11 +331,14 @@ class Planning(Flat):
 
 class Uneven(Planning):
     plan = StepPlan(np.zeros(2, np.int64), np.zeros(3, np.float32))
+
+class Large(Planning):
+    plan = StepPlan(np.array([1 << 40]), np.ones(1, np.float32))
 """
 
 
 def test_values_of_wrong_types_are_one_line_and_the_show_goes_on(install: Callable[..., None]) -> None:
-    groups = {"sources": "Ask Greet Group Flag", "sinks": "Made", "backends": "Planning Uneven"}
+    groups = {"sources": "Ask Greet Group Flag", "sinks": "Made", "backends": "Planning Uneven Large"}
     points = [
         f"[pyanticip.{group}]\n" + "".join(f"{name.lower()} = wrong:{name}\n" for name in names.split())
         for group, names in groups.items()
@@ -351,7 +354,7 @@ def test_values_of_wrong_types_are_one_line_and_the_show_goes_on(install: Callab
             SOURCES.load(kind)()
     with pytest.raises(RigError, match=r"wrong:Made cannot be used \(TypeError: its Config is not a"):
         load_rig(None, {"sink": [{"kind": "made"}]})
-    for backend in ("planning", "uneven"):
+    for backend in ("planning", "uneven", "large"):
         kind, items = open_show(PERFORMANCE)
         lines: list[str] = []
         rig = load_rig(None, {"osc": [], "model": {"backend": backend}, "memory": {"enabled": False}})

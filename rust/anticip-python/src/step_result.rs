@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anticip_controls::{BIN_COUNT, EVENT_COUNT, HORIZONS_MS, ModelOutput, PARAMETER_COUNT, SCALAR_COUNT};
 use anticip_memory::ModelRows;
 use anticip_model::{Controls, HAZARD_COUNT};
-use numpy::{PyArray1, PyArray2, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 
 use crate::errors::{Kind, one_line, raise};
@@ -143,17 +143,14 @@ impl PyStepResult {
 
 /// Raises unless a plan has codes and as many weights.
 fn check_plan(plan: &Bound<'_, PyAny>) -> PyResult<()> {
-    let size = |name, kinds: &[u8]| {
-        let array = plan.getattr(name).ok()?.cast_into::<PyUntypedArray>().ok()?;
-        let fits = array.ndim() == 1 && kinds.contains(&array.dtype().kind());
-        fits.then(|| array.len())
-    };
-    let codes = size("codes", b"iu");
-    if codes.is_some() && codes == size("weights", b"f") {
+    let list = |name| plan.getattr(name)?.call_method0("tolist");
+    let codes = list("codes").and_then(|codes| Ok(codes.extract::<Vec<i32>>()?.len()));
+    let weights = list("weights").and_then(|weights| Ok(weights.extract::<Vec<f64>>()?.len()));
+    if matches!((codes, weights), (Ok(codes), Ok(weights)) if codes == weights) {
         return Ok(());
     }
     let message = format!(
-        "plan: expected arrays codes (K,) of integers and weights (K,), got {}",
+        "plan: expected arrays codes (K,) of 32-bit integers and weights (K,), got {}",
         one_line(plan)
     );
     Err(raise(Kind::Shape, &message))
