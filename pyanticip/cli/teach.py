@@ -70,10 +70,14 @@ def add(args: options.AddOptions) -> Answer:
         if any((args.values, args.labels, args.gesture, args.curve, args.take, args.start, args.end)):
             raise click.UsageError("a project's takes are added as they are: name its folder alone")
         with _open_or_create(args.project) as opened:
-            takes = [take for folder in args.files for take in add_project(opened, folder)]
-        summary = [{"take": take.name, "seconds": take.frames / RATE, "warnings": []} for take in takes]
-        result = {"project": str(args.project), "outputs_made": [], "takes": summary}
-        return result, [f"take {take.name}: {take.frames / RATE:.2f} s" for take in takes]
+            before, takes = opened.state, []
+            for folder in args.files:
+                for take in add_project(opened, folder):
+                    takes.append({"take": take.name, "seconds": take.frames / RATE, "warnings": []})
+                    if not args.as_json:
+                        tell(f"take {take.name}: {take.frames / RATE:.2f} s")
+            made = _created_outputs(before, opened)
+        return {"project": str(args.project), "outputs_made": made, "takes": takes}, ()
     check_reading(args.files, args.reading(), rate_for_recordings=True)
     values, labels = _values(args.values), _labels(args.labels, args.gesture)
     if not (values or labels or args.curve):
@@ -494,5 +498,6 @@ def _report_new_labels(before: State, labels: dict[str, str]) -> None:
 
 
 def _created_outputs(before: State, project: Project) -> list[str]:
-    """Names of the outputs that the project's first take created; empty for later takes."""
-    return [] if before.outputs else [output.name for output in project.state.outputs]
+    """Names of the outputs that the project did not have before."""
+    known = {output.name for output in before.outputs}
+    return [output.name for output in project.state.outputs if output.name not in known]

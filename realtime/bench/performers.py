@@ -167,7 +167,7 @@ def draw(rows: Sequence[dict[str, Any]], out: Path) -> None:
     """Write a PNG of latency, with the 20 ms of a frame, and CPU time over the number of performers.
 
     Raises:
-        OSError: it cannot be written.
+        DeviceError: it cannot be written.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -99,8 +99,8 @@ def add_file(
     return take, warnings
 
 
-def add_project(project: Project, folder: Path) -> list[TakeEntry]:
-    """Add the takes of another project, as they are; outputs that this one lacks come with them.
+def add_project(project: Project, folder: Path) -> Iterator[TakeEntry]:
+    """Add and yield the takes of another project, as they are; outputs that this one lacks come with them.
 
     A take whose name is in use gets the folder's name before its own.
 
@@ -114,22 +114,18 @@ def add_project(project: Project, folder: Path) -> list[TakeEntry]:
     for output in other.state.outputs:
         if output.name not in names:
             project.add_output(output)
-    added = []
     for take in other.state.takes:
         targets = other.targets(take)
         is_taken = any(mine.name == take.name for mine in project.state.takes)
-        added.append(
-            project.add_take(
-                f"{folder.resolve().name} {take.name}" if is_taken else take.name,
-                other.motion(take),
-                begin=take.begin,
-                values=take.values,
-                columns={name: targets[name] for name in take.columns},
-                labels=take.labels,
-                source=take.source,
-            )
+        yield project.add_take(
+            f"{folder.resolve().name} {take.name}" if is_taken else take.name,
+            other.motion(take),
+            begin=take.begin,
+            values=take.values,
+            columns={name: targets[name] for name in take.columns},
+            labels=take.labels,
+            source=take.source,
         )
-    return added
 
 
 def _span(file: Path, frames: int, start: float, end: float | None) -> tuple[int, int]:

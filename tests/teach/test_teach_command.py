@@ -379,6 +379,16 @@ def test_the_takes_of_another_project_are_added_as_they_are(run: Run) -> None:
     Path("empty").mkdir()
     with pytest.raises(MotionError, match="empty"):
         run("teach", "add", "both", "empty")
+    assert json.loads(run("teach", "add", "copy", "anna", "--json"))["outputs_made"] == ["mix", "cutoff"]
+
+
+def test_what_was_added_before_a_project_that_cannot_be_read_is_reported(run: Run) -> None:
+    run("teach", "add", "anna", "a0.npz", "--values", "mix=1")
+    Path("empty").mkdir()
+    done = CliRunner().invoke(cli, ["teach", "add", "mine", "anna", "empty"], standalone_mode=False)
+    assert isinstance(done.exception, MotionError)
+    assert done.output == "take a0: 3.00 s\n"
+    assert [take.name for take in Project.open(Path("mine")).state.takes] == ["a0"]
 
 
 def test_a_label_of_which_no_take_was_left_out_is_not_judged(run: Run) -> None:
