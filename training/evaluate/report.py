@@ -152,6 +152,9 @@ def write(report: Mapping[str, Any], target: Path) -> list[Path]:
 
     Returns:
         The written files, the page first.
+
+    Raises:
+        MotionError: as :func:`training.report.pages.write`.
     """
     if target.suffix.lower() != ".md":
         return pages.write(list(parts(report)), report, target, TITLE)

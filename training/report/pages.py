@@ -185,6 +185,7 @@ def write(
 
     Raises:
         OptionError: see :func:`report_paths`.
+        DeviceError: they cannot be written; without room for all of them, the old ones stay.
     """
     page, figures = report_paths(target, name, data)
     page.parent.mkdir(parents=True, exist_ok=True)

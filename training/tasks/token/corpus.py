@@ -106,6 +106,7 @@ class Corpus:
 
         Raises:
             FormatError: the text is missing, not UTF-8, or empty.
+            DeviceError: the tokens cannot be written.
         """
         sha = digest(path)
         key = hashlib.sha256(f"{sha}\n{tokenizer.to_json()}".encode()).hexdigest()[:16]
