@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from pyanticip.vocabulary import RATE
 
 if TYPE_CHECKING:
     from pyanticip.teach.project import Project
-    from pyanticip.teach.state import State
+    from pyanticip.teach.state import State, TakeEntry
     from realtime.teaching import options
 
 OPTIONS = "realtime.teaching.options"
@@ -58,57 +58,51 @@ def add(args: options.AddOptions) -> Answer:
 
     With --values the whole take wants these; with --curve values change over time (a header t,NAME,... and
     seconds from the file's first frame); with --class it shows a label of a class, as pose=crouch. What lies
-    before --start is context: the model sees it, but it is not trained on. The takes of a project's folder
-    come as they are there: give no values.
+    before --start is context: the model sees it, but it is not trained on. Projects' takes come as they are.
 
     Example: pyanticip teach add mine spin.bvh --start 2 --end 9 --values brightness=.8,cutoff=4000
     """
     from pyanticip.motion.load import check_reading
     from realtime.teaching.adding import add_file, add_project
 
-    if any(file.is_dir() for file in args.files):
-        if any((args.values, args.labels, args.gesture, args.curve, args.take, args.start, args.end)):
-            raise click.UsageError("a project's takes are added as they are: name its folder alone")
-        with _open_or_create(args.project) as opened:
-            before, takes = opened.state, []
-            for folder in args.files:
-                for take in add_project(opened, folder):
-                    takes.append({"take": take.name, "seconds": take.frames / RATE, "warnings": []})
-                    if not args.as_json:
-                        tell(f"take {take.name}: {take.frames / RATE:.2f} s")
-            made = _created_outputs(before, opened)
-        return {"project": str(args.project), "outputs_made": made, "takes": takes}, ()
-    check_reading(args.files, args.reading(), rate_for_recordings=True)
+    are_projects = any(file.is_dir() for file in args.files)
+    if are_projects and args.model_dump(exclude={"project", "files", "as_json"}, exclude_defaults=True):
+        raise click.UsageError("a project's takes are added as they are: name its folder alone")
+    if not are_projects:
+        check_reading(args.files, args.reading(), rate_for_recordings=True)
     values, labels = _values(args.values), _labels(args.labels, args.gesture)
-    if not (values or labels or args.curve):
+    if not (are_projects or values or labels or args.curve):
         raise click.UsageError("a take needs --values, --curve, --class or --gesture")
     if args.take is not None and len(args.files) > 1:
         raise click.UsageError("--take names one take; give one file, or no name")
+    add_one = partial(
+        add_file,
+        name=args.take,
+        values=values,
+        curve=args.curve,
+        labels=labels,
+        start=args.start,
+        end=args.end,
+    )
     with _open_or_create(args.project) as opened:
         before = opened.state
         added: list[dict[str, Any]] = []
         for file in args.files:
-            take, warnings = add_file(
-                opened,
-                file,
-                name=args.take,
-                values=values,
-                curve=args.curve,
-                labels=labels,
-                start=args.start,
-                end=args.end,
-                **args.reading(),
-            )
-            if not added:
+            if are_projects:
+                takes: Iterable[tuple[TakeEntry, list[str]]] = ((t, []) for t in add_project(opened, file))
+            else:
+                takes = [add_one(opened, file, **args.reading())]
+            if not (are_projects or added):
                 _report_new_labels(before, labels)
-                made = _created_outputs(before, opened)
-                if made and not args.as_json:
+                if (made := _created_outputs(before, opened)) and not args.as_json:
                     tell(f"outputs, each 0..1: {', '.join(made)}")
-            added.append({"take": take.name, "seconds": take.frames / RATE, "warnings": warnings})
-            if not args.as_json:
-                tell(f"take {take.name}: {take.frames / RATE:.2f} s")
-                for line in warnings:
-                    say(f"  {line}")
+            for take, warnings in takes:
+                added.append({"take": take.name, "seconds": take.frames / RATE, "warnings": warnings})
+                if not args.as_json:
+                    tell(f"take {take.name}: {take.frames / RATE:.2f} s")
+                    for line in warnings:
+                        say(f"  {line}")
+        made = _created_outputs(before, opened)
     # Without --json each take was reported as it was added: the next file may fail.
     return {"project": str(args.project), "outputs_made": made, "takes": added}, ()
 

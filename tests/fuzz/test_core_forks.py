@@ -1,10 +1,7 @@
 """A forked process, as ``multiprocessing`` and data loaders make, computes what its parent does."""
 
-import os
 import subprocess
 import sys
-
-import pytest
 
 # In a process of its own, since the suite's has threads.
 FORKED = """
@@ -79,7 +76,6 @@ print(same())
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system that does not fork")
 def test_a_forked_process_does_not_wait_for_threads_that_it_lacks() -> None:
     command = [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", FORKED]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)

@@ -378,7 +378,7 @@ def test_a_jitter_buffer_sends_at_an_even_pace(stage: Any) -> None:
 def test_a_lead_counts_from_the_moment_of_sending(
     stage: Any, paper_model: Any, buffer: Any, lead_ms: float
 ) -> None:
-    class Ramp(paper_model):  # type: ignore[misc]
+    class Ramp(paper_model):
         """Foresees parameters that rise evenly."""
 
         frames = 0

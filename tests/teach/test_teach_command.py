@@ -373,7 +373,11 @@ def test_the_takes_of_another_project_are_added_as_they_are(run: Run) -> None:
     )  # fmt: skip
     curve = both.targets(both.state.take("anna bent"))["mix"]
     np.testing.assert_array_equal(curve, anna.targets(anna.state.take("bent"))["mix"])
-    for words, message in ((("anna", "--values", "mix=1"), "as they are"), (("both",), "already")):
+    for words, message in (
+        (("anna", "--values", "mix=1"), "as they are"),
+        (("anna", "--up", "z"), "as they are"),
+        (("both",), "already"),
+    ):
         with pytest.raises((click.UsageError, MotionError), match=message):
             run("teach", "add", "both", *words)
     Path("empty").mkdir()
