@@ -28,7 +28,11 @@ def main() -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         page = f"127.0.0.1:{sock.getsockname()[1]}"
-    with tempfile.TemporaryDirectory() as folder:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as synth,
+    ):
+        synth.bind(("127.0.0.1", 9000))  # so that the picture shows a receiver that is there
         (Path(folder) / "rig.toml").write_text(f"[control]\nport = {control}\n")
         pyanticip = [sys.executable, "-m", "pyanticip"]
         memory = f"{folder}/piece.memory"
@@ -45,7 +49,7 @@ def main() -> None:
             [*pyanticip, "send", str(PERFORMANCE), "--as", "mocopi", "--to", f"127.0.0.1:{suit}", "--loop"]
         )
         # The performance's beats begin after 9 s.
-        time.sleep(14)
+        time.sleep(11)
         for name, size, dark_options in (
             ("monitor", "1440,1280", []),
             ("monitor_phone", "500,1300", ["--force-dark-mode"]),
