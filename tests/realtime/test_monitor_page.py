@@ -82,7 +82,7 @@ def show(tmp_path: Path) -> Iterator[Show]:
     end()
     output, errors = live.communicate(timeout=30)
     assert live.returncode == 0, errors
-    assert json.loads(output)["sinks"]["monitor"]["sent"] > 50
+    assert json.loads(output)["sinks"]["monitor"]["sent"] > 0
 
 
 @pytest.fixture

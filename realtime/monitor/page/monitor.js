@@ -267,7 +267,7 @@ function connect() {
 
 // A show sends its health once a second, even while no suit does: one that has not for some seconds hangs.
 setInterval(() => {
-  if (!lost && health.state && performance.now() - heard > MAX_QUIET) showState("no answer");
+  if (!lost && (newest || health.state) && performance.now() - heard > MAX_QUIET) showState("no answer");
 }, 500);
 
 // -- drawing ---------------------------------------------------------------------------------------
