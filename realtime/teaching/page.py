@@ -40,13 +40,15 @@ _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 66rem;
   margin: 2rem auto; padding: 0 1rem; color: #222; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-table { border-collapse: collapse; } td, th { padding: .25rem .7rem; text-align: right; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+td, th { padding: .25rem .7rem; text-align: right; }
 th { font-weight: 600; color: #555; } td:first-child, th:first-child { text-align: left; }
 .takes td { border-top: 1px solid #ddd; vertical-align: middle; text-align: left; }
 .cell { min-width: 3.6rem; text-align: center; } .note { color: #555; } .warning { color: #a33b00; }
-h2, td:first-child, .takes td { overflow-wrap: anywhere; }
+h1, h2, p, td:first-child, .takes td { overflow-wrap: anywhere; }
 @media (max-width: 60rem) { td, th { padding: .25rem; } .takes tr { display: flex; flex-wrap: wrap; } }
-.key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 .9em; border-radius: 2px; }
+.key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 .9em; border-radius: 2px;
+  forced-color-adjust: none; }
 """
 
 
@@ -135,7 +137,8 @@ def _confusion(report: Mapping[str, Any]) -> Iterable[str]:
         cells = []
         for j, share in enumerate(row):
             colour = f"rgba(0,114,178,{share:.2f})" if i == j else f"rgba(213,94,0,{share:.2f})"
-            ink = "#fff" if share > 0.55 else "#222"
+            # The ink with the higher contrast.
+            ink = "#fff" if i == j and share > 0.85 else "#222"
             # A label of which no take was left out has a share of nothing.
             text = f"{100 * share:.0f} %" if sum(row) else "-"
             cells.append(f'<td class=cell style="background:{colour};color:{ink}">{text}')
@@ -165,8 +168,9 @@ def _takes(project: Project, parts: Sequence[Part], gestures: Sequence[Mapping[s
         for name, rows in evaluated.items()
     }
     takes = sorted(project.state.takes, key=lambda take: -errors[take.name])
-    yield "<h2>Takes <span class=note>the worst first; thick: predicted, thin: wanted; of classes how likely"
-    yield " each label is, left out</span></h2><table class=takes>"
+    yield "<h2>Takes <span class=note>the worst first; over the take's time and each output's range thick:"
+    yield " predicted, thin: wanted; of classes how likely each label is, left out</span></h2>"
+    yield "<table class=takes>"
     for take in takes[:MAX_TAKES]:
         targets = [f"{n} = {v:g}" for n, v in take.values.items()] + [f"{n}: curve" for n in take.columns]
         targets += [f"{n} = {label}" for n, label in take.labels.items()]
@@ -253,8 +257,8 @@ def _figures(clip: Clip, begin: int) -> str:
                 bones.append(f"M{xs[parent]:.1f} {ys[parent]:.1f}L{xs[joint]:.1f} {ys[joint]:.1f}")
     width = _FIGURE_WIDTH * len(_FIGURE_TIMES)
     return (
-        f'<svg width="{width}" height="{_FIGURE_HEIGHT}"><path d="{"".join(bones)}" fill="none" stroke="#333"'
-        ' stroke-width="2.2" stroke-linecap="round"/></svg>'
+        f'<svg width="{width}" height="{_FIGURE_HEIGHT}"><path d="{"".join(bones)}" fill="none"'
+        ' stroke="currentColor" stroke-width="2.2" stroke-linecap="round"/></svg>'
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgpack
 import pytest
-from support.browser import CHROMIUM, Browser
+from support.browser import CHROMIUM, FITS, Browser
 from support.wire import paced, start, tcp_port, udp
 
 from realtime.bench.performer import mocopi_datagrams
@@ -26,9 +26,6 @@ PAINTED_VALUES = """(canvas) => {
     const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
     return pixels.reduce((sum, value, i) => sum + (i % 4 === 3 && value > 0), 0);
 }"""
-
-# `innerWidth` of a phone grows with a page that is too wide.
-FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 
 
 @dataclass

@@ -15,6 +15,9 @@ from websockets.sync.client import connect
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
+# `innerWidth` of a phone grows with a page that is too wide.
+FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+
 
 class Browser:
     """One page, ``width`` x ``height``, light or dark; ``problems`` are the errors it has logged."""

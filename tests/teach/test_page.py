@@ -1,11 +1,15 @@
 """The report page of a fit."""
 
+import contextlib
+import re
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.browser import CHROMIUM, FITS, Browser
 from support.clips import LEFT_ARM, swing
 
 from pyanticip.teach.folds import folds
@@ -14,7 +18,7 @@ from pyanticip.teach.options import FitOptions
 from pyanticip.teach.outputs import Output
 from pyanticip.teach.project import MAPPING, Project
 from realtime.teaching.fitting import fit_project
-from realtime.teaching.page import PAGE, _gestures
+from realtime.teaching.page import PAGE, _confusion, _gestures
 
 
 class Reader(HTMLParser):
@@ -96,3 +100,41 @@ def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
     assert report["page"] is None
     assert any("report.html: cannot be written" in line for line in report["warnings"])
     assert (made.folder / MAPPING).exists()
+
+
+def test_the_figures_of_a_confusion_are_readable_on_every_shade() -> None:
+    def luminance(colour: Sequence[float]) -> float:
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for share in np.linspace(0.0, 1.0, 21):
+        rows = [[1.0 - share, share], [share, 1.0 - share]]
+        page = "".join(_confusion({"accuracy": 0.5, "labels": ["a", "b"], "confusion": rows}))
+        cells = re.findall(r"rgba\((\d+),(\d+),(\d+),([\d.]+)\);color:(#fff|#222)", page)
+        assert len(cells) == 4
+        for *rgb, alpha, ink in cells:
+            ground = [1.0 - float(alpha) * (1.0 - int(c) / 255.0) for c in rgb]
+            light, dark = sorted(
+                [luminance(ground), 1.0 if ink == "#fff" else luminance([0x22 / 255.0] * 3)]
+            )[::-1]
+            assert (light + 0.05) / (dark + 0.05) > 3.7, (rgb, alpha, ink)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_a_page_of_long_names_fits_a_phone_and_keeps_its_key_in_few_colours(tmp_path: Path) -> None:
+    made = Project.create(tmp_path / ("\u00fc <b> \u05e9\u05dc\u05d5\u05dd_" * 7), (Output("x" * 48),))
+    for i, label in enumerate("abcdefgh"):
+        for n in range(2):
+            names = {"labels": {"c" * 32: label * 32}, "values": {"x" * 48: i / 8}}
+            made.add_take(f"{label}{n}" * 16, swing(1, seed=n, level=i / 8), **names)
+    fit_project(made.folder, FitOptions(kind="ridge"), model=False)
+    with contextlib.closing(Browser(tmp_path / "profile", 390, 844)) as browser:
+        browser.open((made.folder / PAGE).as_uri())
+        browser.wait("document.querySelector('.takes') !== null")
+        assert browser.ask(FITS), "it is wider than the screen"
+        browser.call("Emulation.setEmulatedMedia", features=[{"name": "forced-colors", "value": "active"}])
+        style = "((where, what) => getComputedStyle(document.querySelector(where))[what])"
+        assert browser.ask(f"{style}('.key', 'forcedColorAdjust')") == "none"
+        assert browser.ask(f"{style}('path', 'stroke') === {style}('body', 'color')")
+        assert browser.problems == []
