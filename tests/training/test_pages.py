@@ -1,11 +1,13 @@
 """Report pages as HTML and as Markdown."""
 
+import contextlib
 import io
 import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from support.browser import CHROMIUM, FITS, Browser
 from support.full_disk import full_disk
 
 from pyanticip.errors import DeviceError, OptionError
@@ -38,6 +40,20 @@ def test_markdown_keeps_the_marks():
     page = as_markdown(PARTS)
     assert "| model | **0.01** / 0.02 |" in page
     assert page.startswith("# A < B\n")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_a_report_with_long_names_and_wide_tables_fits_a_phone(tmp_path: Path) -> None:
+    wide = ("table", [[f"column {i}" for i in range(20)], ["x" * 90] * 20])
+    page = tmp_path / "\u00fc <b>.html"
+    write([("title", "y" * 90), ("text", "`/home/anna/" + "z" * 90 + "`"), wide], {}, page, "x")
+    with contextlib.closing(Browser(tmp_path / "profile", 390, 844)) as browser:
+        browser.open(page.as_uri())
+        browser.wait("document.querySelector('table') !== null")
+        assert browser.ask("document.documentElement.clientWidth") == 390
+        assert browser.ask(FITS), "it is wider than the screen"
+        assert browser.problems == []
 
 
 @pytest.mark.parametrize("target", [".", "notes.html"])

@@ -14,12 +14,13 @@ from pyanticip.motion.atomic import write_files
 
 STYLE: Final = """
 body { font: 15px/1.45 sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0; }
+table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 td, th { border-bottom: 1px solid #ddd; padding: .2rem .7rem; text-align: right; }
 td:first-child, th:first-child { text-align: left; }
 img { max-width: 100%; }
 figure { margin: 1.5rem 0; }
 figcaption { color: #555; }
+h1, h2, p { overflow-wrap: anywhere; }
 """
 
 DPI: Final = 80
@@ -117,6 +118,7 @@ def as_html(parts: Sequence[Part], name: str) -> str:
             body.append(f"<figure>{image}<figcaption>{text}</figcaption></figure>")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(name)}</title>"
         f"<style>{STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body></html>\n"
     )
