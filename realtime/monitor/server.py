@@ -193,6 +193,9 @@ class Server:
                 problem: str | None = "not a command"
                 with contextlib.suppress(ValueError, RecursionError):
                     command = json.loads(text)
+                    if command == {"ask": "alive"}:
+                        await client.send(_json({"alive": True}))
+                        continue
                     if command == {"ask": "files"}:
                         await client.send(_json({"files": await asyncio.to_thread(listing, self._folder)}))
                         continue

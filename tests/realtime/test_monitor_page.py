@@ -3,6 +3,7 @@
 import contextlib
 import json
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -160,6 +161,46 @@ def test_a_show_that_hangs_is_displayed_and_its_return_too(show: Show, browser: 
     finally:
         show.signal(signal.SIGCONT)
     browser.wait('document.querySelector("#state").textContent === "playing"')
+
+
+@contextlib.contextmanager
+def network(port: int) -> Iterator[tuple[int, Callable[[], None]]]:
+    """A port that leads to ``port``, and a function after which its connections, which stay open, carry
+    nothing."""
+    carried: set[socket.socket] = set()
+
+    def carry(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if target in carried:
+                    target.sendall(data)
+            if target in carried:
+                target.shutdown(socket.SHUT_WR)
+
+    with contextlib.ExitStack() as undo:
+        listener = undo.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    pair = listener.accept()[0], socket.create_connection(("127.0.0.1", port))
+                    carried.update(map(undo.enter_context, pair))
+                    for one, other in (pair, pair[::-1]):
+                        threading.Thread(target=carry, args=(one, other), daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1], carried.clear
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_page_whose_connection_dies_without_a_close_connects_anew(show: Show, browser: Browser) -> None:
+    with network(int(show.url.rstrip("/").rpartition(":")[2])) as (port, cut):
+        browser.open(f"http://127.0.0.1:{port}/")
+        browser.wait('document.querySelector("#state")?.textContent === "playing"')
+        cut()
+        browser.wait('document.querySelector("#state").textContent === "no answer"')
+        browser.wait('document.querySelector("#state").textContent === "playing"')
+    assert browser.problems == []
 
 
 def test_a_key_press_acts_at_once_and_once(show: Show, browser: Browser, tmp_path: Path) -> None:

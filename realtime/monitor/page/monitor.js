@@ -12,6 +12,8 @@ const FRAME = 0.02, MAX_HISTORY = 400;
 const MAX_BRIDGED = 20;
 // Ms without any message of the show until it counts as hanging.
 const MAX_QUIET = 3000;
+// Ms between the questions whether the monitor is there.
+const ASK_EVERY = 5000;
 // Ranges of scalars that are not 0 to 1.
 const RANGES = { transition_pressure: [-2, 2] };
 // Events without a mark in the lane: classes have curves of their own, and of a gesture the start is enough.
@@ -33,8 +35,8 @@ const TOOLTIPS = {
 
 // retryDelay: ms until the next connection attempt; lost: why there is no connection ("gone": the show has ended).
 let hello = null, socket = null, body = null, params = null, scalars = null, retryDelay = 500, lost = "";
-// shown: the newest frame with a body; arrived: when the newest frame came, heard: when anything did (ms).
-let history = [], shown = null, events = [], newest = null, health = {}, arrived = 0, heard = 0, lastBodySeq = -Infinity;
+// shown: the newest frame with a body; arrived: when the newest frame came, heard: when anything of the show did (ms).
+let history = [], shown = null, events = [], newest = null, health = {}, arrived = 0, heard = 0, isAnswered = true, lastBodySeq = -Infinity;
 
 function colours() {
   const css = getComputedStyle(document.documentElement);
@@ -219,6 +221,7 @@ function connect() {
   const scheme = location.protocol === "https:" ? "wss:" : "ws:";
   socket = new WebSocket(`${scheme}//${location.host}/live${location.search}`);
   let opened = false;
+  isAnswered = true;
   socket.onopen = () => {
     opened = true;
     if (lost) showText("");
@@ -228,6 +231,8 @@ function connect() {
   socket.onmessage = ({ data }) => {
     const message = JSON.parse(data);
     retryDelay = 500;
+    isAnswered = true;
+    if (message.alive) return;
     isStale = true;
     heard = performance.now();
     if (message.hello) onHello(message.hello);
@@ -269,6 +274,20 @@ function connect() {
 setInterval(() => {
   if (!lost && (newest || health.state) && performance.now() - heard > MAX_QUIET) showState("no answer");
 }, 500);
+
+// A connection can die without a close: the network is away, the computer has slept. The monitor answers even if the show hangs.
+setInterval(() => {
+  if (socket.readyState > WebSocket.OPEN) return;
+  if (!isAnswered) {
+    const dead = socket;
+    dead.close();
+    dead.onclose({ code: 0 });
+    dead.onopen = dead.onmessage = dead.onclose = null;
+    return;
+  }
+  isAnswered = false;
+  if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ ask: "alive" }));
+}, ASK_EVERY);
 
 // -- drawing ---------------------------------------------------------------------------------------
 
