@@ -68,6 +68,8 @@ def draw(clip: Clip, out: Path) -> None:
         f"{Path(clip.source or clip.name).name}: above the file, below the canonical body;"
         " left blue, right red",
         fontsize=10,
+        # A name such as "$1_$2" is no formula.
+        parse_math=False,
     )
     picture = io.BytesIO()
     with warnings.catch_warnings():

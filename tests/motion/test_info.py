@@ -77,6 +77,8 @@ def test_the_picture_shows_both_bodies(folder, tmp_path, monkeypatch):
     half = len(pixels) // 2
     for part in (blue[:half], blue[half:]):
         assert part.sum() > 500
+    (tmp_path / "odd $\\x$.bvh").write_bytes((folder / "odd.bvh").read_bytes())
+    assert run("info", tmp_path / "odd $\\x$.bvh", "--picture", tmp_path / "look.svg").exit_code == 0
     (tmp_path / "odd \U0001f600.bvh").write_bytes((folder / "odd.bvh").read_bytes())
     with warnings.catch_warnings(), full_disk():
         warnings.simplefilter("error")  # of a character that no font has
