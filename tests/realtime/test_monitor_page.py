@@ -112,6 +112,13 @@ def test_a_show_is_displayed_and_controlled(show: Show, browser: Browser) -> Non
     )
     assert "expected" in browser.ask("document.querySelector('[data-name=plan] span').title")
     assert browser.ask(FITS), "it is wider than the screen"
+    # A screen reader is told the state, but not each value of the lead that the show chooses.
+    live = [
+        {p["name"]: p["value"].get("value") for p in node["properties"]}.get("live")
+        for node in browser.call("Accessibility.getFullAXTree")["nodes"]
+        if node["role"]["value"] == "status"
+    ]
+    assert sorted(live, key=str) == [None] * 3 + ["polite"] * 4
     browser.ask('document.querySelector("#suited").click()')
     browser.wait('document.querySelector("#suits").textContent.includes("27 joints")')
     # A refusal is shown as such.
