@@ -65,7 +65,7 @@ def evaluate_motion(args: options.MotionOptions) -> Answer:
     found |= {
         "date": date.today().isoformat(),
         "command": command,
-        "looks": earlier_looks + (found["split"] == "test"),
+        "looks": earlier_looks + bool(found["test_people"]),
     }
     files = [] if args.report is None else page.write(found, args.report)
     return found, [page.markdown(found), *(f"wrote {name}" for name in files[:1])]

@@ -157,6 +157,7 @@ def evaluate(
         },
         "data": takes.digest,
         "split": "people" if people else split,
+        "test_people": sorted({clip.person for clip in clips if clip.side == "test"}),
         "teacher_version": TEACHER_VERSION,
         "settings": "tuned on the packaged model's training subjects" if settings is None else str(settings),
         "horizons_ms": list(AHEAD_MS),

@@ -255,7 +255,7 @@ def _head(report: Mapping[str, Any]) -> Iterator[Part]:
     )
     if "command" in report:
         yield "text", f"Made on {report['date']} by `{report['command']}`."
-    if report["split"] == "test":
+    if report.get("looks"):
         times = "once" if report["looks"] == 1 else f"{report['looks']} times"
         yield "text", f"This command has looked at the test side {times}."
     for name, why in report["flagged"].items():

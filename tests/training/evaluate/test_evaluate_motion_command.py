@@ -129,8 +129,9 @@ def test_numbers_do_not_depend_on_the_run(takes, tested, cache):
 
 
 def test_who_is_judged_does_not_teach_the_rivals(takes, cache):
-    found = evaluate(None, takes, people=("01", "06"), cache=cache)
+    found = evaluate(None, takes, people=("01", "07"), cache=cache)
     assert found["split"] == "people"
+    assert found["test_people"] == ["07"]
     assert found["taught"] == ["02"]
     expected = "this checkpoint learned from subject 01, who is judged here"
     assert found["warnings"][-1] == expected
@@ -224,9 +225,14 @@ def test_the_command_counts_how_often_the_test_side_was_looked_at(
     takes, tested, monkeypatch, tmp_path, command
 ):
     page = tmp_path / "results.md"
-    monkeypatch.setattr(motion, "evaluate", lambda folder, data, split, **how: tested | {"split": split})
-    for split, looks in (("validation", 0), ("test", 1), ("validation", 1), ("test", 2)):
-        asked = ("--data", takes, "--split", split, "--report", page)
+
+    def judged(folder, data, split, *, people, **how):
+        return tested | {"split": split, "test_people": ["07"] if split == "test" or "07" in people else []}
+
+    monkeypatch.setattr(motion, "evaluate", judged)
+    sides = ("--split", "validation"), ("--split", "test"), ("--subjects", "06"), ("--subjects", "06,07")
+    for side, looks in zip(sides, (0, 1, 1, 2), strict=True):
+        asked = ("--data", takes, *side, "--report", page)
         code, stdout, _ = command("evaluate", "motion", *asked)
         assert code == 0
         assert json.loads(page.with_suffix(".json").read_text())["looks"] == looks
