@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pyanticip.cli.generate import Group
-from pyanticip.cli.terminal import Answer, say
+from pyanticip.cli.terminal import Answer, answer, say
+from pyanticip.errors import MotionError
 
 if TYPE_CHECKING:
     from training.evaluate import options
@@ -67,7 +68,11 @@ def evaluate_motion(args: options.MotionOptions) -> Answer:
         "command": command,
         "looks": earlier_looks + bool(found["test_people"]),
     }
-    files = [] if args.report is None else page.write(found, args.report)
+    try:
+        files = [] if args.report is None else page.write(found, args.report)
+    except MotionError:
+        answer(found, page.markdown(found), args.as_json)  # the figures took minutes
+        raise
     return found, [page.markdown(found), *(f"wrote {name}" for name in files[:1])]
 
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from support.takes import pieces_of
 
-from pyanticip.errors import CheckpointError, FormatError, OptionError
+from pyanticip.errors import CheckpointError, DeviceError, FormatError, OptionError
 from pyanticip.models import load_motion_model
 from pyanticip.models.checkpoint.manifest import SHIPPED
 from training.data.examples import example_from_piece
@@ -246,6 +246,23 @@ def test_the_command_counts_how_often_the_test_side_was_looked_at(
     page.with_suffix(".json").write_text("[]")
     with pytest.raises(FormatError, match="not the figures of a motion report"):
         report.count_test_evaluations(page)
+
+
+def test_figures_of_a_report_that_cannot_be_written_are_printed(
+    takes, tested, monkeypatch, tmp_path, command
+):
+    def full(files):
+        raise DeviceError("report.json: cannot be written (no space left on device)")
+
+    monkeypatch.setattr(motion, "evaluate", lambda *what, **how: dict(tested))
+    monkeypatch.setattr("training.report.pages.write_files", full)
+    for option, begin in ((), "# "), (("--json",), "{"):
+        asked = ("--data", takes, "--report", tmp_path / "report", *option)
+        code, stdout, stderr = command("evaluate", "motion", *asked)
+        assert code == 1
+        assert stdout.startswith(begin)
+        assert "karate" in stdout or "martial art" in stdout
+        assert stderr == "pyanticip: report.json: cannot be written (no space left on device)\n"
 
 
 def test_bad_input_is_one_clear_error(takes, piece_of, set_of, cache, tmp_path):
