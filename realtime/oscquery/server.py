@@ -56,7 +56,7 @@ class Server:
         headers = Headers({"Content-Type": "application/json; charset=utf-8", "Connection": "close"})
         if status != HTTPStatus.NO_CONTENT:
             headers["Content-Length"] = str(len(body))
-        # websockets 14 refuses other methods than GET, and has no name for them.
+        # websockets before 17 refuses other methods than GET, and has no name for them.
         if getattr(request, "method", "GET") == "HEAD":
             body = b""
         return Response(status.value, status.phrase, headers, body)
