@@ -211,8 +211,18 @@ def estimate_rest(skeleton: Skeleton, sample: MotionSample) -> Skeleton:
                 rest[last] = multiply(
                     rotation_between(rotate(rest[last], tip), np.array(straight)), rest[last]
                 )
-    target = {pair[1]: rest[name] for name, pair in ends.items() if pair is not None and name in rest}
-    return _with_global_rest(skeleton, target, _mean(sample.quats[straightest]))
+    locals_ = _mean(sample.quats[straightest])
+    target = {}
+    for name, pair in ends.items():
+        if pair is None or name not in rest:
+            continue
+        joint, target[pair[1]] = pair[1], rest[name]
+        # The joints of a chain, such as a thigh and its twist, keep how they stand to each other.
+        while joint != pair[0]:
+            parent = int(skeleton.parents[joint])
+            target[parent] = multiply(target[joint], conjugate(locals_[joint]))
+            joint = parent
+    return _with_global_rest(skeleton, target, locals_)
 
 
 def without_rolls(skeleton: Skeleton, mapped: _core.Retargeter, sample: MotionSample) -> Skeleton | None:

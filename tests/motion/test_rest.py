@@ -5,9 +5,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 from support.motions import posed
+from support.odd_rigs import limb_errors, local_axes, walker
 
+import pyanticip as pa
+from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.rest import MotionSample, find_t_pose, hinge_axis, is_t_pose
+from pyanticip.motion.skeleton import Skeleton
 
 Array = NDArray[np.float64]
 BODY = canonical_skeleton()
@@ -71,3 +75,26 @@ def test_of_several_poses_the_one_most_like_a_t_pose_is_taken_if_any_is_within_2
     poses = np.stack([lowered(degrees) for degrees in (60.0, 12.0, 4.0, 9.0)])
     np.testing.assert_array_equal(find_t_pose(BODY, poses), poses[2])
     assert find_t_pose(BODY, poses[:1]) is None
+
+
+def test_a_limb_of_two_bones_with_axes_of_their_own_is_straight_in_the_rest_pose(tmp_path) -> None:
+    # As in Daz's figures (lShldrBend, lShldrTwist) and Rigify's (thigh.L, thigh.L.001).
+    clip = walker()
+    body, quats = clip.skeleton, clip.quats
+    names, parents, offsets = list(body.names), body.parents.tolist(), body.offsets.copy()
+    for limb, below in (("UpperArm", "LowerArm"), ("LowerLeg", "Foot")):
+        for side in ("Left", "Right"):
+            upper, lower = names.index(side + limb), names.index(side + below)
+            names.insert(lower, f"{side}{limb}2")
+            parents = [p + (p >= lower) for p in parents]
+            parents.insert(lower, upper)
+            parents[lower + 1] = lower
+            offsets[lower] /= 2.0
+            offsets = np.insert(offsets, lower, offsets[lower], axis=0)
+            quats = np.insert(quats, lower, (1.0, 0.0, 0.0, 0.0), axis=1)
+    ends = {names.index(body.names[joint]): tip for joint, tip in body.tips.items()}
+    divided = pa.Clip(quats, clip.root, clip.rate, Skeleton(tuple(names), parents, offsets, tips=ends))
+    for seed in range(3):
+        save_bvh(local_axes(divided, seed), tmp_path / "clip.bvh")
+        read = pa.load_motion(tmp_path / "clip.bvh")
+        assert max(limb_errors(tmp_path / "clip.bvh", read.retarget("humanoid")).values()) < 1.0
