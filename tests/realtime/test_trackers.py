@@ -73,6 +73,27 @@ def test_a_bow_is_forward_for_any_heading(yaw: float) -> None:
     assert {CANONICAL_JOINTS[j] for j in np.flatnonzero(measured)} == expected
 
 
+def test_other_numbers_than_slimevr_s_are_understood_by_where_the_trackers_are() -> None:
+    knees = {"4": (-0.09, 0.5, -0.05), "5": (0.09, 0.5, -0.05)}
+    arms = {"7": (-0.25, 1.0, 0.0), "8": (0.25, 1.0, 0.0)}
+    places = STANDING | knees | {"6": (0.0, 1.3, 0.02)} | arms
+    turn = {
+        "4": Rotation.from_euler("x", 30.0, degrees=True),
+        "8": Rotation.from_euler("z", 50.0, degrees=True),
+    }
+    # Hips, chest, feet, knees, elbows: the order of VRChat's documentation, which several senders follow;
+    # and feet first, from below.
+    for order in ("16234578", "23451678"):
+        for yaw in (0.0, 100.0):
+            number = {old: str(new) for new, old in enumerate(order, start=1)} | {"head": "head"}
+            other = {number[old]: place for old, place in places.items()}
+            turned = {number[old]: rotation for old, rotation in turn.items()}
+            expected = world([bundle(places, turns, yaw=yaw) for turns in ({}, *(turn,) * 30)])
+            found = world([bundle(other, turns, yaw=yaw) for turns in ({}, *(turned,) * 30)])
+            np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
+            np.testing.assert_array_equal(found[1], expected[1])
+
+
 def test_steps_forward_and_sideways_have_the_right_axes() -> None:
     def after(x: float, z: float) -> list[float]:
         moved = {number: (place[0] + x, place[1], place[2] + z) for number, place in STANDING.items()}

@@ -1,9 +1,12 @@
 //! VRChat's trackers over OSC, as SlimeVR and others send them, UDP port 9000.
 //!
 //! The messages are `/tracking/trackers/N/position ,fff` (metres) and `/tracking/trackers/N/rotation ,fff` (Unity's
-//! Euler angles in degrees, about z, then x, then y), with N from 1 to 8 or `head`. VRChat does not assign the numbers
-//! to parts of the body; [`TRACKERS`] is the assignment of SlimeVR, which others follow. Negating z makes the axes
+//! Euler angles in degrees, about z, then x, then y), with N from 1 to 8 or `head`. Negating z makes the axes
 //! right-handed.
+//!
+//! VRChat does not assign the numbers to parts of the body. [`TRACKERS`] is the assignment of SlimeVR; if the first
+//! positions contradict it, parts are assigned by where the trackers are, as VRChat does (many senders go through
+//! hips, chest, feet, knees and elbows).
 //!
 //! A frame is complete when every value of the previous frame has come again, in a bundle or message by message. Frames
 //! have no times. A tracker that is missing keeps its last transform.
@@ -13,7 +16,7 @@ use crate::bytes::put_f32s_be;
 use crate::osc;
 use crate::pose::{Tracker, TrackerUpdate, is_position, is_rotation};
 use crate::source::{Source, Update};
-use crate::world::{from_euler_yxz, to_euler_yxz};
+use crate::world::{from_euler_yxz, product, to_euler_yxz};
 
 /// Number in the address, and part of the body, of each tracker.
 pub const TRACKERS: [(&str, &str); 9] = [
@@ -29,6 +32,14 @@ pub const TRACKERS: [(&str, &str); 9] = [
 ];
 
 const ADDRESS_PREFIX: &[u8] = b"/tracking/trackers/";
+/// Index of the head's tracker.
+const HEAD: usize = TRACKERS.len() - 1;
+/// A foot is at least this far below hips and thighs, metres.
+const MIN_LEG: f32 = 0.1;
+/// Feet that show left and right are at least this far apart, metres.
+const MIN_STRIDE: f32 = 0.05;
+/// Trackers of hips and chest are this close to the middle of the feet, relative to the feet's distance.
+const CENTRAL: f32 = 0.25;
 /// Forward axis of a tracker: z in Unity, which is negated here.
 const FORWARD_AXIS: [f32; 3] = [0.0, 0.0, -1.0];
 
@@ -45,6 +56,8 @@ pub struct VrchatAssembler {
     received: u32,
     /// Values of the last frame.
     previous: u32,
+    /// Values received in any frame.
+    known: u32,
 }
 
 impl Default for VrchatAssembler {
@@ -61,6 +74,7 @@ impl Default for VrchatAssembler {
             },
             received: 0,
             previous: 0,
+            known: 0,
         }
     }
 }
@@ -90,6 +104,10 @@ impl VrchatAssembler {
     /// Completes the frame; it is delivered once any rotation is known.
     fn flush(&mut self, on_update: &mut dyn FnMut(Update<'_>)) {
         self.previous = std::mem::take(&mut self.received);
+        if self.previous & !self.known != 0 {
+            self.known |= self.previous;
+            assign_parts(&mut self.update.trackers);
+        }
         if self.update.trackers.iter().any(|t| t.rotation.is_some()) {
             on_update(Update::Trackers(&self.update));
         }
@@ -112,6 +130,75 @@ impl Source for VrchatAssembler {
         }
         Ok(())
     }
+}
+
+/// Names the trackers of a standing body by where they are, if SlimeVR's numbers cannot be meant.
+fn assign_parts(trackers: &mut [Tracker]) {
+    let height = |index: usize| trackers[index].position.map(|[_, y, _]| y);
+    let (hips, feet, thighs) = (height(0), height(1).or(height(2)), height(3).or(height(4)));
+    let is_above = |upper: Option<f32>, lower: Option<f32>, by: f32| {
+        upper.zip(lower).is_none_or(|(upper, lower)| upper > lower + by)
+    };
+    if is_above(hips, feet, MIN_LEG)
+        && is_above(thighs, feet, MIN_LEG)
+        && is_above(hips, thighs, 0.0)
+        && is_above(height(5), hips, 0.0)
+    {
+        return;
+    }
+    let mut placed: Vec<(usize, [f32; 3])> = (0..HEAD)
+        .filter_map(|index| Some((index, trackers[index].position?)))
+        .collect();
+    placed.sort_by(|(_, a), (_, b)| a[1].total_cmp(&b[1]));
+    let [(_, a), (_, b), ..] = placed[..] else { return };
+    let (x, z) = (a[0] - b[0], a[2] - b[2]);
+    if x.hypot(z) < MIN_STRIDE {
+        return;
+    }
+    // How far a place is from the middle of the feet, towards foot `a`, in units of their distance.
+    let across =
+        |p: [f32; 3]| ((p[0] - (a[0] + b[0]) / 2.0) * x + (p[2] - (a[2] + b[2]) / 2.0) * z) / (x * x + z * z);
+    let is_central = |p: [f32; 3]| across(p).abs() < CENTRAL;
+    let hips = placed[2..]
+        .iter()
+        .position(|(_, p)| is_central(*p))
+        .map(|at| at + 2);
+    let facing = hips
+        .and_then(|at| trackers[placed[at].0].rotation)
+        .or(trackers[HEAD].rotation);
+    let [forward_x, forward_z] = facing.map_or([0.0, -1.0], heading);
+    // Left is up crossed with forward.
+    let a_is_left = x * forward_z - z * forward_x > 0.0;
+    let knees = if placed.len() > 3 && !is_central(placed[2].1) {
+        4
+    } else {
+        2
+    };
+    for tracker in &mut trackers[..HEAD] {
+        tracker.name.clear();
+    }
+    for (rank, (index, place)) in placed.iter().enumerate() {
+        let side = if (across(*place) > 0.0) == a_is_left {
+            "left"
+        } else {
+            "right"
+        };
+        trackers[*index].name = match rank {
+            _ if rank < 2 => format!("{side}_foot"),
+            _ if Some(rank) == hips => "hips".to_owned(),
+            _ if is_central(*place) => "upper_chest".to_owned(),
+            _ if rank < knees => format!("{side}_upper_leg"),
+            _ => format!("{side}_upper_arm"),
+        };
+    }
+}
+
+/// Where the forward axis of a tracker points, x and z.
+fn heading(q: [f32; 4]) -> [f32; 2] {
+    let [w, x, y, z] = q.map(f64::from);
+    let forward = [0.0, 0.0, 0.0, FORWARD_AXIS[2].into()];
+    let [_, forward_x, _, forward_z] = product(product([w, x, y, z], forward), [w, -x, -y, -z]);
+    [forward_x as f32, forward_z as f32]
 }
 
 /// The index of the tracker that an address names, and whether it is for its rotation.
