@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from support.motion_files import BVH_HEADER, ROWS, bvh_text, t_pose_bvh, write_bvh
+from support.odd_rigs import walker
 
 import pyanticip as pa
 from pyanticip.errors import FormatError
@@ -48,6 +49,21 @@ def test_whatever_stands_above_the_hips_is_folded_into_them(tmp_path, names):
     warning = "no joint found for neck, head: if there is one, give --joints MAP (joints= in Python)"
     assert (warning in clip.warnings) == (names is NAMED)
     assert any(line.startswith("not of the body and left out: 'LeftFootIK'") for line in clip.warnings)
+
+
+def test_a_root_below_a_body_is_not_its_hips(tmp_path):
+    # As in Roblox' figures; in Rigify's the hips are DEF-spine.
+    clip = walker()
+    body = clip.skeleton
+    names = ("Root", "LowerTorso", *body.names[1:])
+    parents = np.concatenate(([-1], body.parents + 1))
+    ends = {joint + 1: tip for joint, tip in body.tips.items()}
+    skeleton = Skeleton(names, parents, np.insert(body.offsets, 0, 0.0, axis=0), tips=ends)
+    quats = np.insert(clip.quats, 0, (1.0, 0.0, 0.0, 0.0), axis=1)
+    save_bvh(pa.Clip(quats, clip.root, clip.rate, skeleton), tmp_path / "clip.bvh")
+    read, expected = pa.load_motion(tmp_path / "clip.bvh").retarget("humanoid"), clip.retarget("humanoid")
+    assert np.abs(expected.quats[:, 0, 2]).max() > 0.1, "the hips turn"
+    np.testing.assert_allclose(read.quats, expected.quats, atol=1e-4)
 
 
 @pytest.mark.parametrize("unit", ["m", "cm", "mm", "in", "cmu"])

@@ -1,5 +1,7 @@
 //! Side and body part of joint names, whatever naming scheme they follow.
 
+use std::borrow::Cow;
+
 /// Side of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -62,6 +64,27 @@ const HELPERS: [&str; 10] = [
     "ik", "twist", "roll", "end", "nub", "site", "pole", "target", "ctrl", "unmapped",
 ];
 
+/// Words of MikuMikuDance's bones, such as `左ひじ`; a word comes before its parts.
+const JAPANESE: [(&str, &str); 17] = [
+    ("左", "left"),
+    ("右", "right"),
+    ("捩", " twist "),
+    ("ＩＫ", " ik "),
+    ("足首", "ankle"),
+    ("手首", "wrist"),
+    ("つま先", "toe"),
+    ("先", " end "),
+    ("頭", "head"),
+    ("首", "neck"),
+    ("肩", "shoulder"),
+    ("腕", "arm"),
+    ("ひじ", "elbow"),
+    ("肘", "elbow"),
+    ("足", "leg"),
+    ("ひざ", "knee"),
+    ("膝", "knee"),
+];
+
 /// Words in the names of fingers, of the bones between them and the wrist, and of a hand's end.
 const FINGERS: [&str; 12] = [
     "finger", "index", "mid", "ring", "pinky", "pinkie", "little", "carpal", "palm", "end", "nub", "site",
@@ -70,7 +93,7 @@ const FINGERS: [&str; 12] = [
 /// Part of a name without a side.
 fn central_part(key: &str) -> Option<Part> {
     Some(match key {
-        "hips" | "hip" | "pelvis" | "root" | "pelvisroot" => Part::Hips,
+        "hips" | "hip" | "pelvis" | "pelvisroot" => Part::Hips,
         "spine" | "chest" | "upperchest" | "lowerchest" | "torso" | "thorax" | "lowerback" | "upperback"
         | "back" | "ab" | "abdomen" | "abdomenlower" | "abdomenupper" | "lowerabdomen" | "upperabdomen"
         | "chestlower" | "chestupper" | "waist" | "spinelower" | "spineupper" | "spinemid" | "lowerspine"
@@ -90,16 +113,16 @@ fn sided_part(key: &str) -> Option<Part> {
         | "armupper" | "armstretch" => Part::UpperArm,
         "farm" | "larm" | "forearm" | "lowerarm" | "lowarm" | "elbow" | "radius" | "forearmbend"
         | "forearmtwist" | "armlower" | "forearmstretch" => Part::LowerArm,
-        "hand" | "wrist" | "fingerbase" => Part::Hand,
+        "hand" | "wrist" | "handwrist" | "fingerbase" => Part::Hand,
         "uleg" | "upleg" | "upperleg" | "thigh" | "femur" | "thighbend" | "thightwist" | "legupper"
         | "thighstretch" => Part::UpperLeg,
         "hip" => Part::Hip,
         "shin" | "shank" | "knee" | "tibia" | "calf" | "lowerleg" | "lowleg" | "lleg" | "leglower"
         | "legstretch" => Part::LowerLeg,
         "leg" => Part::Leg,
-        "ankle" => Part::Ankle,
+        "ankle" | "footankle" => Part::Ankle,
         "foot" => Part::Foot,
-        "toe" | "toes" | "toebase" | "ball" | "forefoot" => Part::Toes,
+        "toe" | "toes" | "toebase" | "ball" | "football" | "forefoot" => Part::Toes,
         _ => return None,
     })
 }
@@ -111,12 +134,16 @@ fn without_digits(key: &str) -> &str {
 /// Side and part that `name` means, or `None` if the canonical body has no such joint (fingers, eyes, twist bones).
 pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     // Namespaces ("mixamorig:Hips", "rig|Hips") do not matter.
-    let local = name.rsplit([':', '|']).next().unwrap_or(name);
+    let local = in_english(name.rsplit([':', '|']).next().unwrap_or(name));
     // Separators are dropped: "thigh_l", "upper_arm.L", "Bip01 L Thigh".
     let words: Vec<String> = local
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|w| !w.is_empty())
-        .map(str::to_ascii_lowercase)
+        .map(|w| match w.to_ascii_lowercase().as_str() {
+            "lf" | "lt" => "left".to_owned(),
+            "rt" => "right".to_owned(),
+            word => word.to_owned(),
+        })
         .collect();
     if words.iter().any(|w| HELPERS.contains(&w.as_str())) {
         return None;
@@ -144,10 +171,17 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     // A prefix of the rig's own, separated: "Actor1_Hips", "m_avg_L_Hip" ...
     let after_prefix =
         |words: &[String]| (1..words.len().min(4)).find_map(|skip| lookup(&words[skip..].concat()));
-    // ... or in camel case: "simHips", "CharacterLeftUpLeg". The root of a scene is not that of a body.
-    let camel_words = camel_case_words(local);
-    after_prefix(words)
-        .or_else(|| after_prefix(&camel_words).filter(|_| camel_words.last().is_some_and(|w| w != "root")))
+    // ... or in camel case: "simHips", "CharacterLeftUpLeg".
+    after_prefix(words).or_else(|| after_prefix(&camel_case_words(&local)))
+}
+
+/// `name` with its Japanese words translated.
+fn in_english(name: &str) -> Cow<'_, str> {
+    if name.is_ascii() {
+        return name.into();
+    }
+    let translated = |name: String, (word, english): &(&str, &str)| name.replace(word, english);
+    JAPANESE.iter().fold(name.to_owned(), translated).into()
 }
 
 /// Removes the word for the hand from a joint's name; also returns that word's rank from the wrist outwards.
@@ -272,6 +306,19 @@ mod tests {
             ("forearm_stretch.r", right, Part::LowerArm),
             ("thigh_stretch.l", left, Part::UpperLeg),
             ("leg_stretch.r", right, Part::LowerLeg),
+            ("FullBody_LeftHandWrist", left, Part::Hand),
+            ("FullBody_LeftFootAnkle", left, Part::Ankle),
+            ("FullBody_RightFootBall", right, Part::Toes),
+            ("Lf_Arm", left, Part::UpperArm),
+            ("LFArm", left, Part::LowerArm),
+            ("RT_Elbow", right, Part::LowerArm),
+            ("thigh_LT", left, Part::UpperLeg),
+            ("\u{5de6}\u{8155}", left, Part::UpperArm),
+            ("\u{53f3}\u{3072}\u{3058}", right, Part::LowerArm),
+            ("\u{5de6}\u{624b}\u{9996}", left, Part::Hand),
+            ("\u{8db3}.L", left, Part::Leg),
+            ("\u{5de6}\u{8db3}\u{9996}", left, Part::Ankle),
+            ("\u{9996}", None, Part::Neck),
         ] {
             assert_eq!(meaning(name), Some(Meaning { side, part }), "{name}");
         }
@@ -296,6 +343,12 @@ mod tests {
             "LeftUpLegRoll",
             "LeftInHandIndex",
             "SceneRoot",
+            "root",
+            "\u{5de6}\u{8155}\u{6369}",
+            "\u{5de6}\u{8db3}\u{ff29}\u{ff2b}",
+            "\u{5de6}\u{8db3}D",
+            "\u{5de6}\u{80a9}C",
+            "\u{982d}\u{5148}",
             "Spine2 (unmapped)",
         ] {
             assert_eq!(meaning(name), None, "{name}");
