@@ -38,6 +38,8 @@ const HEAD: usize = TRACKERS.len() - 1;
 const MIN_LEG: f32 = 0.1;
 /// Feet that show left and right are at least this far apart, metres.
 const MIN_STRIDE: f32 = 0.05;
+/// The trackers of a standing body, which alone tells its parts, extend at least this far upwards, metres.
+const MIN_HEIGHT: f32 = 0.5;
 /// Trackers of hips and chest are this close to the middle of the feet, relative to the feet's distance.
 const CENTRAL: f32 = 0.25;
 /// Forward axis of a tracker: z in Unity, which is negated here.
@@ -150,9 +152,11 @@ fn assign_parts(trackers: &mut [Tracker]) {
         .filter_map(|index| Some((index, trackers[index].position?)))
         .collect();
     placed.sort_by(|(_, a), (_, b)| a[1].total_cmp(&b[1]));
-    let [(_, a), (_, b), ..] = placed[..] else { return };
+    let [(_, a), (_, b), .., (_, top)] = placed[..] else {
+        return;
+    };
     let (x, z) = (a[0] - b[0], a[2] - b[2]);
-    if x.hypot(z) < MIN_STRIDE {
+    if x.hypot(z) < MIN_STRIDE || top[1] - a[1] < MIN_HEIGHT {
         return;
     }
     // How far a place is from the middle of the feet, towards foot `a`, in units of their distance.

@@ -53,6 +53,38 @@ fn a_frame_is_complete_when_all_of_the_previous_one_has_come_again() {
 }
 
 #[test]
+fn who_lies_down_keeps_the_numbers_of_slimevr() {
+    // Hips, left and right foot and upper chest; then as VRChat's documentation lists them.
+    let body = [
+        [0.0, 1.0, 0.0],
+        [-0.1, 0.1, 0.0],
+        [0.1, 0.1, 0.0],
+        [0.0, 1.3, 0.0],
+    ];
+    let names = |numbers: [u8; 4], is_lying: bool| {
+        let mut source = VrchatAssembler::default();
+        let mut found = Vec::new();
+        for _ in 0..2 {
+            for (number, [x, y, z]) in numbers.iter().zip(body) {
+                let place = if is_lying { [x, z + 0.1, y] } else { [x, y, z] };
+                let data = message(&format!("/tracking/trackers/{number}/position"), &place);
+                found.extend(decoded(&mut source, &data));
+            }
+            found.extend(decoded(
+                &mut source,
+                &message("/tracking/trackers/1/rotation", &[0.0; 3]),
+            ));
+        }
+        let trackers = &found[0].trackers;
+        numbers.map(|number| trackers[usize::from(number) - 1].name.clone())
+    };
+    let expected = ["hips", "left_foot", "right_foot", "upper_chest"];
+    assert_eq!(names([1, 2, 3, 6], false), expected);
+    assert_eq!(names([1, 2, 3, 6], true), expected);
+    assert_eq!(names([1, 3, 4, 2], false), expected);
+}
+
+#[test]
 fn other_messages_are_ignored() {
     let mut source = VrchatAssembler::default();
     for data in [
