@@ -75,14 +75,16 @@ def known_name(*known: str, also: str = "") -> AfterValidator:
     return AfterValidator(check)
 
 
-def known_keys(*known: str, also: str = "") -> AfterValidator:
-    """Validates the keys of a table, each as :func:`known_name` does."""
+def known_keys(*known: str, also: str = "") -> BeforeValidator:
+    """Validates the keys of a table, each as :func:`known_name` does, before their values: a key that belongs
+    into a table below this one is then named as unknown, not as a table of the wrong type."""
 
-    def check(table: Mapping[str, Any]) -> Mapping[str, Any]:
-        _check_known(table, known, also)
+    def check(table: Any) -> Any:
+        if isinstance(table, Mapping):
+            _check_known(table, known, also)
         return table
 
-    return AfterValidator(check)
+    return BeforeValidator(check)
 
 
 def _check_known(names: Iterable[str], known: tuple[str, ...], also: str) -> None:
@@ -132,13 +134,16 @@ def _problem_text(problem: ErrorDetails, table: type[BaseModel], outer: tuple[st
     if kind == "value_error":
         within = re.match(r"[^\s:]+: ", message)  # the message begins with a key of this table
         return f"{key}{'.' if within else ': '}{message}" if outer or loc else message
-    if kind == "tuple_type" and isinstance(value, Mapping):
-        return f"{key}: there may be several: expected [[{key}]], got [{key}]"
     if kind in ("model_type", "dict_type"):
         message = "expected a table" if any(isinstance(part, int) for part in loc) else f"expected [{key}]"
     elif kind == "tuple_type":
         field = _table_at(table, loc[:-1]).model_fields.get(str(loc[-1]))
-        message = f"expected [[{key}]]" if field and _tables(field.annotation) else "expected a list"
+        if field and _tables(field.annotation):
+            if isinstance(value, Mapping):
+                return f"{key}: there may be several: expected [[{key}]], got [{key}]"
+            message = f"expected [[{key}]]"
+        else:
+            message = "expected a list"
     return f"{key}: {message[:1].lower()}{message[1:]}, got {value!r}"
 
 

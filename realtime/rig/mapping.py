@@ -96,8 +96,14 @@ class PerformerRig(Options):
 
     def reaches(self) -> dict[str, Reach]:
         """The calibrated ranges, by parameter."""
-        known = {"loudness": self.loudness, "brightness": self.brightness}
-        return {name: Reach(*values) for name, values in known.items() if values is not None}
+        reaches = {}
+        for name, values in (("loudness", self.loudness), ("brightness", self.brightness)):
+            if values is not None:
+                try:
+                    reaches[name] = Reach(*values)
+                except ValueError as error:
+                    raise ValueError(str(error).replace("range", name, 1)) from None
+        return reaches
 
     def build(self) -> PerformerRange | None:
         """Build the range that stretches the parameters; None if disabled."""
