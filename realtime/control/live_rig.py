@@ -109,7 +109,9 @@ class LiveRig:
             elif isinstance(table, dict):
                 table = table.setdefault(part, {})
         if parents[:1] == ["osc"] and parents[2:] == ["send"] and isinstance(parents[1], int):
-            on = switch(f"rig/{key}", *values)
+            if not (on := switch(f"rig/{key}", *values)):
+                # A misspelt name, which is not in the list in any case.
+                parse_rig({"osc": [{"send": [last]}]}, "rig")
             tree["osc"][parents[1]]["send"] = with_part(self._rig.osc[parents[1]].send, str(last), on)
         elif not isinstance(table, dict) or not last:
             raise OptionError(f"rig/{key}: no such key; live are {', '.join(LIVE)}")

@@ -169,7 +169,8 @@ def path_of(key: str) -> list[str | int]:
     table, _, rest = key.partition("/")
     if table in _NAMES:
         name, _, field = rest.rpartition("/")
-        return [table, name, field] if name and field in _NAMES[table] else [table, rest]
+        is_whole_table = not name or (name == "taught" and field not in _NAMES[table])
+        return [table, rest] if is_whole_table else [table, name, field]
     if table == "osc":
         number, _, rest = rest.partition("/")
         part, _, name = rest.partition("/")
