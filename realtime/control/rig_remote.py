@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from realtime.step.open import open_backend
 
 T = TypeVar("T")
 
-# Tables that do not affect what a rig plays.
+# Tables that do not affect what a rig plays: of a loaded rig they matter only if its file has them.
 _UNRELATED_TABLES = ("record", "monitor", "control", "oscquery", "teach", "realtime_priority")
 # Tables that can be changed live, by commands.
 _LIVE_TABLES = (*LIVE, "model", "mapping", "memory", "cue", "synth")
@@ -122,8 +122,9 @@ class RigRemote:
         path = inside(self._folder, name, "rig/load", ".toml")
         self._check_unsaved("rig/load")
         now, played = self._commands.live_rig.rig, self._playing()
-        rig = _for_performer(await self._in_thread(lambda: load_rig(path)), now)
-        restart = _unchangeable(rig, now)
+        loaded = await self._in_thread(lambda: load_rig(path))
+        rig = _for_performer(loaded, now)
+        restart = _unchangeable(rig, now, loaded.model_fields_set)
         file, mapping, following = rig.memory.file, rig.mapping, self._commands.following
         checkpoint = rig.model.checkpoint
         is_new_model = checkpoint != now.model.checkpoint and rig.model.enabled and "model" not in restart
@@ -260,10 +261,12 @@ def _is_in(cue: Cue, seconds: Mapping[str, float]) -> bool:
     return True
 
 
-def _unchangeable(rig: Rig, current: Rig) -> list[str]:
-    """Tables in which a loaded rig differs from ``now`` and that need a restart."""
-    ignored = (*_UNRELATED_TABLES, *_LIVE_TABLES)
+def _unchangeable(rig: Rig, current: Rig, in_file: Collection[str]) -> list[str]:
+    """Tables in which a loaded rig, whose file has the tables ``in_file``, differs from the current one and
+    that need a restart."""
+    ignored = {*_LIVE_TABLES, *(n for n in _UNRELATED_TABLES if n not in in_file)}
     names = [n for n in Rig.model_fields if n not in ignored and getattr(rig, n) != getattr(current, n)]
+    names = ["performer" if n == "performers" else n for n in names]
     if fixed_of(rig) != fixed_of(current):
         names.append("osc")
     if rig.model.model_copy(update={"checkpoint": current.model.checkpoint}) != current.model:

@@ -154,6 +154,18 @@ def test_a_calibration_is_written_into_the_current_rig(tmp_path: Path, play: Pla
     assert (tmp_path / "a.toml").read_text() == QUIET
 
 
+def test_what_a_loaded_rig_cannot_change_is_told_if_its_file_has_it(tmp_path: Path, play: Play) -> None:
+    begun = QUIET + "[control]\nport = 29010\n[monitor]\nport = 29011\n"
+    (tmp_path / "begun.toml").write_text(begun)
+    (tmp_path / "plain.toml").write_text(QUIET)
+    (tmp_path / "told.toml").write_text(
+        f'record = "take.anticip"\n{begun.replace("29010", "29012")}[[performer]]\nname = "alice"\n'
+    )
+    show = play(load_rig(tmp_path / "begun.toml"))
+    assert "needs a restart" not in show.do("rig/load", "plain")
+    assert show.do("rig/load", "told").endswith("needs a restart: performer, control, record")
+
+
 def test_one_of_several_performers_loads_a_rig_and_keeps_their_name(tmp_path: Path, play: Play) -> None:
     many = (
         QUIET + "[[osc]]\nport = 29040\n[[performer]]\nname = 'alice'\nport = 22361\n"
