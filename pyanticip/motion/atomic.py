@@ -87,8 +87,8 @@ def draft_file(path: Path) -> tuple[int, Path]:
     """Create a hidden draft beside ``path`` (or its link target), to be renamed; returns handle and path.
 
     The handle holds a lock, which keeps other processes from removing the draft. The first draft in a folder
-    removes those left by killed processes. Raises an OSError if ``path`` is a folder or a device, which a
-    rename would replace.
+    removes those left by killed processes. Raises an OSError if ``path`` is a folder, a device or read-only,
+    which a rename would replace.
     """
     _check_replaceable(path)
     path = _link_target(path)
@@ -106,6 +106,9 @@ def _check_replaceable(path: Path) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "a device lies there, expected a file", str(path))
+    if path.exists() and not os.access(path, os.W_OK):
+        # A rename would replace it nevertheless.
+        raise PermissionError(errno.EACCES, "it is read-only", str(path))
 
 
 def finish_draft(file: IO[bytes], draft: Path, path: Path, new: bool = False) -> None:

@@ -51,6 +51,18 @@ def test_the_next_start_removes_what_a_killed_program_left(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["take.json"]
 
 
+def test_a_read_only_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "stage.toml"
+    path.write_text("gain = 1.0\n")
+    path.chmod(0o444)
+    # As for anyone but root, who may run the tests.
+    monkeypatch.setattr(os, "access", lambda file, mode: bool(Path(file).stat().st_mode & 0o200))
+    with pytest.raises(DeviceError, match=r"stage\.toml: cannot be written \(it is read-only\)"):
+        write_file(path, b"gain = 2.0\n")
+    assert path.read_text() == "gain = 1.0\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_draft_in_use_is_left_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path), "wait"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
