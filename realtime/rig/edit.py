@@ -66,6 +66,9 @@ def _edit(path: Path, before: Tree, after: Tree, source: Path) -> None:
         raise RigError(f"{source}: not valid TOML: {error}") from None
     except OSError as error:
         raise DeviceError(f"{source}: cannot be read ({(error.strerror or str(error)).lower()})") from None
+    if "\r\n" in text:
+        # New lines end as those of the file do.
+        new = re.sub("\r?\n", "\r\n", new)
     write_file(path, new.encode("utf-8"))
 
 

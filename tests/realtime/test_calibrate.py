@@ -66,6 +66,15 @@ def test_an_edited_rig_keeps_everything_else(tmp_path: Path, text: str) -> None:
     assert load_rig(file).performer.loudness == (0.02, 0.1, 0.6)
 
 
+def test_an_edited_rig_keeps_the_line_ends_of_windows(tmp_path: Path) -> None:
+    file = tmp_path / "rig.toml"
+    file.write_bytes(b"# mine\r\n[source]\r\nkind = 'vmc'\r\n")
+    edit_rig(file, {}, {"gain": 2.0, "performer": TABLE})
+    text = file.read_bytes()
+    assert text.count(b"\n") == text.count(b"\r\n") > 5
+    assert text.count(b"\r") == text.count(b"\n")
+
+
 def test_a_changed_inline_table_keeps_the_comments_of_its_list(tmp_path: Path) -> None:
     file = tmp_path / "rig.toml"
     file.write_text("cue = [\n  {name = 'a', take = 't', at = 1.0},  # first\n]\n")
