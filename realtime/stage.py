@@ -33,6 +33,7 @@ from realtime.oscquery.process import OscQueryProcess
 from realtime.pipeline import Pipeline
 from realtime.recording.recorder import Recorder
 from realtime.rig import Rig
+from realtime.rig.checks import check_spare
 from realtime.rig.mapping import smoothings
 from realtime.rig.tree import ControlRig
 from realtime.seams import SINKS
@@ -191,6 +192,11 @@ def stage(
             remotes.append(
                 TeachRemote(project, pipeline, loader, lambda: commands.live_rig.rig.model.checkpoint, say)
             )
+        try:
+            check_spare(rig)
+        except OptionError as error:
+            # It may be there by the time it is needed.
+            say(f"{error}; without it a full disk ends the recording")
         recorder = Recorder(say, None if rig.record_spare is None else Path(rig.record_spare))
         undo.callback(recorder.close)
         show = Show(

@@ -21,7 +21,7 @@ from realtime.monitor.process import NEEDS as MONITOR_NEEDS
 from realtime.oscquery.process import NEEDS as OSCQUERY_NEEDS
 from realtime.programs.live import check_new
 from realtime.rig import Rig
-from realtime.rig.checks import check_ports
+from realtime.rig.checks import check_ports, check_spare
 from realtime.rig.load import rig_for_performer
 from realtime.rig.source import ModelRig, SourceRig
 from realtime.rig.tree import SynthRig
@@ -53,9 +53,7 @@ def check_show(rig: Rig) -> None:
             bind_udp(server.host, 0, f"{key}.host").close()
     for target in rig.osc:
         _check_sink(target)
-    spare = rig.record_spare
-    if spare is not None and not (Path(spare).is_dir() and os.access(spare, os.W_OK)):
-        raise OptionError(f"record_spare: {spare}: expected a folder that can be written into")
+    check_spare(rig)
     for own in [rig_for_performer(rig, one.name) for one in rig.performers] or [rig]:
         own.resolved()
         _check_source(own.source)

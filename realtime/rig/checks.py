@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyanticip.controls import Shape
@@ -34,6 +36,13 @@ def check_ports(rig: Rig) -> None:
         overlaps = one.host == other.host or one.host in _ANY or other.host in _ANY
         if overlaps and (one.udp, one.port) == (other.udp, other.port):
             raise OptionError(f"{other.key}.port: {one.key} listens at {one.port} already; choose another")
+
+
+def check_spare(rig: Rig) -> None:
+    """Raise an OptionError if nothing can be written into the folder ``record_spare``."""
+    spare = rig.record_spare
+    if spare is not None and not (Path(spare).is_dir() and os.access(spare, os.W_OK)):
+        raise OptionError(f"record_spare: {spare}: expected a folder that can be written into")
 
 
 def rig_warnings(rig: Rig) -> list[str]:

@@ -1,6 +1,7 @@
 """Loading another rig into a show: what is saved afterwards, and the part of one performer of several."""
 
 import asyncio
+import contextlib
 import shutil
 import tomllib
 from collections.abc import Callable
@@ -226,6 +227,20 @@ def test_replies_repeat_the_arguments(play: Play) -> None:
     assert show.commands.obey("rig/osc/0/prefix") == "as built in"
     with pytest.raises(OptionError, match=r"preset: expected one of .*, got \['bells'\]"):
         show.commands.obey("preset", ["bells"])
+
+
+@pytest.mark.parametrize("spare", ["spare", "missing"])
+def test_a_show_begins_without_its_spare_folder_and_says_so(tmp_path: Path, spare: str) -> None:
+    (tmp_path / "spare").mkdir()
+    file = tmp_path / "rig.toml"
+    file.write_text(f"record_spare = '{spare}'\nosc = []\ncontrol.enabled = false\n{QUIET}")
+    rig, lines = load_rig(file), []
+    with contextlib.closing(UdpSource("mocopi", "127.0.0.1", free_port())) as source:
+        show = stage(rig, assemble(rig, MonotonicClock()), source, say=lines.append)
+        run_loop(show.run(0.0))
+    said = [line for line in lines if line.startswith("record_spare")]
+    assert len(said) == (spare == "missing")
+    assert all("missing: expected a folder that can be written into; without it" in line for line in said)
 
 
 @pytest.mark.parametrize("where", ["show/memories", "show"])
