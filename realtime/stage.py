@@ -171,7 +171,7 @@ def stage(
         if receivers:
             guard = guard or Guard(say)
             undo.callback(guard.close)
-            pipeline.add(guard.watch(receivers, rig.silence.neutral_vector()))
+            pipeline.add(guard.watch(receivers, rig.silence.stopped_vector()))
         if rig.synth.enabled:
             synth = voice or begin_voice(rig.synth, say)
             undo.callback(synth.close)

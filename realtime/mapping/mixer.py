@@ -55,7 +55,8 @@ class Mixer:
     """Control values of one performer.
 
     ``mode`` is one of playing, frozen, stopped, panic. Frozen holds the values; stopped and panic go to
-    neutral, slowly and at once. ``bypass`` plays the scalars instead of the model and of a mapping.
+    neutral without loudness, slowly and at once. ``bypass`` plays the scalars instead of the model and of a
+    mapping.
     ``shapes`` are keyed by the name of a parameter, or ``taught/<name>``.
     """
 
@@ -200,7 +201,7 @@ class Mixer:
         return self.core.by_model
 
     def fade_out(self, seconds: float) -> None:
-        """Fade to neutral within ``seconds`` at the end of a show, in any mode."""
+        """Stop within ``seconds`` at the end of a show, in any mode."""
         self.core.fade_out(seconds)
 
     def resume(self, values: Sequence[float]) -> None:

@@ -64,6 +64,12 @@ class SilenceRig(Presence):
         """The eight neutral values in order."""
         return tuple(self.neutral.get(n, d) for n, d in zip(PARAMETERS, NEUTRAL, strict=True))
 
+    def stopped_vector(self) -> tuple[float, ...]:
+        """The eight values of a stopped show: neutral, but without loudness."""
+        return tuple(
+            0.0 if n == "loudness" else v for n, v in zip(PARAMETERS, self.neutral_vector(), strict=True)
+        )
+
 
 Degrees = Annotated[float, Field(ge=0.0, le=30.0)]
 _JOINTS = len(CANONICAL_JOINTS)

@@ -10,6 +10,7 @@ from pyanticip import _core
 from pyanticip.controls import NEUTRAL, EventTrigger, Presence, Smoothing, scalar_mapping
 from pyanticip.errors import OptionError
 from realtime.mapping.mixer import Mixer
+from realtime.rig.mapping import SilenceRig
 from realtime.step.base import StepResult
 
 DT = 0.02
@@ -81,6 +82,23 @@ def test_stop_and_panic_go_to_neutral(mode: str, frames: int) -> None:
     for _ in range(30):
         values, _ = mixer.play(step(), DANCE, DT)
     np.testing.assert_allclose(values, 0.8, atol=1e-6)
+
+
+def test_a_stopped_show_is_silent_whatever_neutral_loudness_is() -> None:
+    silence = SilenceRig(hold=0.0, fade=0.1, neutral={"loudness": 0.25, "pitch": 0.7})
+    neutral, stopped = silence.neutral_vector(), silence.stopped_vector()
+    assert (neutral[:2], stopped[:2], neutral[2:]) == ((0.7, 0.25), (0.7, 0.0), stopped[2:])
+    mixer = Mixer(presence=silence, neutral=neutral)
+    mixer.play(step(), DANCE, DT)
+    for _ in range(20):
+        values = mixer.silence(DT)
+    np.testing.assert_allclose(values, neutral)
+    for stop in (lambda: mixer.set_mode("panic"), lambda: mixer.fade_out(0.1)):
+        stop()
+        for _ in range(20):
+            values = mixer.silence(DT)
+        np.testing.assert_allclose(values, stopped)
+        mixer.set_mode("playing")
 
 
 def test_gain_is_on_loudness_alone_and_clipped() -> None:

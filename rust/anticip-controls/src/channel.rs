@@ -13,9 +13,9 @@ pub enum Mode {
     Playing,
     /// Output holds its values.
     Frozen,
-    /// Output fades to neutral.
+    /// Output fades to its stopped value.
     Stopped,
-    /// Output fades to neutral at once.
+    /// Output fades to its stopped value at once.
     Panic,
 }
 
@@ -31,14 +31,14 @@ const FRAME_S: f64 = 0.02;
 /// A vector of any length; `neutral` is its value when there is no performer.
 ///
 /// Shapers run after the smoothing, so that gates stay sharp, and before the fades on signal loss and of the
-/// modes, which go to neutral whatever the shape.
+/// modes, whatever the shape.
 #[derive(Debug, Clone)]
 pub struct Channel {
     /// Smooths the input.
     pub smoother: Smoother,
     presence: Presence,
     shapers: Vec<(usize, Shared<Shaper>)>,
-    neutral: Vec<f64>,
+    stopped: Vec<f64>,
     mode_fade: Crossfade,
     out: Vec<f64>,
     frozen: Vec<f64>,
@@ -54,13 +54,18 @@ impl Channel {
             smoother: Smoother::new(smoothing),
             presence: Presence::new(silence, neutral),
             shapers: Vec::new(),
-            neutral: neutral.to_vec(),
+            stopped: neutral.to_vec(),
             mode_fade: Crossfade::new(RELEASE_S),
             out: neutral.to_vec(),
             frozen: neutral.to_vec(),
             was_silent: false,
             mode: Mode::Playing,
         }
+    }
+
+    /// Makes the value at `place` 0 when stopped, instead of neutral.
+    pub fn mute_stopped(&mut self, place: usize) {
+        self.stopped[place] = 0.0;
     }
 
     /// Sets the shapers, each with the index of its value, from the next frame on.
@@ -123,7 +128,7 @@ impl Channel {
         self.mode_fade.start(&self.out);
     }
 
-    /// Fades to neutral within `seconds`, whatever the mode.
+    /// Stops within `seconds`, whatever the mode.
     pub fn fade_out(&mut self, seconds: f64) {
         self.mode = Mode::Stopped;
         self.mode_fade.seconds = seconds;
@@ -157,7 +162,7 @@ impl Channel {
         match self.mode {
             Mode::Playing => {}
             Mode::Frozen => self.out.copy_from_slice(&self.frozen),
-            Mode::Stopped | Mode::Panic => self.out.copy_from_slice(&self.neutral),
+            Mode::Stopped | Mode::Panic => self.out.copy_from_slice(&self.stopped),
         }
         self.mode_fade.step(&mut self.out, dt);
         &self.out

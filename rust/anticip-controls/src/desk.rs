@@ -65,7 +65,8 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// One smoothing per parameter; the output starts at `neutral`.
+    /// One smoothing per parameter; the output starts at `neutral`. When stopped it is that, but without
+    /// loudness.
     #[must_use]
     pub fn new(
         smoothing: [Smoothing; PARAMETER_COUNT],
@@ -73,10 +74,12 @@ impl Desk {
         neutral: Parameters,
         trigger: Trigger,
     ) -> Self {
+        let mut main = Channel::new(smoothing.to_vec(), silence, &neutral);
+        main.mute_stopped(LOUDNESS);
         Self {
             gain: 1.0,
             bypass: false,
-            main: Channel::new(smoothing.to_vec(), silence, &neutral),
+            main,
             extra: None,
             extras: Vec::new(),
             trigger,
@@ -170,7 +173,7 @@ impl Desk {
         }
     }
 
-    /// Fades to neutral within `seconds` at the end of the show, whatever the mode.
+    /// Stops within `seconds` at the end of the show, whatever the mode.
     pub fn fade_out(&mut self, seconds: f64) {
         self.channels().for_each(|channel| channel.fade_out(seconds));
     }
