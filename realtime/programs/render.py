@@ -182,7 +182,7 @@ def render(
         MotionError: a file cannot be read or written.
     """
     suffix = check_out(out, SUFFIXES)
-    if out.exists() and suffix == ".npz" and not _is_rendered(out):
+    if out.exists() and suffix == ".npz" and not is_rendered(out):
         raise OptionError(f"{out}: already exists and was not rendered; give another name")
     rig = rig or Rig()
     started, opening = time.perf_counter(), 0.0
@@ -262,7 +262,7 @@ def _cut(arrays: dict[str, npt.NDArray[Any]], frames: int) -> dict[str, npt.NDAr
     return {name: a if name.startswith("event_") else a[:frames] for name, a in arrays.items()}
 
 
-def _is_rendered(out: Path) -> bool:
+def is_rendered(out: Path) -> bool:
     """Whether an npz was written by :func:`_save_npz`, and so may be overwritten."""
     try:
         with zipfile.ZipFile(out) as file:

@@ -15,7 +15,7 @@ from pyanticip.motion.atomic import writing
 from pyanticip.motion.load import SUFFIXES as MOTION
 from pyanticip.motion.load import check_reading
 from pyanticip.workers import spread
-from realtime.programs.render import SUFFIXES, render, with_progress
+from realtime.programs.render import SUFFIXES, is_rendered, render, with_progress
 from realtime.rig import Rig
 
 
@@ -113,7 +113,8 @@ def render_folder(
 
 
 def _targets(folder: Path, out: Path, suffix: str) -> Iterator[tuple[Path, Path]]:
-    """Each motion file and its output path. Files that differ only in their suffix keep it in the name."""
+    """Each motion file and its output path, without the numbers of an earlier render. A name keeps its suffix
+    if without it it would be another file's."""
     resolved_folder, resolved_out = folder.resolve(), out.resolve()
     files = sorted(
         Path(top) / name
@@ -121,13 +122,16 @@ def _targets(folder: Path, out: Path, suffix: str) -> Iterator[tuple[Path, Path]
         if not folders.sort()
         and (resolved_out == resolved_folder or not Path(top).resolve().is_relative_to(resolved_out))
         for name in names
-        if Path(name).suffix.lower() in MOTION and not name.startswith(".")
+        if Path(name).suffix.lower() in MOTION
+        and not name.startswith(".")
+        and not (name.lower().endswith(".npz") and is_rendered(Path(top) / name))
     )
     if not files:
         raise FormatError(f"{folder}: no motion in it; expected files {', '.join(MOTION)}")
-    stems = Counter(path.with_suffix("") for path in files)
+    # a.bvh and a.amc keep their suffixes, and so does a.bvh.bvh beside them.
+    taken = Counter([*(path.with_suffix("") for path in files), *files])
     for path in files:
-        stem = path.with_suffix("") if stems[path.with_suffix("")] == 1 else path
+        stem = path.with_suffix("") if taken[path.with_suffix("")] == 1 else path
         target = out / stem.relative_to(folder)
         yield path, target.with_name(target.name + suffix)
 

@@ -239,6 +239,18 @@ def test_a_folder_renders_like_its_files_with_any_number_of_workers(tmp_path: Pa
     assert (tmp_path / "b.npz").read_bytes() == outputs[0]["two/deeper/b.npz"]
 
 
+def test_no_file_of_a_folder_takes_the_sound_of_another_or_of_an_earlier_render(tmp_path: Path) -> None:
+    first = takes(tmp_path) / "one" / "a.bvh"
+    first.with_name("a.bvh.bvh").write_bytes(first.read_bytes())
+    expected = {"a.bvh.npz", "a.bvh.bvh.npz", "a.npz.npz"}
+    options: dict[str, Any] = {"seconds": 0.5, "workers": 1, "rig": lambda path: SCALARS_ONLY}
+    render_folder(tmp_path / "one", tmp_path / "out", suffix=".npz", **options)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == expected
+    for _ in range(2):
+        done = render_folder(tmp_path / "one", tmp_path / "one", suffix=".npz", **options)
+        assert (done["files"], done["failed"]) == (3, {})
+
+
 def test_a_folder_at_the_command_line(tmp_path: Path) -> None:
     folder = takes(tmp_path / "takes")
     command = ["render", str(folder), "--out", str(tmp_path / "out"), "--no-model", "--seconds", "1"]
