@@ -57,6 +57,8 @@ SAMPLE_RATE = 48_000
 _QUEUE_FRAMES = 500
 # Time for the room's reverberation to decay, seconds.
 _TAIL_S = 2.5
+# More than the fade-out before that takes, seconds.
+_FADE_S = 1.0
 
 
 class OfflinePlayer:
@@ -190,6 +192,13 @@ def render(
     items = list(stream)
     with contextlib.ExitStack() as undo:
         wav = undo.enter_context(WavWriter(out, SAMPLE_RATE)) if suffix == ".wav" else None
+        if wav is not None and items:
+            # Refused at once, not after all the work.
+            planned = min((items[-1].t_ns - items[0].t_ns) / 1e9, seconds or float("inf"))
+            longest = int(wav.room / SAMPLE_RATE - _TAIL_S - _FADE_S)
+            if planned > longest:
+                problem = f"{planned:.0f} s do not fit into a WAV file, which has at most 4 GiB"
+                raise OptionError(f"{path}: {problem}; give --seconds {longest}")
         clock = OfflineClock(items[0].t_ns if items else 0)
         player = None
         if wav is not None:

@@ -28,6 +28,7 @@ from realtime.programs.render_folder import render_folder
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
+from realtime.voice.open import open_voice
 from realtime.voice.wav import WavWriter
 
 SCALARS_ONLY = Rig.model_validate({"model": {"enabled": False}})
@@ -139,6 +140,16 @@ def test_a_failed_render_is_one_line_and_leaves_nothing(tmp_path, make, out, kin
         render(source, tmp_path / out, rig=SCALARS_ONLY)
     assert "\n" not in str(caught.value)
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_does_not_fit_into_a_wav_file_is_refused_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("realtime.voice.wav._MAX_DATA", 6 * 48_000 * 5)
+    monkeypatch.setattr("realtime.programs.render.open_voice", lambda *_: pytest.fail("it works"))
+    with pytest.raises(OptionError, match=r"28 s do not fit .* give --seconds 1$"):
+        render(PERFORMANCE, tmp_path / "a.wav", rig=SCALARS_ONLY)
+    monkeypatch.setattr("realtime.programs.render.open_voice", open_voice)
+    assert render(PERFORMANCE, tmp_path / "a.wav", rig=SCALARS_ONLY, seconds=1.0)["sound_seconds"] < 5.0
+    assert [path.name for path in tmp_path.iterdir()] == ["a.wav"]
 
 
 def test_a_render_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
