@@ -131,7 +131,7 @@ def test_files_that_are_not_sounds_are_skipped(tmp_path: Path) -> None:
 def test_opposite_channels_are_audible_and_silent_files_are_skipped(tmp_path: Path) -> None:
     tone(tmp_path / "a.wav", 300.0)
     sox(tmp_path / "a.wav", tmp_path / "b.wav", "remix", "1", "1i")
-    sox("-n", tmp_path / "c.wav", "trim", "0", "1")
+    sox("-n", "-b", "16", tmp_path / "c.wav", "trim", "0", "1", "dither")
     (tmp_path / "d.wav").write_bytes(bytes(5_000))
     summary = Samples(tmp_path, RATE).summary
     assert "2 sounds, 2.0 s; 2 left out (c.wav: nothing in it can be heard; d.wav: " in summary

@@ -12,8 +12,8 @@ use super::Piece;
 const MIN_LENGTH_S: f32 = 0.05;
 /// Minimum level of a piece relative to the loudest piece of its sound (-60 dB).
 const MIN_RELATIVE_LEVEL: f32 = 1e-3;
-/// Minimum level of a piece (-100 dB).
-const MIN_LEVEL: f32 = 1e-5;
+/// Minimum level of a piece (-80 dB): the dither of a silent 16-bit file is at -93 dB.
+const MIN_LEVEL: f32 = 1e-4;
 /// Pieces that a grain may extend over; the gain is limited so that none of them becomes too loud.
 const REACH: usize = 5;
 /// Minimum autocorrelation for a piece to have a pitch.
@@ -297,8 +297,8 @@ mod tests {
             let last = describe(&sound).iter().any(|piece| piece.start >= 4 * LENGTH);
             assert_eq!(last, kept, "{level}");
         }
-        assert_eq!(describe(&sine(1_000.0, 2e-5, 2 * LENGTH)).len(), 3);
-        assert!(describe(&sine(1_000.0, 0.5e-5, 2 * LENGTH)).is_empty());
+        assert_eq!(describe(&sine(1_000.0, 2e-4, 2 * LENGTH)).len(), 3);
+        assert!(describe(&sine(1_000.0, 0.5e-4, 2 * LENGTH)).is_empty());
     }
 
     #[test]
