@@ -71,51 +71,6 @@ impl<T: Real> Field<'_, T> {
         check("out", out, OUTPUTS * steps)
     }
 
-    /// Writes the field of `seen` (W + N, B, L), fibres first, into `out` (6, B, L).
-    pub fn forward(&self, seen: &[T], out: &mut [T]) -> Result<(), KernelError> {
-        self.check(seen, out)?;
-        if !out.is_empty() {
-            Arch::new().dispatch(Forward {
-                field: *self,
-                seen,
-                out,
-            });
-        }
-        Ok(())
-    }
-
-    /// Computes the gradients of `seen` and of the parameters.
-    pub fn backward(
-        &self,
-        seen: &[T],
-        out: &[T],
-        grads: OutputGradients<'_, T>,
-        into: FieldGradients<'_, T>,
-    ) -> Result<(), KernelError> {
-        self.check(seen, out)?;
-        for grad in grads.into_iter().flatten() {
-            check("gradient", grad, self.rows * self.steps)?;
-        }
-        check("gradient of seen", into.seen, seen.len())?;
-        check("gradient of bias", into.bias, self.bias.len())?;
-        check("gradient of last", into.last, self.bias.len())?;
-        check("gradient of end", into.end, 1)?;
-        check("gradient of raw", into.raw, 1)?;
-        for part in [&mut *into.bias, into.last, into.end, into.raw] {
-            part.fill(T::ZERO);
-        }
-        if !out.is_empty() {
-            Arch::new().dispatch(Backward {
-                field: *self,
-                seen,
-                out,
-                grads,
-                into,
-            });
-        }
-        Ok(())
-    }
-
     fn strength(&self) -> T {
         let raw = self.raw.wide();
         T::of(raw.max(0.0) + (-raw.abs()).exp().ln_1p())
@@ -127,6 +82,55 @@ impl<T: Real> Field<'_, T> {
         (1..=self.steps)
             .map(|t| -1.0 / (t as f64 * rate).exp_m1())
             .collect()
+    }
+}
+
+for_both_precisions! {
+    impl Field<'_, T> {
+        /// Writes the field of `seen` (W + N, B, L), fibres first, into `out` (6, B, L).
+        pub fn forward(&self, seen: &[T], out: &mut [T]) -> Result<(), KernelError> {
+            self.check(seen, out)?;
+            if !out.is_empty() {
+                Arch::new().dispatch(Forward {
+                    field: *self,
+                    seen,
+                    out,
+                });
+            }
+            Ok(())
+        }
+
+        /// Computes the gradients of `seen` and of the parameters.
+        pub fn backward(
+            &self,
+            seen: &[T],
+            out: &[T],
+            grads: OutputGradients<'_, T>,
+            into: FieldGradients<'_, T>,
+        ) -> Result<(), KernelError> {
+            self.check(seen, out)?;
+            for grad in grads.into_iter().flatten() {
+                check("gradient", grad, self.rows * self.steps)?;
+            }
+            check("gradient of seen", into.seen, seen.len())?;
+            check("gradient of bias", into.bias, self.bias.len())?;
+            check("gradient of last", into.last, self.bias.len())?;
+            check("gradient of end", into.end, 1)?;
+            check("gradient of raw", into.raw, 1)?;
+            for part in [&mut *into.bias, into.last, into.end, into.raw] {
+                part.fill(T::ZERO);
+            }
+            if !out.is_empty() {
+                Arch::new().dispatch(Backward {
+                    field: *self,
+                    seen,
+                    out,
+                    grads,
+                    into,
+                });
+            }
+            Ok(())
+        }
     }
 }
 

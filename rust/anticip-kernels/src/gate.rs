@@ -15,6 +15,7 @@ use rayon::prelude::*;
 
 use crate::error::{KernelError, check, check_positive, range};
 use crate::lanes::Lanes;
+use crate::real::Real;
 
 /// Maximum number of heads: with strides of zero, buffers do not limit it.
 const MAX_HEADS: usize = 4096;
@@ -98,48 +99,53 @@ impl<T: Lanes> Gated<'_, T> {
         }
         check("gates", self.gates, self.rows * self.steps)
     }
+}
 
-    /// Writes the gradient of the gates into `into` (B, L); the result is the same, bit for bit, in parallel or not.
-    pub fn gate_gradient(&self, parallel: bool, into: &mut [T]) -> Result<(), KernelError> {
-        check("gradient of gates", into, self.rows * self.steps)?;
-        check_positive("width", self.width)?;
-        if self.heads > MAX_HEADS {
-            return Err(range("heads", format!("at most {MAX_HEADS}"), self.heads));
-        }
-        if into.is_empty() || self.heads == 0 {
-            into.fill(T::ZERO);
-            return Ok(());
-        }
-        self.check()?;
-        let arch = Arch::new();
-        let mut parts = vec![T::ZERO; self.heads * into.len()];
-        let run = |(i, into): (usize, &mut [T])| {
-            arch.dispatch(OneHead {
-                gated: self,
-                row: i / self.heads,
-                head: i % self.heads,
-                into,
-            });
-        };
-        if parallel {
-            parts.par_chunks_mut(self.steps).enumerate().for_each(run);
-        } else {
-            // In reverse: attention has just left the last ones in the caches.
-            parts.chunks_mut(self.steps).enumerate().rev().for_each(run);
-        }
-        for (into, heads) in into
-            .chunks_mut(self.steps)
-            .zip(parts.chunks(self.heads * self.steps))
-        {
-            let (first, rest) = heads.split_at(self.steps);
-            into.copy_from_slice(first);
-            for head in rest.chunks(self.steps) {
-                for (into, &x) in into.iter_mut().zip(head) {
-                    *into = *into + x;
+for_both_precisions! {
+    impl Gated<'_, T> {
+        /// Writes the gradient of the gates into `into` (B, L); the result is the same, bit for bit, in parallel or
+        /// not.
+        pub fn gate_gradient(&self, parallel: bool, into: &mut [T]) -> Result<(), KernelError> {
+            check("gradient of gates", into, self.rows * self.steps)?;
+            check_positive("width", self.width)?;
+            if self.heads > MAX_HEADS {
+                return Err(range("heads", format!("at most {MAX_HEADS}"), self.heads));
+            }
+            if into.is_empty() || self.heads == 0 {
+                into.fill(T::ZERO);
+                return Ok(());
+            }
+            self.check()?;
+            let arch = Arch::new();
+            let mut parts = vec![T::ZERO; self.heads * into.len()];
+            let run = |(i, into): (usize, &mut [T])| {
+                arch.dispatch(OneHead {
+                    gated: self,
+                    row: i / self.heads,
+                    head: i % self.heads,
+                    into,
+                });
+            };
+            if parallel {
+                parts.par_chunks_mut(self.steps).enumerate().for_each(run);
+            } else {
+                // In reverse: attention has just left the last ones in the caches.
+                parts.chunks_mut(self.steps).enumerate().rev().for_each(run);
+            }
+            for (into, heads) in into
+                .chunks_mut(self.steps)
+                .zip(parts.chunks(self.heads * self.steps))
+            {
+                let (first, rest) = heads.split_at(self.steps);
+                into.copy_from_slice(first);
+                for head in rest.chunks(self.steps) {
+                    for (into, &x) in into.iter_mut().zip(head) {
+                        *into += x;
+                    }
                 }
             }
+            Ok(())
         }
-        Ok(())
     }
 }
 

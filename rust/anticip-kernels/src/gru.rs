@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use crate::error::{KernelError, check, chunks};
 use crate::lanes::Lanes;
 use crate::matrix::{GROUP, Matrix};
+use crate::real::Real;
 
 /// Number of vectors saved per step for the backward pass, each `hidden` wide: reset, update, new, and `k_n`.
 pub const GATES: usize = 4;
@@ -53,97 +54,101 @@ impl<T: Lanes> Gru<'_, T> {
         check("bias", self.bias, 3 * h)?;
         check("start", self.start, self.batch * h)
     }
+}
 
-    /// Writes the hidden states after every step into `out` (B, L, H), and if requested what [`Gru::backward`]
-    /// needs into `gates` (B, L, 4 H); `projected` (B, L, 3 H) is the projected input.
-    pub fn forward(
-        &self,
-        projected: &[T],
-        out: &mut [T],
-        gates: Option<&mut [T]>,
-    ) -> Result<(), KernelError> {
-        self.check()?;
-        let sequence_len = self.steps * self.hidden;
-        check("projected", projected, self.batch * sequence_len * 3)?;
-        check("out", out, self.batch * sequence_len)?;
-        if let Some(gates) = &gates {
-            check("gates", gates, self.batch * sequence_len * GATES)?;
-        }
-        if out.is_empty() {
-            return Ok(());
-        }
-        let arch = Arch::new();
-        let h = self.hidden;
-        let matrix = Matrix::new(h, 3 * h, arch, |row, column| self.weights[column * h + row]);
-        let gates = chunks(gates, GROUP * sequence_len * GATES, self.batch.div_ceil(GROUP));
-        out.par_chunks_mut(GROUP * sequence_len)
-            .zip(gates)
-            .enumerate()
-            .for_each(|(group, (out, gates))| {
-                arch.dispatch(Forward {
-                    gru: self,
-                    matrix: &matrix,
-                    first: group * GROUP,
-                    projected,
-                    out,
-                    gates,
-                });
-            });
-        Ok(())
-    }
-
-    /// Computes gradients from the results of [`Gru::forward`] and the gradients `grad` of the hidden states.
-    pub fn backward(
-        &self,
-        out: &[T],
-        gates: &[T],
-        grad: &[T],
-        into: GruGradients<'_, T>,
-    ) -> Result<(), KernelError> {
-        self.check()?;
-        let sequence_len = self.steps * self.hidden;
-        check("out", out, self.batch * sequence_len)?;
-        check("gates", gates, self.batch * sequence_len * GATES)?;
-        check("grad", grad, self.batch * sequence_len)?;
-        check(
-            "projected's gradient",
-            into.projected,
-            self.batch * sequence_len * 3,
-        )?;
-        check(
-            "recurrent_new's gradient",
-            into.recurrent_new,
-            self.batch * sequence_len,
-        )?;
-        check("start's gradient", into.start, self.start.len())?;
-        if sequence_len == 0 {
-            into.start.fill(T::ZERO);
-            return Ok(());
-        }
-        let arch = Arch::new();
-        let h = self.hidden;
-        let matrix = Matrix::new(3 * h, h, arch, |row, column| self.weights[row * h + column]);
-        into.projected
-            .par_chunks_mut(GROUP * sequence_len * 3)
-            .zip(into.recurrent_new.par_chunks_mut(GROUP * sequence_len))
-            .zip(into.start.par_chunks_mut(GROUP * self.hidden))
-            .enumerate()
-            .for_each(|(group, ((projected, recurrent_new), start))| {
-                arch.dispatch(Backward {
-                    gru: self,
-                    matrix: &matrix,
-                    first: group * GROUP,
-                    out,
-                    gates,
-                    grad,
-                    into: GruGradients {
+for_both_precisions! {
+    impl Gru<'_, T> {
+        /// Writes the hidden states after every step into `out` (B, L, H), and if requested what [`Gru::backward`]
+        /// needs into `gates` (B, L, 4 H); `projected` (B, L, 3 H) is the projected input.
+        pub fn forward(
+            &self,
+            projected: &[T],
+            out: &mut [T],
+            gates: Option<&mut [T]>,
+        ) -> Result<(), KernelError> {
+            self.check()?;
+            let sequence_len = self.steps * self.hidden;
+            check("projected", projected, self.batch * sequence_len * 3)?;
+            check("out", out, self.batch * sequence_len)?;
+            if let Some(gates) = &gates {
+                check("gates", gates, self.batch * sequence_len * GATES)?;
+            }
+            if out.is_empty() {
+                return Ok(());
+            }
+            let arch = Arch::new();
+            let h = self.hidden;
+            let matrix = Matrix::new(h, 3 * h, arch, |row, column| self.weights[column * h + row]);
+            let gates = chunks(gates, GROUP * sequence_len * GATES, self.batch.div_ceil(GROUP));
+            out.par_chunks_mut(GROUP * sequence_len)
+                .zip(gates)
+                .enumerate()
+                .for_each(|(group, (out, gates))| {
+                    arch.dispatch(Forward {
+                        gru: self,
+                        matrix: &matrix,
+                        first: group * GROUP,
                         projected,
-                        recurrent_new,
-                        start,
-                    },
+                        out,
+                        gates,
+                    });
                 });
-            });
-        Ok(())
+            Ok(())
+        }
+
+        /// Computes gradients from the results of [`Gru::forward`] and the gradients `grad` of the hidden states.
+        pub fn backward(
+            &self,
+            out: &[T],
+            gates: &[T],
+            grad: &[T],
+            into: GruGradients<'_, T>,
+        ) -> Result<(), KernelError> {
+            self.check()?;
+            let sequence_len = self.steps * self.hidden;
+            check("out", out, self.batch * sequence_len)?;
+            check("gates", gates, self.batch * sequence_len * GATES)?;
+            check("grad", grad, self.batch * sequence_len)?;
+            check(
+                "projected's gradient",
+                into.projected,
+                self.batch * sequence_len * 3,
+            )?;
+            check(
+                "recurrent_new's gradient",
+                into.recurrent_new,
+                self.batch * sequence_len,
+            )?;
+            check("start's gradient", into.start, self.start.len())?;
+            if sequence_len == 0 {
+                into.start.fill(T::ZERO);
+                return Ok(());
+            }
+            let arch = Arch::new();
+            let h = self.hidden;
+            let matrix = Matrix::new(3 * h, h, arch, |row, column| self.weights[row * h + column]);
+            into.projected
+                .par_chunks_mut(GROUP * sequence_len * 3)
+                .zip(into.recurrent_new.par_chunks_mut(GROUP * sequence_len))
+                .zip(into.start.par_chunks_mut(GROUP * self.hidden))
+                .enumerate()
+                .for_each(|(group, ((projected, recurrent_new), start))| {
+                    arch.dispatch(Backward {
+                        gru: self,
+                        matrix: &matrix,
+                        first: group * GROUP,
+                        out,
+                        gates,
+                        grad,
+                        into: GruGradients {
+                            projected,
+                            recurrent_new,
+                            start,
+                        },
+                    });
+                });
+            Ok(())
+        }
     }
 }
 

@@ -20,14 +20,28 @@
 //! use anticip_kernels::{Dims, Scan};
 //!
 //! let dims = Dims { batch: 1, cursors: 1, steps: 2, places: 4, jumping: 0 };
-//! let scan = Scan { dims, moves: &[1.0, 0.0, 0.0, 0.0, 0.0].repeat(2), start: &[1.0, 0.0, 0.0, 0.0],
+//! let scan = Scan { dims, moves: &[1.0, 0.0, 0.0, 0.0, 0.0].repeat(2), start: &[1.0_f64, 0.0, 0.0, 0.0],
 //!     gamma: None, jumps: None };
-//! let mut out = vec![0.0_f64; 8];
+//! let mut out = vec![0.0; 8];
 //! scan.forward(&mut out)?;
 //! assert_eq!(out, [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
 //! # Ok::<(), anticip_kernels::KernelError>(())
 //! ```
 #![forbid(unsafe_code)]
+
+/// Compiles methods of `T` here, as f32 and f64, rather than in each crate that calls them.
+macro_rules! for_both_precisions {
+    ($($methods:tt)*) => {
+        const _: () = {
+            type T = f32;
+            $($methods)*
+        };
+        const _: () = {
+            type T = f64;
+            $($methods)*
+        };
+    };
+}
 
 mod beta;
 mod error;

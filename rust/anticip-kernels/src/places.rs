@@ -55,76 +55,80 @@ impl<T: Lanes> Places<'_, T> {
             None => Ok(()),
         }
     }
+}
 
-    /// Writes the mean vectors after every step into `places` (B, C, L, D), the last histograms into `last`
-    /// (B, C, P), and if requested what [`Places::backward`] needs into `saved`: the histogram before every
-    /// [`SEGMENT`]th step, (B, C, ceil(L / 16), P).
-    pub fn forward(
-        &self,
-        places: &mut [T],
-        last: &mut [T],
-        saved: Option<&mut [T]>,
-    ) -> Result<(), KernelError> {
-        self.check(places, saved.as_deref())?;
-        let d = self.scan.dims;
-        check("last", last, self.scan.start.len())?;
-        if places.is_empty() {
-            last.copy_from_slice(self.scan.start);
-            return Ok(());
+for_both_precisions! {
+    impl Places<'_, T> {
+        /// Writes the mean vectors after every step into `places` (B, C, L, D), the last histograms into `last`
+        /// (B, C, P), and if requested what [`Places::backward`] needs into `saved`: the histogram before every
+        /// [`SEGMENT`]th step, (B, C, ceil(L / 16), P).
+        pub fn forward(
+            &self,
+            places: &mut [T],
+            last: &mut [T],
+            saved: Option<&mut [T]>,
+        ) -> Result<(), KernelError> {
+            self.check(places, saved.as_deref())?;
+            let d = self.scan.dims;
+            check("last", last, self.scan.start.len())?;
+            if places.is_empty() {
+                last.copy_from_slice(self.scan.start);
+                return Ok(());
+            }
+            let arch = Arch::new();
+            let table = Matrix::new(d.places, self.width, arch, |place, i| {
+                self.table[place * self.width + i]
+            });
+            let saved = chunks(saved, self.saved_len(), d.batch * d.cursors);
+            places
+                .par_chunks_mut(d.steps * self.width)
+                .zip(last.par_chunks_mut(d.places))
+                .zip(saved)
+                .enumerate()
+                .for_each(|(i, ((places, last), saved))| {
+                    arch.dispatch(Forward {
+                        cursor: self.scan.cursor(i),
+                        table: &table,
+                        width: self.width,
+                        out: places,
+                        last,
+                        saved,
+                    });
+                });
+            Ok(())
         }
-        let arch = Arch::new();
-        let table = Matrix::new(d.places, self.width, arch, |place, i| {
-            self.table[place * self.width + i]
-        });
-        let saved = chunks(saved, self.saved_len(), d.batch * d.cursors);
-        places
-            .par_chunks_mut(d.steps * self.width)
-            .zip(last.par_chunks_mut(d.places))
-            .zip(saved)
-            .enumerate()
-            .for_each(|(i, ((places, last), saved))| {
-                arch.dispatch(Forward {
+
+        /// Computes gradients from the histograms saved by [`Places::forward`].
+        pub fn backward(&self, saved: &[T], gradients: PlaceGradients<'_, T>) -> Result<(), KernelError> {
+            let PlaceGradients { places, last, into } = gradients;
+            self.check(places, Some(saved))?;
+            self.scan.check_gradients(&into)?;
+            let d = self.scan.dims;
+            if let Some(last) = last {
+                check("last's gradient", last, self.scan.start.len())?;
+            }
+            if places.is_empty() {
+                into.without_steps(last);
+                return Ok(());
+            }
+            let arch = Arch::new();
+            let table = Matrix::new(self.width, d.places, arch, |i, place| {
+                self.table[place * self.width + i]
+            });
+            let (output_len, stride) = (d.steps * self.width, self.saved_len());
+            self.scan.for_each_cursor(into, |i, into| {
+                arch.dispatch(Backward {
                     cursor: self.scan.cursor(i),
                     table: &table,
                     width: self.width,
-                    out: places,
-                    last,
-                    saved,
-                });
+                    saved: &saved[i * stride..][..stride],
+                    grad: &places[i * output_len..][..output_len],
+                    last: last.map(|last| &last[i * d.places..][..d.places]),
+                    into,
+                })
             });
-        Ok(())
-    }
-
-    /// Computes gradients from the histograms saved by [`Places::forward`].
-    pub fn backward(&self, saved: &[T], gradients: PlaceGradients<'_, T>) -> Result<(), KernelError> {
-        let PlaceGradients { places, last, into } = gradients;
-        self.check(places, Some(saved))?;
-        self.scan.check_gradients(&into)?;
-        let d = self.scan.dims;
-        if let Some(last) = last {
-            check("last's gradient", last, self.scan.start.len())?;
+            Ok(())
         }
-        if places.is_empty() {
-            into.without_steps(last);
-            return Ok(());
-        }
-        let arch = Arch::new();
-        let table = Matrix::new(self.width, d.places, arch, |i, place| {
-            self.table[place * self.width + i]
-        });
-        let (output_len, stride) = (d.steps * self.width, self.saved_len());
-        self.scan.for_each_cursor(into, |i, into| {
-            arch.dispatch(Backward {
-                cursor: self.scan.cursor(i),
-                table: &table,
-                width: self.width,
-                saved: &saved[i * stride..][..stride],
-                grad: &places[i * output_len..][..output_len],
-                last: last.map(|last| &last[i * d.places..][..d.places]),
-                into,
-            })
-        });
-        Ok(())
     }
 }
 

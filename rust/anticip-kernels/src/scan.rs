@@ -123,28 +123,6 @@ impl<T: Lanes> Scan<'_, T> {
         }
     }
 
-    /// Writes the histograms after every step into `out` (B, C, L, P).
-    pub fn forward(&self, out: &mut [T]) -> Result<(), KernelError> {
-        self.check()?;
-        let d = self.dims;
-        check("out", out, d.batch * d.cursors * d.steps * d.places)?;
-        if out.is_empty() {
-            return Ok(());
-        }
-        let arch = Arch::new();
-        let run = |(i, out)| {
-            let cursor = self.cursor(i);
-            arch.dispatch(Forward { cursor, out });
-        };
-        // A single step of a stream: waking other threads would take longer.
-        if out.len() <= MAX_SERIAL {
-            out.chunks_mut(d.steps * d.places).enumerate().for_each(run);
-        } else {
-            out.par_chunks_mut(d.steps * d.places).enumerate().for_each(run);
-        }
-        Ok(())
-    }
-
     /// Checks the sizes of gradient buffers.
     pub(crate) fn check_gradients(&self, into: &Gradients<'_, T>) -> Result<(), KernelError> {
         let d = self.dims;
@@ -187,6 +165,32 @@ impl<T: Lanes> Scan<'_, T> {
             for (i, part) in gammas.into_iter().enumerate() {
                 gamma[i % d.cursors] = gamma[i % d.cursors] + part;
             }
+        }
+    }
+}
+
+for_both_precisions! {
+    impl Scan<'_, T> {
+        /// Writes the histograms after every step into `out` (B, C, L, P).
+        pub fn forward(&self, out: &mut [T]) -> Result<(), KernelError> {
+            self.check()?;
+            let d = self.dims;
+            check("out", out, d.batch * d.cursors * d.steps * d.places)?;
+            if out.is_empty() {
+                return Ok(());
+            }
+            let arch = Arch::new();
+            let run = |(i, out)| {
+                let cursor = self.cursor(i);
+                arch.dispatch(Forward { cursor, out });
+            };
+            // A single step of a stream: waking other threads would take longer.
+            if out.len() <= MAX_SERIAL {
+                out.chunks_mut(d.steps * d.places).enumerate().for_each(run);
+            } else {
+                out.par_chunks_mut(d.steps * d.places).enumerate().for_each(run);
+            }
+            Ok(())
         }
     }
 }
