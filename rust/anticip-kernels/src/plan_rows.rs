@@ -7,59 +7,25 @@ use crate::real::{Real, dot};
 
 /// The rows of a table (codes, width) selected by the steps of a plan.
 #[derive(Clone, Copy, Debug)]
-pub struct PlanRows<'a> {
+pub struct PlanRows<'a, T> {
     /// (steps, K) row numbers.
     pub codes: &'a [i64],
     /// Rows per step, K.
     pub rows_per_step: usize,
     /// Width of a row.
     pub width: usize,
+    /// (steps, J, width): queries, or gradients of their sums of rows.
+    pub vectors: &'a [T],
 }
 
-impl PlanRows<'_> {
-    /// Writes into `out` (steps, J, K) the products of `queries` (steps, J, width) with each step's rows.
-    pub fn products<T: Real>(&self, queries: &[T], table: &[T], out: &mut [T]) -> Result<(), KernelError> {
-        let queries_per_step = self.queries_per_step(queries, table, "out", out)?;
-        if queries_per_step > 0 {
-            Arch::new().dispatch(Products {
-                rows: *self,
-                queries_per_step,
-                queries,
-                table,
-                out,
-            });
-        }
-        Ok(())
-    }
-
-    /// Adds `grad` (steps, J, width) times `shares` (steps, J, K) to each step's rows of the table.
-    pub fn spread<T: Real>(&self, shares: &[T], grad: &[T], table: &mut [T]) -> Result<(), KernelError> {
-        let queries_per_step = self.queries_per_step(grad, table, "shares", shares)?;
-        if queries_per_step > 0 {
-            Arch::new().dispatch(Spread {
-                rows: *self,
-                queries_per_step,
-                shares,
-                grad,
-                table,
-            });
-        }
-        Ok(())
-    }
-
+impl<T: Real> PlanRows<'_, T> {
     /// Checks all lengths, and returns J.
-    fn queries_per_step<T>(
-        &self,
-        wide: &[T],
-        table: &[T],
-        name: &'static str,
-        narrow: &[T],
-    ) -> Result<usize, KernelError> {
+    fn queries_per_step(&self, table: &[T], name: &'static str, narrow: &[T]) -> Result<usize, KernelError> {
         check_positive("width", self.width)?;
         let steps = self.codes.len().checked_div(self.rows_per_step).unwrap_or(0);
         check("codes", self.codes, steps * self.rows_per_step)?;
-        let queries_per_step = wide.len().checked_div(steps * self.width).unwrap_or(0);
-        check("vectors", wide, steps * queries_per_step * self.width)?;
+        let queries_per_step = self.vectors.len().checked_div(steps * self.width).unwrap_or(0);
+        check("vectors", self.vectors, steps * queries_per_step * self.width)?;
         check(name, narrow, self.codes.len() * queries_per_step)?;
         let codes = table.len() / self.width;
         check("table", table, codes * self.width)?;
@@ -77,10 +43,41 @@ impl PlanRows<'_> {
     }
 }
 
+for_both_precisions! {
+    impl PlanRows<'_, T> {
+        /// Writes into `out` (steps, J, K) the products of the vectors with each step's rows.
+        pub fn products(&self, table: &[T], out: &mut [T]) -> Result<(), KernelError> {
+            let queries_per_step = self.queries_per_step(table, "out", out)?;
+            if queries_per_step > 0 {
+                Arch::new().dispatch(Products {
+                    rows: *self,
+                    queries_per_step,
+                    table,
+                    out,
+                });
+            }
+            Ok(())
+        }
+
+        /// Adds the vectors times `shares` (steps, J, K) to each step's rows of the table.
+        pub fn spread(&self, shares: &[T], table: &mut [T]) -> Result<(), KernelError> {
+            let queries_per_step = self.queries_per_step(table, "shares", shares)?;
+            if queries_per_step > 0 {
+                Arch::new().dispatch(Spread {
+                    rows: *self,
+                    queries_per_step,
+                    shares,
+                    table,
+                });
+            }
+            Ok(())
+        }
+    }
+}
+
 struct Products<'a, T> {
-    rows: PlanRows<'a>,
+    rows: PlanRows<'a, T>,
     queries_per_step: usize,
-    queries: &'a [T],
     table: &'a [T],
     out: &'a mut [T],
 }
@@ -94,10 +91,11 @@ impl<T: Real> NullaryFnOnce for Products<'_, T> {
             codes,
             rows_per_step,
             width,
+            vectors,
         } = self.rows;
         let steps = codes
             .chunks_exact(rows_per_step)
-            .zip(self.queries.chunks_exact(self.queries_per_step * width));
+            .zip(vectors.chunks_exact(self.queries_per_step * width));
         for ((codes, queries), out) in
             steps.zip(self.out.chunks_exact_mut(self.queries_per_step * rows_per_step))
         {
@@ -115,10 +113,9 @@ impl<T: Real> NullaryFnOnce for Products<'_, T> {
 }
 
 struct Spread<'a, T> {
-    rows: PlanRows<'a>,
+    rows: PlanRows<'a, T>,
     queries_per_step: usize,
     shares: &'a [T],
-    grad: &'a [T],
     table: &'a mut [T],
 }
 
@@ -131,10 +128,11 @@ impl<T: Real> NullaryFnOnce for Spread<'_, T> {
             codes,
             rows_per_step,
             width,
+            vectors,
         } = self.rows;
         let steps = codes
             .chunks_exact(rows_per_step)
-            .zip(self.grad.chunks_exact(self.queries_per_step * width));
+            .zip(vectors.chunks_exact(self.queries_per_step * width));
         for ((codes, grad), shares) in
             steps.zip(self.shares.chunks_exact(self.queries_per_step * rows_per_step))
         {
@@ -159,11 +157,12 @@ mod tests {
     const TABLE: [f64; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
     const CODES: [i64; 4] = [2, 0, 1, 1];
 
-    fn rows(codes: &[i64]) -> PlanRows<'_> {
+    fn rows<'a>(codes: &'a [i64], vectors: &'a [f64]) -> PlanRows<'a, f64> {
         PlanRows {
             codes,
             rows_per_step: 2,
             width: 2,
+            vectors,
         }
     }
 
@@ -171,10 +170,10 @@ mod tests {
     fn products_and_spread_are_those_of_the_rows_that_are_named() -> Result<(), KernelError> {
         let queries = [1.0, 0.0, 0.0, 1.0, 2.0, 1.0, 0.0, -1.0];
         let mut out = [0.0; 8];
-        rows(&CODES).products(&queries, &TABLE, &mut out)?;
+        rows(&CODES, &queries).products(&TABLE, &mut out)?;
         assert_eq!(out, [5.0, 1.0, 6.0, 2.0, 10.0, 10.0, -4.0, -4.0]);
         let mut grad = [0.0; 6];
-        rows(&CODES).spread(&out, &queries, &mut grad)?;
+        rows(&CODES, &queries).spread(&out, &mut grad)?;
         // Row 0 by step 0 alone, row 1 by both slots of step 1, row 2 by step 0.
         assert_eq!(grad, [1.0, 2.0, 40.0, 28.0, 5.0, 6.0]);
         Ok(())
@@ -184,8 +183,8 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let mut out = [0.0; 8];
         let mut error = |codes: &[i64], queries: &[f64], table: &[f64]| {
-            rows(codes)
-                .products(queries, table, &mut out)
+            rows(codes, queries)
+                .products(table, &mut out)
                 .map_err(|e| e.to_string())
         };
         assert_eq!(

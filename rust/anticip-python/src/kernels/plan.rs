@@ -1,7 +1,7 @@
 //! Bindings of plans: drawing them for training, and attending to them.
 
 use anticip_kernels::{OccurringCodes, PlanAhead, PlanDraw, PlanRows};
-use numpy::{PyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{Element, PyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use super::{done, reading, writing};
@@ -75,8 +75,12 @@ pub(crate) fn plan_draw(
     done(in_parallel(py, || draw.draw(seed, slots, occurring, into)))
 }
 
-/// The rows that `codes` (steps, K) select of a table of this shape.
-fn rows<'a>(codes: &'a PyReadonlyArrayDyn<'_, i64>, table: &[usize]) -> PyResult<PlanRows<'a>> {
+/// The rows that `codes` (steps, K) select of a table of this shape, for vectors.
+fn rows<'a, T: Element>(
+    codes: &'a PyReadonlyArrayDyn<'_, i64>,
+    table: &[usize],
+    vectors: &'a PyReadonlyArrayDyn<'_, T>,
+) -> PyResult<PlanRows<'a, T>> {
     let (&[_, rows_per_step], &[_, width]) = (codes.shape(), table) else {
         let words = format!(
             "expected codes (steps, K) and table (codes, width), got {:?} and {table:?}",
@@ -88,6 +92,7 @@ fn rows<'a>(codes: &'a PyReadonlyArrayDyn<'_, i64>, table: &[usize]) -> PyResult
         codes: codes.as_slice()?,
         rows_per_step,
         width,
+        vectors: vectors.as_slice()?,
     })
 }
 
@@ -102,9 +107,9 @@ pub(crate) fn plan_products(
     by_precision!(asked, T, {
         let (asked, table) = (reading::<T>("asked", asked)?, reading::<T>("table", table)?);
         let (codes, mut out) = (reading::<i64>("codes", codes)?, writing::<T>("out", out)?);
-        let rows = rows(&codes, table.shape())?;
-        let (asked, table, out) = (asked.as_slice()?, table.as_slice()?, out.as_slice_mut()?);
-        done(py.detach(|| rows.products(asked, table, out)))
+        let rows = rows(&codes, table.shape(), &asked)?;
+        let (table, out) = (table.as_slice()?, out.as_slice_mut()?);
+        done(py.detach(|| rows.products(table, out)))
     })
 }
 
@@ -119,8 +124,8 @@ pub(crate) fn plan_spread(
     by_precision!(shares, T, {
         let (shares, grad) = (reading::<T>("shares", shares)?, reading::<T>("grad", grad)?);
         let (codes, mut table) = (reading::<i64>("codes", codes)?, writing::<T>("table", table)?);
-        let rows = rows(&codes, table.shape())?;
-        let (shares, grad, table) = (shares.as_slice()?, grad.as_slice()?, table.as_slice_mut()?);
-        done(py.detach(|| rows.spread(shares, grad, table)))
+        let rows = rows(&codes, table.shape(), &grad)?;
+        let (shares, table) = (shares.as_slice()?, table.as_slice_mut()?);
+        done(py.detach(|| rows.spread(shares, table)))
     })
 }
