@@ -29,8 +29,8 @@ demo: $(VENV)/.made ## set up, then play the bundled dance
 	$(MAKE) --no-print-directory --jobs=2 $(VENV)/.built $(VENV)/.base
 	$(BIN)/pyanticip demo
 
-# First in parallel: cargo, which runs its own jobs (hence MAKEFLAGS= there), and single-core work; the bindings also
-# compile on one core for minutes, while types are checked. Then the Python suite alone, since some tests play live.
+# First in parallel: cargo, which runs its own jobs (hence MAKEFLAGS= there), and single-core work. Then the Python
+# suite alone, since some tests play live.
 .PHONY: test
 test: $(VENV)/.made ## set up everything, then lint, type-check and test
 	$(MAKE) --jobs=2 target/wheel/.unpacked check-python
