@@ -56,6 +56,7 @@ def played(folder: Path, seconds: float = 6.0, **changed: float) -> Sound:
         ("e.ogg", (), 44_100),
         ("f.mp3", (), 32_000),
         ("g.aiff", ("-c", "2"), 11_025),
+        ("h.aifc", (), 44_100),
     ],
 )
 def test_every_format_and_rate_plays_at_its_pitch(tmp_path, name, more, rate):

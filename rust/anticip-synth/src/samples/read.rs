@@ -31,7 +31,9 @@ const DC_CUTOFF_HZ: f64 = 20.0;
 /// Power of the mixed channels relative to the loudest below which they count as cancelling each other.
 const MIN_MIX_POWER: f64 = 0.01;
 /// File name extensions that are read.
-const SUPPORTED: [&str; 9] = ["wav", "wave", "bwf", "flac", "ogg", "oga", "mp3", "aif", "aiff"];
+const SUPPORTED: [&str; 10] = [
+    "wav", "wave", "bwf", "flac", "ogg", "oga", "mp3", "aif", "aiff", "aifc",
+];
 /// File name extensions of other sound formats, reported as left out.
 const UNSUPPORTED: [&str; 12] = [
     "m4a", "m4b", "mp4", "aac", "opus", "wma", "caf", "ape", "wv", "amr", "au", "w64",
