@@ -40,6 +40,8 @@ const MIN_LEG: f32 = 0.1;
 const MIN_STRIDE: f32 = 0.05;
 /// The trackers of a standing body, which alone tells its parts, extend at least this far upwards, metres.
 const MIN_HEIGHT: f32 = 0.5;
+/// Hips that are less than this above the feet, metres, may be below the knees: the body sits or squats.
+const MIN_STANCE: f32 = 0.6;
 /// Trackers of hips and chest are this close to the middle of the feet, relative to the feet's distance.
 const CENTRAL: f32 = 0.25;
 /// Forward axis of a tracker: z in Unity, which is negated here.
@@ -143,7 +145,7 @@ fn assign_parts(trackers: &mut [Tracker]) {
     };
     if is_above(hips, feet, MIN_LEG)
         && is_above(thighs, feet, MIN_LEG)
-        && is_above(hips, thighs, 0.0)
+        && (is_above(hips, thighs, 0.0) || !is_above(hips, feet, MIN_STANCE))
         && is_above(height(5), hips, 0.0)
     {
         return;

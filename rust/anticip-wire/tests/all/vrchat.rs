@@ -85,6 +85,28 @@ fn who_lies_down_keeps_the_numbers_of_slimevr() {
 }
 
 #[test]
+fn who_sits_or_squats_keeps_the_numbers_of_slimevr() {
+    // Hips, feet, thighs (their trackers are at the knees), upper chest and upper arms.
+    let heights = |hips: f32| [hips, 0.08, 0.08, 0.52, 0.52, hips + 0.4, hips + 0.2, hips + 0.2];
+    let across = [0.0, -0.1, 0.1, -0.12, 0.12, 0.0, -0.25, 0.25];
+    for hips in [0.55, 0.5, 0.4] {
+        let mut source = VrchatAssembler::default();
+        let mut found = Vec::new();
+        for _ in 0..2 {
+            for ((number, _), (x, y)) in TRACKERS.iter().zip(across.into_iter().zip(heights(hips))) {
+                for kind in ["position", "rotation"] {
+                    let values = if kind == "position" { [x, y, 0.0] } else { [0.0; 3] };
+                    let data = message(&format!("/tracking/trackers/{number}/{kind}"), &values);
+                    found.extend(decoded(&mut source, &data));
+                }
+            }
+        }
+        let names = found[0].trackers.iter().map(|tracker| tracker.name.as_str());
+        assert!(names.eq(TRACKERS.map(|(_, joint)| joint)), "{hips}");
+    }
+}
+
+#[test]
 fn other_messages_are_ignored() {
     let mut source = VrchatAssembler::default();
     for data in [
