@@ -266,7 +266,7 @@ def _unchangeable(rig: Rig, current: Rig, in_file: Collection[str]) -> list[str]
     that need a restart."""
     ignored = {*_LIVE_TABLES, *(n for n in _UNRELATED_TABLES if n not in in_file)}
     names = [n for n in Rig.model_fields if n not in ignored and getattr(rig, n) != getattr(current, n)]
-    names = ["performer" if n == "performers" else n for n in names]
+    names = list(dict.fromkeys("performer" if n == "performers" else n for n in names))
     if fixed_of(rig) != fixed_of(current):
         names.append("osc")
     if rig.model.model_copy(update={"checkpoint": current.model.checkpoint}) != current.model:

@@ -165,6 +165,9 @@ def test_what_a_loaded_rig_cannot_change_is_told_if_its_file_has_it(tmp_path: Pa
     show = play(load_rig(tmp_path / "begun.toml"))
     assert "needs a restart" not in show.do("rig/load", "plain")
     assert show.do("rig/load", "told").endswith("needs a restart: performer, control, record")
+    (tmp_path / "calibrated.toml").write_text(f"{begun}[performer]\nloudness = [0.02, 0.1, 0.6]\n")
+    show = play(load_rig(tmp_path / "calibrated.toml"))
+    assert show.do("rig/load", "told").endswith("needs a restart: performer, control, record")
 
 
 def test_one_of_several_performers_loads_a_rig_and_keeps_their_name(tmp_path: Path, play: Play) -> None:
