@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyanticip.controls import Shape
@@ -41,7 +40,8 @@ def check_ports(rig: Rig) -> None:
 def check_spare(rig: Rig) -> None:
     """Raise an OptionError if nothing can be written into the folder ``record_spare``."""
     spare = rig.record_spare
-    if spare is not None and not (Path(spare).is_dir() and os.access(spare, os.W_OK)):
+    # `Path.is_dir` raises an error below a folder that may not be read.
+    if spare is not None and not os.access(f"{spare}/.", os.W_OK):
         raise OptionError(f"record_spare: {spare}: expected a folder that can be written into")
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import shutil
 import tomllib
 from collections.abc import Callable
@@ -232,9 +233,20 @@ def test_replies_repeat_the_arguments(play: Play) -> None:
         show.commands.obey("preset", ["bells"])
 
 
-@pytest.mark.parametrize("spare", ["spare", "missing"])
-def test_a_show_begins_without_its_spare_folder_and_says_so(tmp_path: Path, spare: str) -> None:
+@pytest.mark.parametrize("spare", ["spare", "missing", "hidden/missing"])
+def test_a_show_begins_without_its_spare_folder_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: str
+) -> None:
     (tmp_path / "spare").mkdir()
+    stat = Path.stat
+
+    def forbidden(self: Path, **how: bool) -> os.stat_result:
+        if "hidden" in self.parts:
+            raise PermissionError(13, "Permission denied")
+        return stat(self, **how)
+
+    # As for anyone but root, who may run the tests.
+    monkeypatch.setattr(Path, "stat", forbidden)
     file = tmp_path / "rig.toml"
     file.write_text(f"record_spare = '{spare}'\nosc = []\ncontrol.enabled = false\n{QUIET}")
     rig, lines = load_rig(file), []
@@ -242,7 +254,7 @@ def test_a_show_begins_without_its_spare_folder_and_says_so(tmp_path: Path, spar
         show = stage(rig, assemble(rig, MonotonicClock()), source, say=lines.append)
         run_loop(show.run(0.0))
     said = [line for line in lines if line.startswith("record_spare")]
-    assert len(said) == (spare == "missing")
+    assert len(said) == (spare != "spare")
     assert all("missing: expected a folder that can be written into; without it" in line for line in said)
 
 
