@@ -81,7 +81,7 @@ def known_keys(*known: str, also: str = "") -> BeforeValidator:
 
     def check(table: Any) -> Any:
         if isinstance(table, Mapping):
-            _check_known(table, known, also)
+            _check_known(map(str, table), known, also)
         return table
 
     return BeforeValidator(check)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from support.full_disk import full_disk
 
 from pyanticip.cli import cli
@@ -342,6 +342,11 @@ def test_every_mistake_is_one_line_with_file_and_key(tmp_path: Path, text: str, 
     assert says in message
     assert message.startswith(str(file))
     assert "\n" not in message
+
+
+def test_a_key_that_is_no_text_is_refused_as_unknown() -> None:
+    with pytest.raises(ValidationError, match="7: unknown name; expected one of pitch"):
+        Rig.model_validate({"silence": {"neutral": {7: 0.5}}})
 
 
 def test_rig_check_reports_every_problem(tmp_path: Path) -> None:
