@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pyanticip.errors import FormatError, counted
-from pyanticip.motion.atomic import write_files
+from pyanticip.motion.atomic import write_files, writing
 from pyanticip.untrusted import read_json
 from pyanticip.vocabulary import EVENTS
 from training.evaluate.baselines import PLAYED
@@ -158,7 +158,8 @@ def write(report: Mapping[str, Any], target: Path) -> list[Path]:
     """
     if target.suffix.lower() != ".md":
         return pages.write(list(parts(report)), report, target, TITLE)
-    (target.parent / "img").mkdir(parents=True, exist_ok=True)
+    with writing(target):
+        (target.parent / "img").mkdir(parents=True, exist_ok=True)
     page_parts, pictures = [], {}
     for kind, value in parts(report):
         if kind == "image":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyanticip.errors import OptionError
-from pyanticip.motion.atomic import write_files
+from pyanticip.motion.atomic import write_files, writing
 
 STYLE: Final = """
 body { font: 15px/1.45 sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -190,7 +190,8 @@ def write(
         DeviceError: they cannot be written; without room for all of them, the old ones stay.
     """
     page, figures = report_paths(target, name, data)
-    page.parent.mkdir(parents=True, exist_ok=True)
+    with writing(page):
+        page.parent.mkdir(parents=True, exist_ok=True)
     files = {page: as_html(parts, title).encode(), figures: (json.dumps(numbers, indent=1) + "\n").encode()}
     if page != target:
         files[page.with_suffix(".md")] = as_markdown(parts).encode()

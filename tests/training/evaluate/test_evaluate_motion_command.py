@@ -1,8 +1,11 @@
 """``pyanticip evaluate motion``: the command, its report, and bad input."""
 
+import errno
 import json
+import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from support.takes import pieces_of
@@ -263,6 +266,18 @@ def test_figures_of_a_report_that_cannot_be_written_are_printed(
         assert stdout.startswith(begin)
         assert "karate" in stdout or "martial art" in stdout
         assert stderr == "pyanticip: report.json: cannot be written (no space left on device)\n"
+    mkdir = Path.mkdir
+
+    def full_folder(self, *how, **also):
+        if self.name in ("report", "img"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
+        mkdir(self, *how, **also)
+
+    monkeypatch.setattr(Path, "mkdir", full_folder)
+    for name in ("report", "report.md"):
+        code, stdout, stderr = command("evaluate", "motion", "--data", takes, "--report", tmp_path / name)
+        assert (code, stdout[:2]) == (1, "# ")
+        assert stderr.endswith("cannot be written (no space left on device)\n")
 
 
 def test_bad_input_is_one_clear_error(takes, piece_of, set_of, cache, tmp_path):
