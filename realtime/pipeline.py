@@ -415,7 +415,7 @@ class Pipeline:
         return out, step if self._memory is None else self._memory.imagine(step)
 
     def fade_out(self, t_ns: int) -> int:
-        """Fade to neutral from ``t_ns`` on, in any mode; returns the time when that is reached."""
+        """Stop from ``t_ns`` on, in any mode; returns the time when that is reached."""
         self.run_until(t_ns)
         self._now_ns = max(t_ns, self._now_ns)
         self.mixer.fade_out(_FADE_OUT_S)

@@ -311,7 +311,7 @@ class Show:
         self._schedule_next()
 
     async def _fade_out(self) -> None:
-        """Fade to neutral, in the same number of frames however late the loop is."""
+        """Stop, in the same number of frames however late the loop is."""
         now = self.pipeline.clock.now_ns() if self._end_ns is None else self._end_ns
         self.pipeline.run_until(now)
         if self.pipeline.tape is not None:

@@ -62,6 +62,8 @@ pub struct VrchatAssembler {
     previous: u32,
     /// Values received in any frame.
     known: u32,
+    /// Whether the numbers are known to be SlimeVR's, whatever the body does later.
+    is_slimevr: bool,
 }
 
 impl Default for VrchatAssembler {
@@ -79,6 +81,7 @@ impl Default for VrchatAssembler {
             received: 0,
             previous: 0,
             known: 0,
+            is_slimevr: false,
         }
     }
 }
@@ -108,9 +111,9 @@ impl VrchatAssembler {
     /// Completes the frame; it is delivered once any rotation is known.
     fn flush(&mut self, on_update: &mut dyn FnMut(Update<'_>)) {
         self.previous = std::mem::take(&mut self.received);
-        if self.previous & !self.known != 0 {
+        if !self.is_slimevr && self.previous & !self.known != 0 {
             self.known |= self.previous;
-            assign_parts(&mut self.update.trackers);
+            self.is_slimevr = assign_parts(&mut self.update.trackers);
         }
         if self.update.trackers.iter().any(|t| t.rotation.is_some()) {
             on_update(Update::Trackers(&self.update));
@@ -136,8 +139,9 @@ impl Source for VrchatAssembler {
     }
 }
 
-/// Names the trackers of a standing body by where they are, if SlimeVR's numbers cannot be meant.
-fn assign_parts(trackers: &mut [Tracker]) {
+/// Names the trackers of a standing body by where they are, if SlimeVR's numbers cannot be meant; returns whether
+/// hips and a foot show that they are.
+fn assign_parts(trackers: &mut [Tracker]) -> bool {
     let height = |index: usize| trackers[index].position.map(|[_, y, _]| y);
     let (hips, feet, thighs) = (height(0), height(1).or(height(2)), height(3).or(height(4)));
     let is_above = |upper: Option<f32>, lower: Option<f32>, by: f32| {
@@ -148,18 +152,18 @@ fn assign_parts(trackers: &mut [Tracker]) {
         && (is_above(hips, thighs, 0.0) || !is_above(hips, feet, MIN_STANCE))
         && is_above(height(5), hips, 0.0)
     {
-        return;
+        return hips.is_some() && feet.is_some();
     }
     let mut placed: Vec<(usize, [f32; 3])> = (0..HEAD)
         .filter_map(|index| Some((index, trackers[index].position?)))
         .collect();
     placed.sort_by(|(_, a), (_, b)| a[1].total_cmp(&b[1]));
     let [(_, a), (_, b), .., (_, top)] = placed[..] else {
-        return;
+        return false;
     };
     let (x, z) = (a[0] - b[0], a[2] - b[2]);
     if x.hypot(z) < MIN_STRIDE || top[1] - a[1] < MIN_HEIGHT {
-        return;
+        return false;
     }
     // How far a place is from the middle of the feet, towards foot `a`, in units of their distance.
     let across =
@@ -197,6 +201,7 @@ fn assign_parts(trackers: &mut [Tracker]) {
             _ => format!("{side}_upper_arm"),
         };
     }
+    false
 }
 
 /// Where the forward axis of a tracker points, x and z.

@@ -107,6 +107,29 @@ fn who_sits_or_squats_keeps_the_numbers_of_slimevr() {
 }
 
 #[test]
+fn a_tracker_that_joins_in_a_handstand_changes_no_numbers() {
+    let mut source = VrchatAssembler::default();
+    // Hips, feet and, switched on last, the upper chest.
+    let mut send = |heights: &[(u8, f32)]| {
+        let mut found = Vec::new();
+        for _ in 0..2 {
+            for (number, y) in heights {
+                let place = [0.1 * f32::from(*number), *y, 0.0];
+                let data = message(&format!("/tracking/trackers/{number}/position"), &place);
+                found.extend(decoded(&mut source, &data));
+            }
+            let data = message("/tracking/trackers/1/rotation", &[0.0; 3]);
+            found.extend(decoded(&mut source, &data));
+        }
+        found.pop().unwrap()
+    };
+    send(&[(1, 1.0), (2, 0.1), (3, 0.1)]);
+    let last = send(&[(1, 1.0), (2, 1.8), (3, 1.8), (6, 0.7)]);
+    let names = last.trackers.iter().map(|tracker| tracker.name.as_str());
+    assert!(names.eq(TRACKERS.map(|(_, joint)| joint)));
+}
+
+#[test]
 fn other_messages_are_ignored() {
     let mut source = VrchatAssembler::default();
     for data in [
