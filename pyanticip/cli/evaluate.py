@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +24,16 @@ def evaluate() -> None:
 
     Example: pyanticip evaluate motion --data TAKES
     """
+
+
+@contextlib.contextmanager
+def _kept(found: dict[str, Any], text: str, as_json: bool) -> Iterator[None]:
+    """Print figures, which took minutes, if the file that is written here cannot be."""
+    try:
+        yield
+    except MotionError:
+        answer(found, text, as_json)
+        raise
 
 
 @evaluate.command("motion", options=f"{OPTIONS}:MotionOptions", extra="train")
@@ -68,12 +80,10 @@ def evaluate_motion(args: options.MotionOptions) -> Answer:
         "command": command,
         "looks": earlier_looks + bool(found["test_people"]),
     }
-    try:
+    text = page.markdown(found)
+    with _kept(found, text, args.as_json):
         files = [] if args.report is None else page.write(found, args.report)
-    except MotionError:
-        answer(found, page.markdown(found), args.as_json)  # the figures took minutes
-        raise
-    return found, [page.markdown(found), *(f"wrote {name}" for name in files[:1])]
+    return found, [text, *(f"wrote {name}" for name in files[:1])]
 
 
 @evaluate.command("language", options=f"{OPTIONS}:LanguageOptions", extra="train")
@@ -131,10 +141,12 @@ def evaluate_forecast(args: options.ForecastOptions) -> Answer:
             known = trained_on(args.checkpoint)
         report = judge.evaluate_forecast(args.data, split=args.split, predictors=predictors, known=known)
         parts_of = writer.split_parts
+    text = as_markdown(parts_of(report, pictures=False))
     if args.page is not None:
-        files = write(parts_of(report), report, args.page, "Forecasts of motion")
+        with _kept(report, text, args.as_json):
+            files = write(parts_of(report), report, args.page, "Forecasts of motion")
         say(f"wrote {files[0]}")
-    return report, as_markdown(parts_of(report, pictures=False))
+    return report, text
 
 
 @evaluate.command("following", options=f"{OPTIONS}:FollowingOptions", extra="train")
@@ -151,11 +163,12 @@ def evaluate_following(args: options.FollowingOptions) -> Answer:
     if args.picture is not None:
         check_out(args.picture, (".png",))
     report = following.evaluate(args.data, args.side, args.copies, args.seed)
-    wrote = []
+    text, wrote = following.markdown(report), []
     if args.picture is not None:
-        write_file(args.picture, following.picture(args.data))
+        with _kept(report, text, args.as_json):
+            write_file(args.picture, following.picture(args.data))
         wrote.append(f"wrote {args.picture}")
-    return report, [following.markdown(report), *wrote]
+    return report, [text, *wrote]
 
 
 @evaluate.command("tempo", options=f"{OPTIONS}:TempoOptions", extra="train")

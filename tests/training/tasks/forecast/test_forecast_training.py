@@ -7,6 +7,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from support.full_disk import full_disk
 from support.takes import random_takes, same_weights
 
 from pyanticip.errors import CheckpointError, FormatError, OptionError
@@ -475,6 +476,13 @@ def test_the_commands(tmp_path, command):
         *("evaluate", "forecast", "--data", tmp_path, "--checkpoint", tmp_path / "run", "--split", "train")
     )
     assert "was trained on 6 of these 6 files" in out
+    with full_disk():
+        code, out, err = command(
+            *("evaluate", "forecast", "--data", tmp_path, "--checkpoint", tmp_path / "run"),
+            *("--report", tmp_path / "full"),
+        )
+    assert (code, "| model |" in out) == (1, True), err
+    assert err.startswith("pyanticip: ")
     code, out, err = command("evaluate", "forecast", "--benchmark", "cmu", "--data", tmp_path, "--json")
     assert json.loads(out)["files"] == 2, err
     code, out, err = command(
