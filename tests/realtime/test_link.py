@@ -70,6 +70,12 @@ def test_the_beat_of_a_leading_session_is_followed(ask: Ask) -> None:
     body = LinkSink(LinkConfig())
     try:
         wait_for_peers(ask, lonely, early)
+        # Sessions that have met take a moment to become one.
+        deadline_s = time.monotonic() + 20.0
+        while time.monotonic() < deadline_s and any(
+            abs(s.beat()[0] - ask()[1]) > 0.1 for s in (lonely, early)
+        ):
+            time.sleep(0.1)
         off = []
         for _ in range(9):
             (bpm, phase), (_, sooner) = lonely.beat(), early.beat()
