@@ -1,7 +1,7 @@
 """``pyanticip bench performer``: effect of the performer's noise gate and range.
 
-Stillness of held poses, sound levels, and whether movement passes unchanged. The whole pipeline runs offline,
-as in ``render``; the voice's loudness is in LUFS.
+Stillness of held poses and after a stop, sound levels, and whether movement passes unchanged. The whole
+pipeline runs offline, as in ``render``; the voice's loudness is in LUFS.
 """
 
 from __future__ import annotations
@@ -69,6 +69,9 @@ UNCHANGED = {
     "other": tuple(f"cmu/{n}" for n in ("02_05.amc", "06_13.bvh", "14_11.amc", "16_05.amc", "01_08.bvh")),
 }
 _LOUDNESS = PARAMETERS.index("loudness")
+# Seconds of standing after a stop, and the loudness that counts as sound then.
+_STOP_S = 4.0
+_AUDIBLE = 0.02
 # Frames after the gate's first opening that are not compared.
 _SETTLE_FRAMES = 50
 
@@ -102,15 +105,30 @@ def jitter(clip: Clip, second: float, degrees: float, slow: bool, seed: int, len
     The noise is normal, of ``degrees`` rms about each axis, white or (``slow``) below 5 Hz.
     """
     frame, count = min(round(second * clip.rate), len(clip) - 1), round(length * 60.0)
-    noise = np.random.default_rng(seed).standard_normal((count, len(clip.skeleton), 3))
+    turns = _tremble((count, len(clip.skeleton)), 60.0, degrees, slow, seed)
+    root = np.tile(clip.root[frame], (count, 1))
+    return Clip(turned(clip.quats[frame], turns), root, 60.0, clip.skeleton, f"{clip.name} held")
+
+
+def stopped(clip: Clip, degrees: float, slow: bool, seed: int) -> Clip:
+    """The first half of ``clip``, then its last pose for ``_STOP_S``, with the noise of :func:`jitter`."""
+    half = len(clip) // 2
+    frames = np.minimum(np.arange(half + round(_STOP_S * clip.rate)), half - 1)
+    turns = _tremble((len(frames), len(clip.skeleton)), clip.rate, degrees, slow, seed)
+    quats = turned(clip.quats[frames], turns)
+    return Clip(quats, clip.root[frames], clip.rate, clip.skeleton, f"{clip.name} stopped")
+
+
+def _tremble(shape: tuple[int, int], rate: float, degrees: float, slow: bool, seed: int) -> F64:
+    """Rotation vectors (frames, joints, 3), radians."""
+    noise: F64 = np.random.default_rng(seed).standard_normal((*shape, 3))
     if slow:
         spectrum = np.fft.rfft(noise, axis=0)
-        spectrum[np.fft.rfftfreq(count, 1.0 / 60.0) >= 5.0] = 0.0
-        noise = np.fft.irfft(spectrum, count, axis=0)
+        spectrum[np.fft.rfftfreq(shape[0], 1.0 / rate) >= 5.0] = 0.0
+        noise = np.fft.irfft(spectrum, shape[0], axis=0)
         noise /= noise.std()
-    quats = turned(clip.quats[frame], np.radians(degrees) * noise)
-    root = np.tile(clip.root[frame], (count, 1))
-    return Clip(quats, root, 60.0, clip.skeleton, f"{clip.name} held")
+    turns: F64 = np.radians(degrees) * noise
+    return turns
 
 
 def run(data: Path, *, seeds: int = 1, say: Say = lambda line: None) -> dict[str, Any]:
@@ -129,6 +147,7 @@ def run(data: Path, *, seeds: int = 1, say: Say = lambda line: None) -> dict[str
     calibrated = {clip: calibrate_from(data / "cmu" / take, with_performer()) for clip, take, _ in PAIRS}
     return {
         "still": list(_reported(_still(data, seeds, calibrated["49_09.amc"]), say)),
+        "stopped": list(_reported(_stopped(data, seeds), say)),
         "range": list(_reported(_range(data, calibrated), say)),
         "idle": list(_reported(_idle(data), say)),
         "unchanged": list(_reported(_unchanged(data), say)),
@@ -155,6 +174,25 @@ def _still(data: Path, seeds: int, table: Table) -> Iterator[dict[str, Any]]:
             row[f"lufs_{name}"] = round(max(_lufs(capture) for capture in captures), 1)
             row[f"events_{name}"] = max(len(capture.events) for capture in captures)
         yield row
+
+
+def _stopped(data: Path, seeds: int) -> Iterator[dict[str, Any]]:
+    """Seconds from a stop to silence, and how loud it is from a second after it."""
+    clips = [load_motion(data / path) for paths in UNCHANGED.values() for path in paths]
+    for slow, degrees in ((False, 0.0), (False, 0.2), (False, 0.5), (True, 0.2), (True, 0.5)):
+        silent, loudest = [], []
+        for clip, seed in itertools.product(clips, range(seeds)):
+            capture = perform(stopped(clip, degrees, slow, seed), with_performer(), sound=False)
+            after = _loudness(capture)[-round(_STOP_S * RATE) :]
+            silent.append(float(np.max(np.nonzero(after > _AUDIBLE)[0] + 1, initial=0)) / RATE)
+            loudest.append(float(after[round(RATE) :].max()))
+        yield {
+            "jitter": "below 5 Hz" if slow else "white",
+            "degrees": degrees,
+            "silent_after_s": round(float(np.median(silent)), 2),
+            "latest_s": round(max(silent), 2),
+            "loudest_after_1_s": round(max(loudest), 2),
+        }
 
 
 def _range(data: Path, tables: dict[str, Table]) -> Iterator[dict[str, Any]]:

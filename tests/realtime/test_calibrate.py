@@ -22,7 +22,7 @@ from pyanticip.errors import DeviceError, OptionError, RigError, SkeletonError
 from pyanticip.motion.load import load_motion
 from pyanticip.untrusted import read_file
 from realtime.bench.offline_listener import integrated
-from realtime.bench.stillness import jitter, perform, with_performer
+from realtime.bench.stillness import jitter, perform, stopped, with_performer
 from realtime.control.calibration import Calibration
 from realtime.mapping.performer import PerformerRange, Reach
 from realtime.programs.calibrate import calibrate_from, calibrate_live
@@ -274,6 +274,8 @@ def test_a_slow_dance_is_audible_and_stillness_is_silent(data_dir: Path) -> None
         held = perform(jitter(clip, 6.0, 1.0, slow, 0, length=5.0), rig)
         assert integrated(held.sound) < -50.0
         assert held.events == []
+        stop = stopped(load_motion(cmu / "05_09.bvh"), 0.2, slow, 0)
+        assert max(p[1] for p in perform(stop, with_performer(), sound=False).params[-150:]) < 1e-3
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,9 @@
 //! noise is measured in its fast part (a second-order high-pass at 2.7 Hz), and movement is what exceeds that noise
 //! in the slow part, pooled over the joints or, with a larger threshold, of one joint alone. While nothing does, the
 //! pose is held; otherwise the gate opens within 60 ms and the pose passes unchanged, bit for bit.
+//!
+//! What a body did a second ago delays its closing, so loudness follows a second gate, the activity, which judges the
+//! last 0.4 s alone: who stops is silent within a second, and the pose still passes if the movement goes on.
 
 use anticip_geometry::Quat;
 
@@ -32,11 +35,13 @@ const JOINT_SLOW_LIMIT: f64 = 3.2;
 const JOINT_QUICK_LIMIT: f64 = 5.0;
 /// Share of the movement thresholds below which a body is still.
 const STILL: f64 = 0.6;
-/// Time that a body must be still before the gate starts to close, seconds.
-const PATIENCE_S: f64 = 0.6;
-/// Seconds that the gate takes to open and to close.
+/// Seconds that gate and activity take to open.
 const OPENING_S: f64 = 0.06;
-const CLOSING_S: f64 = 0.5;
+/// Time that a body must be still before the gate starts to close, and that it takes to close, seconds.
+const GATE: Swing = Swing::new(0.6, 0.5);
+/// The same for the activity, and the number of frames that it judges.
+const ACTIVITY: Swing = Swing::new(0.2, 0.3);
+const RECENT: usize = 20;
 /// A joint with a smaller squared deviation (radians) is not measured at all.
 const MIN_DEVIATION: f64 = 1e-12;
 
@@ -132,12 +137,55 @@ pub struct NoiseGate {
     joints: [Joint; JOINT_COUNT],
     root: [f64; 3],
     gains: Gains,
-    /// Position of the gate: 0 shut, 1 open.
+    /// The smoothed rotations of the last [`RECENT`] frames, the oldest at `oldest`, and their sums.
+    recent: Box<[[Vec4; JOINT_COUNT]; RECENT]>,
+    oldest: usize,
+    sums: [Vec4; JOINT_COUNT],
+    gate: Swing,
+    activity: Swing,
+    running: bool,
+    out: Pose,
+}
+
+/// A position between 0 (shut) and 1 (open), moved by whether a body moves.
+#[derive(Debug, Clone, Copy)]
+struct Swing {
+    patience_s: f64,
+    closing_s: f64,
     open: f64,
     /// Seconds without movement.
     quiet: f64,
-    running: bool,
-    out: Pose,
+}
+
+impl Swing {
+    const fn new(patience_s: f64, closing_s: f64) -> Self {
+        Self {
+            patience_s,
+            closing_s,
+            open: 0.0,
+            quiet: 0.0,
+        }
+    }
+
+    /// Moves by one frame of a body that exceeds its noise by this factor: opens, waits, or closes.
+    fn step(&mut self, movement: f64) {
+        if movement > 1.0 {
+            self.quiet = 0.0;
+            self.open = (self.open + 1.0 / (RATE * OPENING_S)).min(1.0);
+        } else if movement < STILL {
+            self.quiet += 1.0 / RATE;
+            if self.quiet > self.patience_s {
+                self.open = (self.open - 1.0 / (RATE * self.closing_s)).max(0.0);
+            }
+        } else {
+            self.quiet = (self.quiet - 1.0 / RATE).max(0.0);
+        }
+    }
+
+    /// The position, eased at both ends.
+    fn eased(&self) -> f64 {
+        self.open * self.open * (3.0 - 2.0 * self.open)
+    }
 }
 
 impl NoiseGate {
@@ -159,8 +207,11 @@ impl NoiseGate {
                 decrease: gain(DECREASE_S),
                 increase: gain(INCREASE_S),
             },
-            open: 0.0,
-            quiet: 0.0,
+            recent: Box::new([[[0.0; 4]; JOINT_COUNT]; RECENT]),
+            oldest: 0,
+            sums: [[0.0; 4]; JOINT_COUNT],
+            gate: GATE,
+            activity: ACTIVITY,
             running: false,
             out: Pose::identity(JOINT_COUNT),
         }
@@ -174,7 +225,13 @@ impl NoiseGate {
     /// How far the gate is open: 0 while the body stands still, 1 while it moves.
     #[must_use]
     pub fn openness(&self) -> f64 {
-        self.open * self.open * (3.0 - 2.0 * self.open)
+        self.gate.eased()
+    }
+
+    /// Factor of loudness: 0 while the gate is shut or the body stopped, 1 while it moves.
+    #[must_use]
+    pub fn activity(&self) -> f64 {
+        self.gate.eased().min(self.activity.eased())
     }
 
     /// Learned jitter of each joint, radians, rms about each axis.
@@ -191,11 +248,17 @@ impl NoiseGate {
             self.begin(pose);
             return &self.out;
         }
-        let movement = self.measure(pose);
-        self.swing(movement);
-        let follow = gain(HELD_S * (FOLLOWED_S / HELD_S).powf(self.open));
+        let (movement, recent_movement) = self.measure(pose);
+        self.gate.step(movement);
+        // A movement from stillness is heard as soon as the gate opens.
+        self.activity.step(if self.gate.open < 1.0 {
+            movement
+        } else {
+            recent_movement
+        });
+        let follow = gain(HELD_S * (FOLLOWED_S / HELD_S).powf(self.gate.open));
         let open = self.openness();
-        let is_open = self.open >= 1.0;
+        let is_open = self.gate.open >= 1.0;
         for ((joint, q), out) in self
             .joints
             .iter_mut()
@@ -229,14 +292,19 @@ impl NoiseGate {
             joint.reset(q.to_array());
         }
         self.root = pose.root;
-        (self.open, self.quiet, self.running) = (0.0, 0.0, true);
+        let rotations: [Vec4; JOINT_COUNT] = std::array::from_fn(|j| pose.rotations[j].to_array());
+        self.recent.fill(rotations);
+        self.sums = rotations.map(|q| q.map(|v| v * RECENT as f64));
+        (self.gate, self.activity, self.running) = (GATE, ACTIVITY, true);
     }
 
-    /// Updates the filters; returns how far the body exceeds its noise: above 1 it moves.
-    fn measure(&mut self, pose: &Pose) -> f64 {
+    /// Updates the filters; returns how far the body exceeds its noise, and how far it did in the last frames: above
+    /// 1 it moves.
+    fn measure(&mut self, pose: &Pose) -> (f64, f64) {
         let gains = self.gains;
-        let (mut slow, mut quick, mut count) = (0.0, 0.0, 0.0);
-        let (mut max_slow, mut max_quick) = (0.0_f64, 0.0_f64);
+        let (mut movement, mut recent_movement) = (Excess::default(), Excess::default());
+        let oldest = &mut self.recent[self.oldest];
+        self.oldest = (self.oldest + 1) % RECENT;
         for (j, (joint, q)) in self.joints.iter_mut().zip(&pose.rotations).enumerate() {
             if !self.mask[j] {
                 continue;
@@ -260,44 +328,56 @@ impl NoiseGate {
             };
             joint.noise =
                 (joint.noise + gain * (measured - joint.noise)).clamp(FLOOR * FLOOR, joint.max_noise);
-            let deviation = axis_variance(&joint.smooth, &joint.centre);
-            if deviation > MIN_DEVIATION {
-                let (joint_slow, joint_quick) = (
-                    axis_variance(&joint.slow, &joint.centre) / joint.noise,
-                    deviation / joint.noise,
-                );
-                (slow, quick, count) = (slow + joint_slow, quick + joint_quick, count + 1.0);
-                (max_slow, max_quick) = (max_slow.max(joint_slow), max_quick.max(joint_quick));
+            for ((sum, oldest), newest) in self.sums[j].iter_mut().zip(&mut oldest[j]).zip(joint.smooth) {
+                *sum += newest - *oldest;
+                *oldest = newest;
             }
+            movement.add(joint, &joint.centre);
+            recent_movement.add(joint, &self.sums[j].map(|sum| sum / RECENT as f64));
         }
-        if count == 0.0 {
+        (movement.exceeds(), recent_movement.exceeds())
+    }
+}
+
+/// How far the joints are from a centre, in multiples of their noise, squared.
+#[derive(Debug, Clone, Copy, Default)]
+struct Excess {
+    slow: f64,
+    quick: f64,
+    count: f64,
+    max_slow: f64,
+    max_quick: f64,
+}
+
+impl Excess {
+    fn add(&mut self, joint: &Joint, centre: &Vec4) {
+        let deviation = axis_variance(&joint.smooth, centre);
+        if deviation > MIN_DEVIATION {
+            let slow = axis_variance(&joint.slow, centre) / joint.noise;
+            let quick = deviation / joint.noise;
+            self.slow += slow;
+            self.quick += quick;
+            self.count += 1.0;
+            self.max_slow = self.max_slow.max(slow);
+            self.max_quick = self.max_quick.max(quick);
+        }
+    }
+
+    /// Above 1 the body moves.
+    fn exceeds(&self) -> f64 {
+        if self.count == 0.0 {
             return 0.0;
         }
-        let rms = |sum: f64| (sum / count).sqrt();
+        let rms = |sum: f64| (sum / self.count).sqrt();
         // A mean over fewer joints fluctuates more.
-        let spread = 1.0 + 1.0 / f64::sqrt(count);
-        let pooled = f64::max(rms(slow) / SLOW_LIMIT, rms(quick) / QUICK_LIMIT) / spread;
+        let spread = 1.0 + 1.0 / f64::sqrt(self.count);
+        let pooled = f64::max(rms(self.slow) / SLOW_LIMIT, rms(self.quick) / QUICK_LIMIT) / spread;
         let single = f64::max(
-            max_slow.sqrt() / JOINT_SLOW_LIMIT,
-            max_quick.sqrt() / JOINT_QUICK_LIMIT,
+            self.max_slow.sqrt() / JOINT_SLOW_LIMIT,
+            self.max_quick.sqrt() / JOINT_QUICK_LIMIT,
         );
         // A single joint below its limit does not keep the gate open.
         if single > 1.0 { single.max(pooled) } else { pooled }
-    }
-
-    /// Moves the gate by one frame: opens it, waits, or closes it.
-    fn swing(&mut self, movement: f64) {
-        if movement > 1.0 {
-            self.quiet = 0.0;
-            self.open = (self.open + 1.0 / (RATE * OPENING_S)).min(1.0);
-        } else if movement < STILL {
-            self.quiet += 1.0 / RATE;
-            if self.quiet > PATIENCE_S {
-                self.open = (self.open - 1.0 / (RATE * CLOSING_S)).max(0.0);
-            }
-        } else {
-            self.quiet = (self.quiet - 1.0 / RATE).max(0.0);
-        }
     }
 }
 
@@ -317,30 +397,30 @@ mod tests {
 
     #[test]
     fn it_opens_at_once_waits_and_shuts_slowly() {
-        let mut gate = NoiseGate::new(&[true; JOINT_COUNT], None);
+        let (mut gate, patience, closing) = (GATE, GATE.patience_s, GATE.closing_s);
         let mut swings = |movement: f64, times: usize| {
-            (0..times).for_each(|_| gate.swing(movement));
+            (0..times).for_each(|_| gate.step(movement));
             gate.open
         };
         assert!((0.0..1.0).contains(&swings(1.01, frames(OPENING_S) - 1)));
         assert_eq!(swings(1.01, 1), 1.0);
-        assert_eq!(swings(0.0, frames(PATIENCE_S) - 1), 1.0);
+        assert_eq!(swings(0.0, frames(patience) - 1), 1.0);
         // Any movement restarts the full waiting time.
         swings(1.01, 1);
-        assert_eq!(swings(0.0, frames(PATIENCE_S) - 1), 1.0);
-        let half = swings(0.0, frames(CLOSING_S) / 2);
+        assert_eq!(swings(0.0, frames(patience) - 1), 1.0);
+        let half = swings(0.0, frames(closing) / 2);
         assert!((0.4..0.7).contains(&half), "{half}");
-        assert_eq!(swings(0.0, frames(CLOSING_S) / 2 + 3), 0.0);
+        assert_eq!(swings(0.0, frames(closing) / 2 + 3), 0.0);
     }
 
     #[test]
     fn what_is_neither_still_nor_movement_takes_back_as_much_patience() {
-        let mut gate = NoiseGate::new(&[true; JOINT_COUNT], None);
-        (0..10).for_each(|_| gate.swing(0.0));
+        let mut gate = GATE;
+        (0..10).for_each(|_| gate.step(0.0));
         let between = 0.5 * (STILL + 1.0);
-        (0..7).for_each(|_| gate.swing(between));
+        (0..7).for_each(|_| gate.step(between));
         assert!((gate.quiet - 3.0 / RATE).abs() < 1e-9);
-        (0..7).for_each(|_| gate.swing(between));
+        (0..7).for_each(|_| gate.step(between));
         assert_eq!(gate.quiet, 0.0);
     }
 }

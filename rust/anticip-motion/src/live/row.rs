@@ -22,7 +22,7 @@ pub(super) fn apply_gate<'a>(
         gate.restart();
     }
     gate.push(frame);
-    out.activity = gate.openness() as f32;
+    out.activity = gate.activity() as f32;
     gate.pose()
 }
 

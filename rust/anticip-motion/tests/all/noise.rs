@@ -207,6 +207,24 @@ fn it_shuts_again_without_a_jump() {
 }
 
 #[test]
+fn who_stops_is_inactive_within_a_second_and_before_the_pose_is_held() {
+    for (degrees, slow, seed) in [(0.0, false, 1), (0.2, false, 1), (0.2, true, 2), (0.5, true, 3)] {
+        let mut gate = NoiseGate::new(&ALL, None);
+        for (i, pose) in trembling(degrees, slow, seed, 400).iter().enumerate() {
+            let angle = 30.0 * DEGREE * (std::f64::consts::TAU * i.min(210) as f64 / RATE).sin();
+            gate.push(&turned(pose, |_, axis| if axis == 1 { angle } else { 0.0 }));
+            match i {
+                0..50 => assert_eq!(gate.activity(), gate.openness(), "{degrees} {slow}: frame {i}"),
+                50..=210 => assert_eq!(gate.activity(), 1.0, "{degrees} {slow}: frame {i}"),
+                260.. => assert_eq!(gate.activity(), 0.0, "{degrees} {slow}: frame {i}"),
+                _ => {}
+            }
+            assert!(i != 260 || gate.openness() == 1.0, "{degrees} {slow}");
+        }
+    }
+}
+
+#[test]
 fn what_is_known_of_a_bad_suit_is_believed() {
     let opens = |known: Option<&[f64; JOINT_COUNT]>| {
         let mut gate = NoiseGate::new(&ALL, known);
@@ -250,6 +268,7 @@ proptest! {
             prop_assert!(out.rotations.iter().all(|q| (q.norm() - 1.0).abs() < 1e-9));
             prop_assert!(out.root.iter().all(|v| v.is_finite()));
             prop_assert!((0.0..=1.0).contains(&gate.openness()));
+            prop_assert!((0.0..=gate.openness()).contains(&gate.activity()));
         }
         prop_assert!(gate.noise().iter().all(|n| n.is_finite() && *n > 0.0));
     }
