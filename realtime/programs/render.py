@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import queue
 import threading
 import time
@@ -299,10 +300,8 @@ def _save_csv(out: Path, capture: CaptureSink, frames: int) -> None:
     for i in range(frames):
         t = capture.times[i]
         fields = [f"{t:.3f}"]
-        fields += [
-            f"{v:.6f}"
-            for v in (*capture.params[i], *capture.taught[i], *capture.scalars[i], capture.gates[i])
-        ]
+        taught = (capture.taught[i].get(name, math.nan) for name in capture.outputs)
+        fields += [f"{v:.6f}" for v in (*capture.params[i], *taught, *capture.scalars[i], capture.gates[i])]
         for name in EVENTS:
             event = announced.get((t, name))
             fields += [f"{v:.6f}" for v in event] if event else ["", ""]

@@ -28,9 +28,10 @@ class CaptureSink(Sink):
         self._gate = math.nan
         self.times: list[float] = []
         self.params: list[list[float]] = []
-        self.taught: list[list[float]] = []
+        #: Taught outputs of each frame, by name; a mapping may be loaded or unloaded on the way.
+        self.taught: list[dict[str, float]] = []
         self._extras: tuple[Extra, ...] = ()
-        self._maps: list[Callable[[float], float]] = []
+        self._outputs: dict[str, None] = {}
         self.scalars: list[list[float]] = []
         self.limbs: list[list[float]] = []
         self.gates: list[float] = []
@@ -39,12 +40,13 @@ class CaptureSink(Sink):
     def announce(self, extras: Sequence[Extra]) -> None:
         """Set the taught outputs to record, each in its own unit."""
         self._extras = tuple(extras)
-        self._maps = [extra.range for extra in extras]
+        # A dict, for it keeps the order and holds each name once.
+        self._outputs |= dict.fromkeys(extra.name for extra in extras)
 
     @property
     def outputs(self) -> list[str]:
         """Names of the taught outputs beyond the eight parameters."""
-        return [extra.name for extra in self._extras]
+        return list(self._outputs)
 
     def send(self, frame: ControlFrame) -> None:
         """Record the frame, and play it."""
@@ -53,7 +55,8 @@ class CaptureSink(Sink):
         now = (frame.t_ns - self._origin) / 1e9
         self.times.append(now)
         self.params.append(list(frame.params))
-        self.taught.append([into(v) for into, v in zip(self._maps, frame.extras, strict=True)])
+        values = zip(self._extras, frame.extras, strict=True)
+        self.taught.append({extra.name: extra.range(value) for extra, value in values})
         self.scalars.append(list(frame.scalars))
         self.limbs.append(list(frame.limbs) or [math.nan] * 12)
         if frame.step is not None:
@@ -84,7 +87,9 @@ class CaptureSink(Sink):
         return {
             "t": np.array(self.times, np.float64),
             "params": np.array(self.params, np.float32).reshape(count, len(PARAMETERS)),
-            "taught": np.array(self.taught, np.float32).reshape(count, len(self._extras)),
+            "taught": np.array(
+                [[row.get(name, math.nan) for name in self._outputs] for row in self.taught], np.float32
+            ).reshape(count, len(self._outputs)),
             "scalars": np.array(self.scalars, np.float32).reshape(count, 7),
             "limbs": np.array(self.limbs, np.float32).reshape(count, 12),
             "gate": np.array(self.gates, np.float32),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.clips import swing
 from support.sounds import read_wav
 from support.wire import wait_for
 
@@ -20,6 +21,9 @@ from pyanticip.models.checkpoint.manifest import SHIPPED
 from pyanticip.motion.datagrams import datagrams
 from pyanticip.motion.npz import save_npz
 from pyanticip.motion.recording import RecordingWriter
+from pyanticip.teach.mapping import load_mapping
+from pyanticip.teach.options import FitOptions
+from pyanticip.teach.project import MAPPING, Project
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.programs.demo import PERFORMANCE
@@ -28,6 +32,8 @@ from realtime.programs.render_folder import render_folder
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.capture import CaptureSink
+from realtime.sources.replay import Command, open_show
+from realtime.teaching.fitting import fit_project
 from realtime.voice.open import open_voice
 from realtime.voice.wav import WavWriter
 
@@ -65,6 +71,37 @@ def test_numbers_and_table_agree(tmp_path: Path) -> None:
         assert np.allclose([float(r[name]) for r in rows], found["params"][:, i], atol=1e-6)
     for i, name in enumerate(SCALARS):
         assert np.allclose([float(r[name]) for r in rows], found["scalars"][:, i], atol=1e-6)
+
+
+def test_outputs_that_a_show_played_in_part_are_missing_elsewhere(tmp_path: Path) -> None:
+    """The mapping was unloaded after a second, and another one loaded after two."""
+    files = []
+    for output in ("cutoff", "mix"):
+        project = Project.create(tmp_path / output)
+        for value in (0.2, 0.8):
+            project.add_take(f"at-{value}", swing(2.0, level=value), values={output: value})
+        fit_project(project.folder, FitOptions(), model=False)
+        files.append(project.folder / MAPPING)
+    kind, items = open_show(PERFORMANCE)
+    sha256 = load_mapping(files[1]).sha256
+    changes = [Command(10**9, "unload"), Command(2 * 10**9, "mapping", (str(files[1]), sha256))]
+    show = sorted([*items, *changes], key=lambda item: item.t_ns)
+    rig = SCALARS_ONLY.model_copy(update={"mapping": str(files[0])})
+    for name in ("a.npz", "a.csv"):
+        render(PERFORMANCE, tmp_path / name, rig=rig, seconds=3.0, show=(kind, show))
+    with np.load(tmp_path / "a.npz") as file:
+        taught, t = file["taught"], file["t"]
+        assert list(file["outputs"]) == ["cutoff", "mix"]
+    for i, (begin, end) in enumerate(((0.0, 1.0), (2.0, 3.0))):
+        inside = (t > begin + 0.05) & (t < end - 0.05)
+        outside = (t < begin - 0.05) | (t > end + 0.05)
+        assert np.isfinite(taught[inside, i]).all()
+        assert np.isnan(taught[outside, i]).all()
+    with (tmp_path / "a.csv").open(newline="") as text:
+        rows = list(csv.DictReader(text))
+    for i, name in enumerate(("cutoff", "mix")):
+        assert np.allclose([float(row[name]) for row in rows], taught[:, i], atol=1e-6, equal_nan=True)
+    assert all(0.0 <= float(row["uncertainty"]) <= 1.0 for row in rows), "no column has moved"
 
 
 def test_a_motion_file_is_not_overwritten(tmp_path: Path) -> None:
