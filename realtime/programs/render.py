@@ -294,7 +294,9 @@ def _save_npz(out: Path, arrays: dict[str, npt.NDArray[Any]], outputs: list[str]
 def _save_csv(out: Path, capture: CaptureSink, frames: int) -> None:
     """Write one line per frame; an event is in the line of the frame that announced it."""
     columns = ["t", *PARAMETERS, *capture.outputs, *SCALARS, "gate"]
-    columns += [f"{name}{part}" for name in EVENTS for part in ("", "_ahead")]
+    said = (name for _, name, _, _ in capture.events if not name.endswith(CANCEL))
+    names = tuple(dict.fromkeys([*EVENTS, *said]))
+    columns += [f"{name}{part}" for name in names for part in ("", "_ahead")]
     announced = {(t, name): (strength, ahead) for t, name, strength, ahead in capture.events}
     lines = [",".join(columns)]
     for i in range(frames):
@@ -302,7 +304,7 @@ def _save_csv(out: Path, capture: CaptureSink, frames: int) -> None:
         fields = [f"{t:.3f}"]
         taught = (capture.taught[i].get(name, math.nan) for name in capture.outputs)
         fields += [f"{v:.6f}" for v in (*capture.params[i], *taught, *capture.scalars[i], capture.gates[i])]
-        for name in EVENTS:
+        for name in names:
             event = announced.get((t, name))
             fields += [f"{v:.6f}" for v in event] if event else ["", ""]
         lines.append(",".join(fields))

@@ -27,6 +27,7 @@ from pyanticip.teach.project import MAPPING, Project
 from pyanticip.vocabulary import PARAMETERS
 from realtime.clock import OfflineClock
 from realtime.programs.demo import PERFORMANCE
+from realtime.programs.rehearse import rehearse
 from realtime.programs.render import OfflinePlayer, render
 from realtime.programs.render_folder import render_folder
 from realtime.rig import Rig
@@ -102,6 +103,22 @@ def test_outputs_that_a_show_played_in_part_are_missing_elsewhere(tmp_path: Path
     for i, name in enumerate(("cutoff", "mix")):
         assert np.allclose([float(row[name]) for row in rows], taught[:, i], atol=1e-6, equal_nan=True)
     assert all(0.0 <= float(row["uncertainty"]) <= 1.0 for row in rows), "no column has moved"
+
+
+def test_the_table_has_the_cues(tmp_path: Path) -> None:
+    rehearse([PERFORMANCE], tmp_path / "a.memory")
+    cues = [{"name": f"at-{at}", "take": "performance", "at": at, "ahead_ms": 300} for at in (2, 3)]
+    tree = {"model": {"enabled": False}, "memory": {"file": str(tmp_path / "a.memory")}, "cue": cues}
+    for name in ("a.npz", "a.csv"):
+        render(PERFORMANCE, tmp_path / name, rig=Rig.model_validate(tree), seconds=4.0)
+    with np.load(tmp_path / "a.npz") as file:
+        is_cue = np.char.startswith(file["event_name"], "cue/")
+        sent = list(zip(file["event_name"][is_cue], file["event_ahead"][is_cue], strict=True))
+    assert [name for name, _ in sent] == ["cue/at-2", "cue/at-3"]
+    with (tmp_path / "a.csv").open(newline="") as text:
+        rows = list(csv.DictReader(text))
+    for name, ahead in sent:
+        assert [float(row[f"{name}_ahead"]) for row in rows if row[name]] == [pytest.approx(ahead, abs=1e-6)]
 
 
 def test_a_motion_file_is_not_overwritten(tmp_path: Path) -> None:
