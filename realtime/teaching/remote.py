@@ -36,7 +36,7 @@ T = TypeVar("T")
 class Loader:
     """Loads mapping files on a thread and plays them from the next frame on.
 
-    ``file`` is the current mapping, whether it plays or not: names are looked up in its folder and the
+    ``file`` is the mapping that the show began with or teaches: names are looked up in its folder and the
     ``mappings`` there, then in ``folder``, that of the show.
     """
 
@@ -54,10 +54,11 @@ class Loader:
         if what != "mapping":
             raise OptionError(f"load: a running show takes a mapping, got {what!r}")
         text = str(name)
-        if not text and self.file is None:
-            raise OptionError("load mapping: the show was begun without a mapping and without a project")
-        if not text and self.file is not None:
-            return self.play(self.file)
+        if not text:
+            current = self._commands.mapping or self.file
+            if current is None:
+                raise OptionError("load mapping: the show was begun without a mapping and without a project")
+            return self.play(Path(current))
         if self.file is not None and Path(text).name == text and not text.startswith("."):
             parent = self.file.parent
             for candidate in (parent / text, parent / "mappings" / text):

@@ -186,6 +186,27 @@ def test_teaching_fitting_and_playing_over_osc(tmp_path: Path, synth: socket.soc
     assert (folder / MAPPING).exists()
 
 
+def test_without_a_name_the_mapping_that_plays_is_loaded_again(tmp_path, play):
+    for output in ("cutoff", "mix"):
+        project = Project.create(tmp_path / output)
+        for value in (0.2, 0.8):
+            project.add_take(f"at-{value}", swing(2.0, level=value), values={output: value})
+        fit_project(project.folder, FitOptions(), model=False)
+    begun = tmp_path / "cutoff" / MAPPING
+    show = play(Rig.model_validate({"model": {"enabled": False}, "osc": [], "mapping": str(begun)}))
+    loader = remote.Loader(show.pipeline, show.commands, begun, tmp_path)
+
+    async def load(*name: str) -> str:
+        return await loader.load("mapping", *name)
+
+    assert asyncio.run(load()).endswith(": cutoff")
+    for name in ([f"mix/{MAPPING}"], []):
+        assert asyncio.run(load(*name)).endswith(": mix")
+    show.do("unload")
+    assert asyncio.run(load()).endswith(": cutoff")
+    loader.close()
+
+
 def test_a_fit_during_a_show_keeps_the_previous_options(tmp_path, monkeypatch):
     project = Project.create(tmp_path / "mine")
     for i in range(2):
