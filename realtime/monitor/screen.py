@@ -58,6 +58,9 @@ class Meters:
         if [len(frame["scalars"]), len(frame["params"]), len(frame["tempo"])] != [7, 8, 3]:
             raise ValueError("not a frame")
         frame |= {name: float(data[name]) for name in ("seconds", "way_ms")}
+        if data.get("place") is not None:
+            take, seconds, *_ = data["place"]
+            frame["place"] = int(take), float(seconds)
         for name, strength, _ in data["events"]:
             if not str(name).endswith(CANCEL):
                 text = f"{printable(str(name))} {float(strength):.2f} at {frame['seconds']:.1f} s"
@@ -111,6 +114,8 @@ class Meters:
             words.append((f"tempo {bpm:.0f}" if trust >= BEAT_TRUST else "no tempo", ""))
             foreseen = self._frame["trust"]
             words += [(f"{100 * sum(foreseen) / len(foreseen):.0f} % foreseen", "")] if foreseen else []
+            take, seconds = self._frame.get("place", (-1, 0.0))
+            words += [(f"at {seconds:.1f} s of take {take}", "")] if take >= 0 else []
         yield _line([*words, (f"model on {health['backend']}", "")])
         names = [name for name in health["sinks"] if name not in _INTERNAL_SINKS]
         troubles = [(name, self._troubles.get(name, "")) for name in names]

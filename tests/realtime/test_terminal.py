@@ -72,6 +72,7 @@ def test_meters_show_the_newest_frame_sender_and_receivers() -> None:
     ):  # fmt: skip
         assert words in text
     assert "cancel" not in text
+    assert "of take" not in text
     assert "gone" not in text
     assert "meters" not in text
     assert "oscquery" not in text
@@ -85,6 +86,15 @@ def test_meters_show_the_newest_frame_sender_and_receivers() -> None:
         meters.set_frame({**FRAME, "events": [["gesture/jump/enter", 0.5 + second / 10, 0.1]]})
     assert "enter 0.70 at 1.2 s" in shown(meters, width=60)
     assert "q quit" in shown(meters, width=60)
+
+
+def test_meters_show_the_place_in_a_rehearsed_take() -> None:
+    meters = Meters("pyanticip")
+    meters.set_health(HEALTH)
+    meters.set_frame({**FRAME, "place": [1, 61.52, 1.1, 0.9]})
+    assert "at 61.5 s of take 1" in shown(meters)
+    meters.set_frame({**FRAME, "place": [-1, 0.0, 1.0, 0.0]})
+    assert "of take" not in shown(meters)
 
 
 def test_meters_show_a_receiver_only_while_it_refuses() -> None:
