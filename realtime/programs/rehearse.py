@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip._core import LiveFront
+from pyanticip._core import LiveFront, Memory
 from pyanticip.errors import FormatError, OptionError, utf8
 from pyanticip.memory import rehearse as remember
 from pyanticip.memory import save_memory
@@ -25,6 +25,8 @@ Poses = npt.NDArray[np.float32]
 
 # Fewest frames of a take: shorter pieces, as between gaps of the suit, are left out.
 _MIN_FRAMES = round(3 * RATE)
+# What a memory has room for: two frames a moment.
+_MAX_SECONDS = 2 * Memory().capacity / RATE
 
 
 def rehearse(
@@ -82,6 +84,10 @@ def rehearse(
             name = title if len(long_pieces) == 1 else _numbered(title, 1, {*titles, *takes})
             takes[name] = poses
             say(f"{name}: {len(poses) / RATE:.1f} s")
+        if (total := sum(map(len, takes.values())) / RATE) > _MAX_SECONDS:
+            raise OptionError(
+                f"{file}: up to it the takes last {total:.0f} s; a memory holds {_MAX_SECONDS:.0f} s"
+            )
     if not takes:
         expected = f"expected at least {_MIN_FRAMES / RATE:g} s of motion without a gap"
         raise FormatError(f"{', '.join(map(str, files))}: {expected}")

@@ -19,6 +19,7 @@ from pyanticip.motion.load import load_motion
 from pyanticip.motion.npz import save_npz
 from pyanticip.motion.recording import RecordingWriter
 from realtime.bench.performer import mocopi_datagrams
+from realtime.programs import rehearse as program
 from realtime.programs.artifact_info import describe_artifact
 from realtime.programs.calibrate import calibrate_from
 from realtime.programs.check import check_show
@@ -46,6 +47,16 @@ def test_takes_that_are_too_short_or_doubled_are_refused(tmp_path: Path) -> None
     # Told before anything is read.
     with pytest.raises(OptionError, match=r"performance\.bvh: is given twice$"):
         rehearse([tmp_path / "short.npz", DANCE, DANCE], tmp_path / "x.memory", say=pytest.fail)
+
+
+def test_takes_that_do_not_fit_into_a_memory_are_refused_before_the_work(tmp_path, monkeypatch):
+    assert program._MAX_SECONDS == 3600.0
+    monkeypatch.setattr(program, "_MAX_SECONDS", 7.0)
+    for name in "ab":
+        save_npz(load_motion(DANCE)[:200], tmp_path / f"{name}.npz")
+    with pytest.raises(OptionError, match=r"b\.npz: up to it the takes last 8 s; a memory holds 7 s"):
+        rehearse([tmp_path / "a.npz", tmp_path / "b.npz"], tmp_path / "x.memory")
+    assert not (tmp_path / "x.memory").exists()
 
 
 def test_a_short_take_is_left_out_and_equal_names_get_their_folder(tmp_path):
