@@ -108,6 +108,7 @@ class Show:
         #: Keyboard commands of the terminal.
         self.keys: Keys | None = None
         self.commands = commands
+        commands.poll = self._poll
         self._remotes = remotes
         pipeline.extra_status = self._status_words
         pipeline.report_to(say)
@@ -303,8 +304,9 @@ class Show:
 
     def _process_due(self) -> None:
         """Send what is due, such as a late frame, after processing the datagrams that have arrived."""
-        self._poll()
+        # The time before reading: what arrives during it may be on time.
         now = self.pipeline.clock.now_ns()
+        self._poll()
         self.pipeline.run_until(now if self._fade_end_ns is None else min(now, self._fade_end_ns))
         if self.collector.due():
             self.collector.collect()
@@ -435,8 +437,6 @@ class Show:
         return own | {name: action for remote in self._remotes for name, action in remote.families.items()}
 
     def _obey(self, name: str, *arguments: object) -> str | Awaitable[str]:
-        # Datagrams that arrived before the command are processed before it.
-        self._poll()
         return self.commands.obey(name, *arguments)
 
     def _obey_one_of(self, family: str, rest: str, *arguments: object) -> str | Awaitable[str]:

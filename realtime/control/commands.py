@@ -112,6 +112,7 @@ class Commands:
         rig = rig or Rig(osc=())
         #: The only sender that is listened to, as commanded; empty: any.
         self.listens_to = rig.source.sender or ""
+        self.poll: Callable[[], object] = lambda: None  # processes the datagrams that came before a command
         #: Raises an OptionError if a sender is another performer's suit.
         self.check_sender: Callable[[str], object] = str
         #: The rig with its live changes.
@@ -339,8 +340,8 @@ class Commands:
 
     def _advance_to_now(self) -> int:
         """Let the pipeline do what is due until now; returns the time."""
-        now_ns = self._pipeline.clock.now_ns()
-        self._pipeline.run_until(now_ns)
+        self.poll()
+        self._pipeline.run_until(now_ns := self._pipeline.clock.now_ns())
         return now_ns
 
     def _record(self, t_ns: int, name: str, arguments: tuple[object, ...]) -> None:
