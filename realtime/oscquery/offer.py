@@ -31,11 +31,12 @@ def outputs(
     extras: Iterable[Extra] = (),
     cues: Iterable[str] = (),
     gestures: Iterable[str] = (),
+    taught_prefix: str = "",
 ) -> Nodes:
     """The nodes of the messages that a target receives. Two attributes are for our own server only:
     ``OPTIONAL`` (the node exists once the message was sent) and ``REPEATS`` (its types repeat as often as in
     the message)."""
-    messages = target_messages(prefix, send, extras, cues, gestures)
+    messages = target_messages(prefix, send, extras, cues, gestures, taught_prefix)
     return {address: message_node(message) for address, message in messages}
 
 
@@ -128,7 +129,8 @@ class Offer:
 
     def for_performer(self, performer: str, commands: Commands | None) -> Offer:
         """The same offer for one of several performers, with these commands."""
-        target = self._target.model_copy(update={"prefix": f"{self._target.prefix}/{performer}"})
+        own = {"prefix": f"{self._target.prefix}/{performer}", "taught_prefix": f"/{performer}"}
+        target = self._target.model_copy(update=own)
         return Offer(target, self._pipeline, commands, self._rig, self._taught, performer)
 
     def add_receiver(self, port: int) -> None:
@@ -146,7 +148,8 @@ class Offer:
     def nodes(self) -> Nodes:
         """All nodes by their addresses."""
         target = self._target
-        nodes = outputs(target.prefix, target.send, self._extras(), self._cues(), self._gestures())
+        known = self._extras(), self._cues(), self._gestures()
+        nodes = outputs(target.prefix, target.send, *known, target.taught_prefix)
         if self._commands is not None:
             names, families = self._commands
             outputs_of = {"teach/param/": self._taught(), "learn/": self._rig.outputs()}

@@ -290,4 +290,5 @@ def _target_for(target: OscConfig, name: str) -> OscConfig:
     if target.performer is not None:
         return target.model_copy(update={"performer": None})
     addresses = {key: (f"/{name}{head}", *rest) for key, (head, *rest) in target.addresses.items()}
-    return target.model_copy(update={"prefix": f"{target.prefix.rstrip('/')}/{name}", "addresses": addresses})
+    prefixes = {key: f"{getattr(target, key).rstrip('/')}/{name}" for key in ("prefix", "taught_prefix")}
+    return target.model_copy(update={**prefixes, "addresses": addresses})

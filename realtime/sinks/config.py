@@ -85,7 +85,9 @@ class OscConfig(Options):
     receiver's output latency) before it is due, but never before now, on a clock that is ``clock_offset_ms``
     ahead of this machine's. Cancellations are sent at once as well.
 
-    ``performer`` limits the receiver to one of several performers, without a name in the addresses.
+    ``taught_prefix`` precedes the addresses that a mapping gives its outputs; with several performers their
+    name is added to it, as to ``prefix``. ``performer`` limits the receiver to one of them, without a name in
+    the addresses.
 
     The string ``HOST:PORT`` or ``tcp://HOST:PORT`` is a receiver with defaults for everything else.
     """
@@ -95,6 +97,7 @@ class OscConfig(Options):
     transport: Literal["udp", "tcp"] = "udp"
     framing: Framing = "slip"
     prefix: str = "/anticip"
+    taught_prefix: str = ""
     send: tuple[Sendable, ...] = (*PARTS, ENSEMBLE)
     addresses: Annotated[dict[str, Address], known_keys(*RENAMED)] = {}
     ranges: Annotated[dict[str, Range], known_keys(*PARAMETERS)] = {}
@@ -128,8 +131,9 @@ class OscConfig(Options):
 
     @model_validator(mode="after")
     def _check_addresses(self) -> OscConfig:
-        if self.prefix and not _is_address(self.prefix):
-            raise ValueError(f"prefix: {_EXPECTED_ADDRESS}, got {self.prefix!r}")
+        for name, prefix in (("prefix", self.prefix), ("taught_prefix", self.taught_prefix)):
+            if prefix and not _is_address(prefix):
+                raise ValueError(f"{name}: {_EXPECTED_ADDRESS}, got {prefix!r}")
         for name, address in self.addresses.items():
             if not (address and _is_address(address[0]) and all(str(part).isprintable() for part in address)):
                 raise ValueError(f"addresses.{name}: {_EXPECTED_ADDRESS}, got {address}")

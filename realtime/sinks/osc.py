@@ -90,7 +90,7 @@ class OscSink(Prewarmed):
     def configure(self, config: OscConfig) -> None:
         """Apply changed options from the next frame on; the receiver stays the same."""
         self.config = config
-        self._prefix = config.prefix.rstrip("/")
+        self._prefix, self._taught_prefix = config.prefix.rstrip("/"), config.taught_prefix.rstrip("/")
         self._send = frozenset(config.send)
         self._addresses = config.addresses
         self._pace.limit(config.max_rate)
@@ -147,7 +147,7 @@ class OscSink(Prewarmed):
             if {"param", name} & self._send:
                 append(self._address(name, f"param/{name}"), MESSAGES[f"param/{name}"].types, _PARAMS, i)
         for i, extra in enumerate(self._extras):
-            part, extra_addr = extra_address(self._prefix, extra)
+            part, extra_addr = extra_address(self._prefix, extra, self._taught_prefix)
             if part in self._send:
                 append((extra_addr,), "f", _EXTRAS, i)
         if "params" in self._send:

@@ -93,11 +93,10 @@ ENSEMBLE_MESSAGE = Message(
 )  # fmt: skip
 
 
-def extra_address(prefix: str, extra: Extra) -> tuple[str, str]:
-    """The part that a taught output belongs to, and its OSC address."""
-    if "/" in extra.name:
-        return "class", extra.address or f"{prefix}/{extra.name}"
-    return "param", extra.address or f"{prefix}/param/{extra.name}"
+def extra_address(prefix: str, extra: Extra, taught_prefix: str = "") -> tuple[str, str]:
+    """The part that a taught output belongs to, and its OSC address; ``taught_prefix`` precedes its own."""
+    part, name = ("class", extra.name) if "/" in extra.name else ("param", f"param/{extra.name}")
+    return part, f"{taught_prefix}{extra.address}" if extra.address else f"{prefix}/{name}"
 
 
 _CUE = Message("event", "ff", "cue: trust, seconds ahead", (_UNIT, None), (None, _S))
@@ -113,6 +112,7 @@ def target_messages(
     extras: Iterable[Extra],
     cues: Iterable[str],
     gestures: Iterable[str] = (),
+    taught_prefix: str = "",
 ) -> Iterator[tuple[str, Message]]:
     """Yield (address, message) of everything that a target with these ``send`` names and no renamed addresses
     receives.
@@ -125,7 +125,7 @@ def target_messages(
             yield f"{prefix}/{tail}", message
     classes: dict[str, list[str]] = {}
     for extra in extras:
-        part, address = extra_address(prefix, extra)
+        part, address = extra_address(prefix, extra, taught_prefix)
         if part in send:
             low, high = sorted((extra.range(0.0), extra.range(1.0)))
             yield address, Message(part, "f", extra.name.rpartition("/")[2], ((low, high),))
