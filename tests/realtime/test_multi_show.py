@@ -15,18 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.playing import captured_bundles
-from support.wire import (
-    DatagramReceiver,
-    arrived,
-    command,
-    messages,
-    paced,
-    port_of,
-    run_here,
-    start,
-    udp,
-    wait_for,
-)
+from support.wire import DatagramReceiver, command, messages, paced, run_here, start, wait_for
 
 from pyanticip import _core
 from pyanticip.cli import cli
@@ -44,7 +33,6 @@ from realtime.rig import Rig, load_rig, parse_rig
 from realtime.rig.load import rig_for_performer
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.midi.translator import Translator
-from realtime.sinks.osc import OscSink
 from realtime.sockets import bind_udp, free_port
 from realtime.sources.replay import Datagram, play_offline
 from realtime.sources.shared import SharedSource, Turns
@@ -183,14 +171,6 @@ def test_settings_of_one_performer(tmp_path: Path) -> None:
     assert (alice.synth.enabled, bob.synth.enabled) == (False, True), "who asks for a voice has one"
     assert bob.synth.preset == "plucked"
     assert (alice.record, bob.record) == tuple(str(tmp_path / f"take-{n}.anticip") for n in ("alice", "bob"))
-    taught = SimpleNamespace(name="cutoff", address="/synth/cutoff", range=float)
-    for target, addresses in ((bob.osc[0], ["/bob/synth/cutoff"]), (bob.osc[1], ["/synth/cutoff"])):
-        with udp() as ear:
-            sink = OscSink(target.model_copy(update={"port": port_of(ear), "send": ("param",)}))
-            sink.announce([taught])
-            sink.send(ControlFrame(0, 0.0, [0.0] * 7, [0.5] * 8, (), (), [0.25]))
-            assert [a for a in messages(next(arrived(ear))) if "cutoff" in a] == addresses
-            sink.close()
     assert alice.file is None, "what one saves must not replace the rig of all"
     assert many.file == file
     voice = parse_rig({"performer": TWO, "synth": {"enabled": True}}, "")

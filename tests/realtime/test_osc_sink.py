@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from pythonosc.osc_bundle import OscBundle
 from pythonosc.osc_message import OscMessage
 from pythonosc.parsing import ntp
-from support.wire import arrived, port_of, udp
+from support.wire import arrived, messages, port_of, udp
 
 from pyanticip.vocabulary import PARAMETERS
+from realtime.rig import Rig
+from realtime.rig.load import rig_for_performer
 from realtime.sinks.base import ControlFrame
 from realtime.sinks.config import OscConfig
 from realtime.sinks.osc import OscSink, time_tag
@@ -456,3 +458,16 @@ def test_oscdump_reads_the_intended_time() -> None:
     assert (address, types, float(strength)) == ("/anticip/event/onset", "ff", 0.5)
     assert seconds - 2_208_988_800 + fraction / 2**32 == pytest.approx(now / 1e9 + 0.05, abs=1e-6)
     assert float(ahead) == pytest.approx(0.15)
+
+
+def test_the_address_of_a_taught_output_is_preceded_by_the_performer() -> None:
+    tree = {"osc": [{}, {"performer": "bob"}], "performer": [{"name": "alice"}, {"name": "bob", "port": 1}]}
+    taught = SimpleNamespace(name="cutoff", address="/synth/cutoff", range=float)
+    targets = rig_for_performer(Rig.model_validate(tree), "bob").osc
+    for target, address in zip(targets, ("/bob/synth/cutoff", "/synth/cutoff"), strict=True):
+        with udp() as ear:
+            sink = OscSink(target.model_copy(update={"port": port_of(ear), "send": ("param",)}))
+            sink.announce([taught])
+            sink.send(ControlFrame(0, 0.0, [0.0] * 7, [0.5] * 8, extras=[0.25]))
+            assert messages(next(arrived(ear)))[address] == [0.25]
+            sink.close()

@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 from collections.abc import Coroutine
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -146,64 +145,6 @@ def test_silence_ticks_at_fifty_a_second(stage: Any) -> None:
     hall.play(performance())
     assert 35 <= marks[1] - marks[0] <= 51
     assert "dropped=3" in hall.ear.statuses[-1]
-
-
-class Backlog:
-    """A source of waiting datagrams, read one burst at a time."""
-
-    def __init__(self, pipeline: Pipeline, frames: range) -> None:
-        self.pipeline = pipeline
-        self.waiting = list(frames)
-        self.polls = self.dropped = 0
-
-    def poll(self) -> None:
-        self.polls += 1
-        for n in self.waiting[:64]:
-            self.pipeline.feed(str(n).encode(), n * 20_000_000 + 1, "a:1")
-        del self.waiting[:64]
-
-    def wait(self, seconds: float) -> bool:
-        return bool(self.waiting)
-
-
-def test_queued_datagrams_after_a_standstill_are_read_and_a_flood_is_not(stage: Any) -> None:
-    paper = stage()
-    paper.clock.speed = 1.0
-    paper.frame(0)
-    source: Any = Backlog(paper.pipeline, range(1, 300))
-    show = Show(paper.pipeline, source, Commands(paper.pipeline, str))
-    paper.clock.advance_to(300 * 20_000_000)
-    show._poll()
-    paper.pipeline.run_until(paper.clock.now_ns())
-    assert paper.pipeline.counts["frames"] == 300
-    assert paper.pipeline.counts["overtaken"] == 0
-    # All datagrams until now have been read; later ones wait for their turn.
-    source.waiting, source.polls = list(range(300, 900)), 0
-    show._poll()
-    assert source.polls == 1
-
-
-def test_a_frame_that_arrives_while_the_show_reads_or_loads_is_not_late(stage: Any) -> None:
-    """As when another thread, which loads a rig, keeps the show from going on."""
-    paper = stage()
-    paper.clock.speed = 1.0
-    paper.frame(0)
-    source: Any = Backlog(paper.pipeline, range(0))
-    show = Show(paper.pipeline, source, Commands(paper.pipeline, str))
-    show._loop = Mock()
-    paper.clock.advance_to(21_000_000)
-
-    def read_and_wait() -> None:
-        Backlog.poll(source)
-        paper.clock.advance_to(39_000_000)
-        source.poll = partial(Backlog.poll, source)
-
-    source.poll = read_and_wait
-    show._process_due()
-    source.waiting = [1]
-    show.commands.obey("gain", 1.0)
-    assert paper.pipeline.counts["frames"] == 2
-    assert paper.pipeline.counts["bridged"] == paper.pipeline.counts["overtaken"] == 0
 
 
 def test_the_remote_control(stage: Any, paper_model: Any, tmp_path: Path, monkeypatch: Any) -> None:
