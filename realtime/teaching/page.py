@@ -43,7 +43,7 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 table { border-collapse: collapse; display: block; overflow-x: auto; }
 td, th { padding: .25rem .7rem; text-align: right; }
 th { font-weight: 600; color: #555; } td:first-child, th:first-child { text-align: left; }
-.takes td { border-top: 1px solid #ddd; vertical-align: middle; text-align: left; }
+.takes tr { border-top: 1px solid #ddd; } .takes td { vertical-align: middle; text-align: left; }
 .cell { min-width: 3.6rem; text-align: center; } .note { color: #555; } .warning { color: #a33b00; }
 h1, h2, p, td:first-child, .takes td { overflow-wrap: anywhere; }
 @media (max-width: 60rem) { td, th { padding: .25rem; } .takes tr { display: flex; flex-wrap: wrap; } }
@@ -168,8 +168,8 @@ def _takes(project: Project, parts: Sequence[Part], gestures: Sequence[Mapping[s
         for name, rows in evaluated.items()
     }
     takes = sorted(project.state.takes, key=lambda take: -errors[take.name])
-    yield "<h2>Takes <span class=note>the worst first; over the take's time and each output's range thick:"
-    yield " predicted, thin: wanted; of classes how likely each label is, left out</span></h2>"
+    yield "<h2>Takes <span class=note>the worst first; over time, thick: predicted when left out,"
+    yield " thin: wanted, in each output's range; for classes, the probability of each label</span></h2>"
     yield "<table class=takes>"
     for take in takes[:MAX_TAKES]:
         targets = [f"{n} = {v:g}" for n, v in take.values.items()] + [f"{n}: curve" for n in take.columns]

@@ -133,6 +133,8 @@ def test_a_page_of_long_names_fits_a_phone_and_keeps_its_key_in_few_colours(tmp_
         browser.open((made.folder / PAGE).as_uri())
         browser.wait("document.querySelector('.takes') !== null")
         assert browser.ask(FITS), "it is wider than the screen"
+        # Wrapped cells of one take must not look like takes of their own.
+        assert browser.ask("getComputedStyle(document.querySelector('.takes td')).borderTopStyle") == "none"
         browser.call("Emulation.setEmulatedMedia", features=[{"name": "forced-colors", "value": "active"}])
         style = "((where, what) => getComputedStyle(document.querySelector(where))[what])"
         assert browser.ask(f"{style}('.key', 'forcedColorAdjust')") == "none"
