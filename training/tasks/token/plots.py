@@ -94,7 +94,7 @@ def gate(output: Predictions, before: Predictions | None) -> bytes:
     loss = output.loss[output.mask]
     means = [loss[index == b].mean() if (index == b).any() else np.nan for b in range(10)]
     axes[2].plot(0.5 * (bins[1:] + bins[:-1]), means, "o-", ms=3)
-    axes[2].set_xlabel("given commitment, tenths")
+    axes[2].set_xlabel("given commitment")
     axes[2].set_ylabel("mean loss, nats")
     figure.tight_layout()
     return png(figure)

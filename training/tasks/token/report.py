@@ -249,13 +249,14 @@ def _run_pictures(name: str, sheet: Sheet) -> Iterator[Part]:
         "image",
         (
             f"gate-{plain}",
-            f"{name}: the gate against commitment, and the loss by commitment.",
+            f"{name}: the gate against commitment, and the loss by commitment (points: tenths of tokens).",
             plots.gate(external, sheet.before),
         ),
     )
     if sheet.amplitude is not None and sheet.kernel is not None:
         picture = plots.bias_maps(sheet.amplitude, sheet.kernel, sheet.past)
-        caption = f"{name}: the bias of each head over one held-out sequence, less each row's largest."
+        caption = f"{name}: the bias of each head over one held-out sequence, less each row's largest; "
+        caption += "down: the token that attends; right: the one attended to."
         yield "image", (f"bias-{plain}", caption, picture)
     assert external.given is not None
     assert external.scalars is not None
