@@ -1,7 +1,7 @@
-"""Everything that differs between Linux, macOS and Windows.
+"""What differs between Linux, macOS and Windows: clocks, files, processes and the terminal.
 
-Nothing else looks at the platform, except for priorities (:mod:`realtime.tuning`), datagram timestamps
-(:mod:`realtime.sources.udp`) and asyncio (:mod:`realtime.loop`), which not every process loads.
+Elsewhere only sockets (:mod:`realtime.sockets`, :mod:`realtime.sources.udp`), priorities
+(:mod:`realtime.tuning`) and measurements look at the platform.
 
 ``make check`` type-checks the packages for all three platforms.
 """

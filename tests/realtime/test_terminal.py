@@ -251,6 +251,29 @@ def test_keys_in_the_background_are_not_polled_busily(stage, monkeypatch):
     assert calls == ["panic"]
 
 
+def test_keys_are_polled_where_a_terminal_cannot_be_watched(stage, monkeypatch):
+    """As on Windows."""
+    typed, calls = iter(["", "P", ""]), []
+
+    async def play() -> None:
+        polled.start(asyncio.get_running_loop())
+        async with asyncio.timeout(5):
+            while not calls:
+                await asyncio.sleep(0.01)
+        polled.close()
+
+    monkeypatch.setattr(keys, "is_foreground", lambda stream: True)
+    monkeypatch.setattr(keys, "raw_keys", lambda descriptor: None)
+    monkeypatch.setattr(keys, "cooked_keys", lambda descriptor, before: None)
+    monkeypatch.setattr(keys, "pressed_keys", lambda: next(typed, ""))
+    with Path("/dev/null").open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        actions = {"panic": lambda: calls.append("panic")}
+        polled = Keys(stage().pipeline, actions, pytest.fail, pytest.fail, lambda: None)  # type: ignore[arg-type]
+        asyncio.run(play())
+    assert calls == ["panic"]
+
+
 def test_without_a_terminal_nothing_is_read_or_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/null").open() as nothing:
         assert not is_foreground(nothing)
