@@ -62,7 +62,7 @@ class FitOptions(Options):
 
     kind: Literal["auto", Kind] = option("Kind of head; auto: the best by cross-validation.", "auto")
     lead_ms: Annotated[int, Field(ge=0, le=400, multiple_of=20)] = option(
-        "Predict this far ahead: 0..400 ms in steps of 20.", 0
+        "Predict this far ahead: 0..400 ms in steps of 20.", 0, metavar="MS"
     )
     inputs: Annotated[str | None, BeforeValidator(_joined_blocks)] = option(
         "Inputs of the heads; by default the best by cross-validation.", None, metavar="body,hidden"

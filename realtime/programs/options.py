@@ -113,7 +113,9 @@ class SetupOptions(JsonOption):
     )
     osc: HostPort | None = option("Send OSC to this receiver.", None, metavar="HOST:PORT")
     synth: bool | None = option("Play the built-in voice.", None)
-    midi: str | None = option("MIDI out: virtual, or part of a port's name.", None, min_length=1)
+    midi: str | None = option(
+        "MIDI out: virtual, or part of a port's name.", None, metavar="PORT", min_length=1
+    )
     calibrate: bool | None = option("Calibrate to the performer.", None)
     still: float = option("Seconds to stand still.", STILL_S, ge=2, le=600)
     move: float = option("Seconds to move.", MOVE_S, ge=2, le=600)

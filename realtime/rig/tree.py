@@ -182,7 +182,7 @@ class Rig(Options):
     control: ControlRig = ControlRig()
     oscquery: OscQueryRig = OscQueryRig()
     monitor: MonitorRig = option(
-        "Monitor and control in a browser.  [default address: 127.0.0.1:8765]",
+        "The monitor's page, to open in a browser.  [default address: 127.0.0.1:8765]",
         MonitorRig(),
         metavar="[HOST:PORT]",
         alone="on",

@@ -54,7 +54,7 @@ def test_build_as_json_is_one_object(takes, tmp_path, command):
         (["inspect", "TAKES"], "takes --out SET"),
         (
             ["inspect", "nowhere"],
-            "no set in it (no set.json); make one: pyanticip train data build DIR --out nowhere",
+            "no set in it (no set.json); make one: pyanticip train data build TAKES --out nowhere",
         ),
         (["augment", "TAKES", "--out", "set"], "no set in it"),
         (

@@ -294,7 +294,9 @@ def read_index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     if not path.exists():
         check_whole(folder)
-        takes, out = ("DIR", folder) if not folder.is_dir() or not any(folder.iterdir()) else (folder, "SET")
+        takes, out = (
+            ("TAKES", folder) if not folder.is_dir() or not any(folder.iterdir()) else (folder, "SET")
+        )
         how = f"pyanticip train data build {quote(str(takes))} --out {quote(str(out))}"
         raise FormatError(f"{folder}: no set in it (no {INDEX}); make one: {how}")
     try:

@@ -104,7 +104,7 @@ class LanguageOptions(TrainOptions):
             self._check_baseline()
         if data.path != SYNTHETIC and not data.valid:
             raise OptionError(
-                f"option data.valid: a text file to validate on is needed beside data={data.path!r}"
+                f"option data.valid: a text file to validate on is needed beside data={data.path!r} (--valid)"
             )
         if data.path == SYNTHETIC and data.valid:
             raise OptionError(f"option data.valid: {SYNTHETIC} data brings its own, got {data.valid!r}")

@@ -25,7 +25,10 @@ from training.tasks.token.options import PRESETS, LanguageOptions
         ({"kind": "baseline", "model": {"paper": True}}, "option model.paper: True does nothing with"),
         ({"betas": [0.9]}, "option schedule.betas: expected two numbers"),
         ({"betas": [0.9, 1.0]}, "option schedule.betas: expected two numbers"),
-        ({"data": "a.txt"}, "option data.valid: a text file to validate on is needed beside data='a.txt'"),
+        (
+            {"data": "a.txt"},
+            "option data.valid: a text file to validate on is needed beside data='a.txt' .--valid.",
+        ),
         ({"valid": "a.txt"}, "option data.valid: synthetic data brings its own"),
         ({"vocab": 1}, "option data.vocab: expected at least 2"),
         ({"warm_up": 1}, "unknown option 'warm_up'; did you mean warm_up_steps"),
