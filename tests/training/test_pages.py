@@ -29,11 +29,19 @@ def test_marks_are_shown_as_what_they_mean_and_the_rest_is_text():
     page = as_html(PARTS, "x")
     assert "<h1>A &lt; B</h1>" in page
     assert "<p>Run <code>bench step</code>: <strong>better</strong> than 2 ** 3 &lt;b&gt;.</p>" in page
-    assert "<td><strong>0.01</strong> / 0.02</td>" in page
+    assert "<td><strong>0.01</strong>&nbsp;/&nbsp;0.02</td>" in page
     text = "It is *no better*, or *ahead*: `*.bvh *.amc`, 2 * 3 * 4, a*b*c, *"
     page = as_html([("text", text)], "x")
     assert "<p>It is <em>no better</em>, or <em>ahead</em>: " in page
     assert "<code>*.bvh *.amc</code>, 2 * 3 * 4, a*b*c, *</p>" in page
+
+
+def test_figures_stay_on_one_line():
+    page = as_html(
+        [("table", [("kind", "ratio"), ("styled walk", "**1.4** [1.2, 1.8]"), ("ahead", "100 ms")])], "x"
+    )
+    assert "<td>styled walk</td><td><strong>1.4</strong>&nbsp;[1.2,&nbsp;1.8]</td>" in page
+    assert "<td>100&nbsp;ms</td>" in page
 
 
 def test_markdown_keeps_the_marks():

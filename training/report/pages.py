@@ -25,6 +25,7 @@ h1, h2, p { overflow-wrap: anywhere; }
 
 DPI: Final = 80
 PAGES: Final = (".html", ".htm")
+_FIGURES: Final = re.compile(r"[^A-Za-z]*[A-Za-z]{0,2}")
 _FILE: Final = re.compile(r"\.[a-z]{2,}", re.IGNORECASE)
 
 Row = Sequence[str]
@@ -96,6 +97,12 @@ def _inline(text: str) -> str:
     return "".join(pieces)
 
 
+def _cell(text: str) -> str:
+    """A cell of a table as HTML; figures stay on one line, with their interval and unit."""
+    cell = _inline(text)
+    return cell.replace(" ", "&nbsp;") if _FIGURES.fullmatch(text) else cell
+
+
 def as_html(parts: Sequence[Part], name: str) -> str:
     """Render the parts as a self-contained HTML page with the title ``name``."""
     body: list[str] = []
@@ -109,7 +116,7 @@ def as_html(parts: Sequence[Part], name: str) -> str:
         elif kind == "table":
             head, *rest = value
             rows = ["<tr>" + "".join(f"<th>{_inline(c)}</th>" for c in head) + "</tr>"]
-            rows += ["<tr>" + "".join(f"<td>{_inline(c)}</td>" for c in row) + "</tr>" for row in rest]
+            rows += ["<tr>" + "".join(f"<td>{_cell(c)}</td>" for c in row) + "</tr>" for row in rest]
             body.append("<table>\n" + "\n".join(rows) + "\n</table>")
         else:
             data = base64.b64encode(value[2]).decode("ascii")
