@@ -17,6 +17,7 @@ from support.wire import paced, start, tcp_port, udp
 
 from realtime.bench.performer import mocopi_datagrams
 from realtime.monitor.process import MonitorProcess
+from realtime.programs.demo import DANCE
 from realtime.rig import load_rig
 from realtime.rig.tree import MonitorRig
 from realtime.sockets import free_port
@@ -304,6 +305,21 @@ def test_a_page_without_remote_control_and_a_refused_page_say_so(browser: Browse
         assert browser.ask('document.querySelector("#state").textContent') == "no connection"
     finally:
         process.close()
+
+
+def test_a_file_is_called_one_and_cannot_be_selected_as_a_suit(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "rig.toml").write_text(f"[control]\nport = {free_port()}\n[[osc]]\nport = {free_port()}\n")
+    replay = start(
+        "replay", str(DANCE), "--rig", "rig.toml", "--monitor", f"127.0.0.1:{tcp_port()}", cwd=tmp_path
+    )
+    try:
+        assert replay.stderr is not None
+        browser.open(next(line for line in replay.stderr if "monitor at" in line).split()[-1])
+        browser.wait("document.querySelector('#senders td')?.textContent === 'a file'")
+        assert browser.ask("document.querySelector('#source').textContent") == "any sender"
+    finally:
+        replay.terminate()
+        replay.communicate(timeout=30)
 
 
 @pytest.mark.parametrize("browser", [(390, 844)], indirect=True)

@@ -176,8 +176,8 @@ function onHealth(report) {
   setOn($("auto"), report.settings.lead_ms === "auto");
   showSwitches(report);
   setOptions($("preset"), report.presets.map((p) => [p, p]), report.preset);
-  setOptions($("source"), [["", "any sender"], ...report.senders.map(([name]) => [name, name])], report.listens_to ?? "");
-  $("senders").tBodies[0].replaceChildren(...report.senders.map(([name, plays, frames, gone]) => row([name, gone ? `gone ${gone} s` : plays ? "plays" : "waits", `${frames} frames`])));
+  setOptions($("source"), [["", "any sender"], ...report.senders.filter(([name]) => name).map(([name]) => [name, name])], report.listens_to ?? "");
+  $("senders").tBodies[0].replaceChildren(...report.senders.map(([name, plays, frames, gone]) => row([name || "a file", gone ? `gone ${gone} s` : plays ? "plays" : "waits", `${frames} frames`])));
   $("sinks").tBodies[0].replaceChildren(...Object.entries(report.sinks).map(([name, c]) => {
     const previous = before.sinks?.[name] ?? c, isWorse = (k) => c[k] > previous[k];
     return row([name, c.sent, c.dropped, c.refused, c.failed], [false, false, isWorse("dropped"), isWorse("refused"), isWorse("failed")]);
