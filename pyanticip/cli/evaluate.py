@@ -44,8 +44,8 @@ def evaluate_motion(args: options.MotionOptions) -> Answer:
     Learned baselines are trained on the training side of TAKES (some ten minutes, then cached). The report
     counts how often the test side was evaluated.
 
-    Example: pyanticip evaluate motion --data data --report report
-             pyanticip evaluate motion --data data --split test --report docs/results.md
+    Example: pyanticip evaluate motion --data TAKES --report report
+             pyanticip evaluate motion --data TAKES --split test --report results.md
     """
     import shlex
     import sys
