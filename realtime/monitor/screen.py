@@ -85,7 +85,8 @@ class Meters:
         yield from self._bars(min(max(bar_width, _MIN_BAR_WIDTH), _BAR_WIDTH))
         yield Text("   ".join(self._events), style="yellow", no_wrap=True)
         if self._keys:
-            yield Text(_KEYS, style="dim", no_wrap=True)
+            keys = _KEYS if len(_KEYS) <= options.max_width else _KEYS.replace("   f", "\nf")
+            yield Text(keys, style="dim", no_wrap=True)
 
     def _head(self) -> Iterator[Text]:
         state = str(self._frame.get("state") or self._health.get("state", "waiting"))

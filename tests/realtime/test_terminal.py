@@ -85,7 +85,8 @@ def test_meters_show_the_newest_frame_sender_and_receivers() -> None:
     for second in range(3):
         meters.set_frame({**FRAME, "events": [["gesture/jump/enter", 0.5 + second / 10, 0.1]]})
     assert "enter 0.70 at 1.2 s" in shown(meters, width=60)
-    assert "q quit" in shown(meters, width=60)
+    for key in ("q quit", "r record"):
+        assert key in shown(meters, width=60)
 
 
 def test_meters_show_the_place_in_a_rehearsed_take() -> None:
