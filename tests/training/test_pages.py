@@ -113,7 +113,9 @@ def test_where_no_bar_can_be_drawn_there_is_a_line_each_minute(monkeypatch):
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(("page", "quoted"), [("README.md", played), ("docs/results.md", summary)])
+@pytest.mark.parametrize(
+    ("page", "quoted"), [("README.md", played), ("docs/model_card.md", summary), ("docs/results.md", summary)]
+)
 def test_the_table_of_strangers_is_that_of_the_figures(page, quoted):
     report = json.loads((ROOT / "docs" / "results.json").read_text(encoding="utf-8"))
     table = as_markdown([("table", quoted(report))]).strip()
