@@ -107,20 +107,20 @@ fn central_part(key: &str) -> Option<Part> {
 /// Part of a name whose side was removed.
 fn sided_part(key: &str) -> Option<Part> {
     Some(match key {
-        "collar" | "clavicle" | "scapula" | "collarbone" => Part::Clavicle,
+        "collar" | "clavicle" | "scapula" | "collarbone" | "armcollarbone" => Part::Clavicle,
         "shoulder" => Part::Shoulder,
         "arm" | "uarm" | "uparm" | "upperarm" | "humerus" | "shldr" | "shldrbend" | "shldrtwist"
         | "armupper" | "armstretch" => Part::UpperArm,
         "farm" | "larm" | "forearm" | "lowerarm" | "lowarm" | "elbow" | "radius" | "forearmbend"
         | "forearmtwist" | "armlower" | "forearmstretch" => Part::LowerArm,
-        "hand" | "wrist" | "handwrist" | "fingerbase" => Part::Hand,
+        "hand" | "wrist" | "handwrist" | "fingerbase" | "palm" | "fist" | "armpalm" => Part::Hand,
         "uleg" | "upleg" | "upperleg" | "thigh" | "femur" | "thighbend" | "thightwist" | "legupper"
         | "thighstretch" => Part::UpperLeg,
         "hip" => Part::Hip,
         "shin" | "shank" | "knee" | "tibia" | "calf" | "lowerleg" | "lowleg" | "lleg" | "leglower"
         | "legstretch" => Part::LowerLeg,
         "leg" => Part::Leg,
-        "ankle" | "footankle" => Part::Ankle,
+        "ankle" | "footankle" | "legankle" => Part::Ankle,
         "foot" => Part::Foot,
         "toe" | "toes" | "toebase" | "ball" | "football" | "forefoot" => Part::Toes,
         _ => return None,
@@ -134,7 +134,20 @@ fn without_digits(key: &str) -> &str {
 /// Side and part that `name` means, or `None` if the canonical body has no such joint (fingers, eyes, twist bones).
 pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     // Namespaces ("mixamorig:Hips", "rig|Hips") do not matter.
-    let local = in_english(name.rsplit([':', '|']).next().unwrap_or(name));
+    let local = name.rsplit([':', '|']).next().unwrap_or(name);
+    // Nor does an abbreviation in brackets: "NPC L Thigh [LThg]".
+    let local = match local.find('[') {
+        Some(at) if at > 0 => &local[..at],
+        _ => local,
+    };
+    // mGear's limbs end in the hand and the ankle.
+    let local = in_english(match local.strip_suffix("0_end_jnt") {
+        Some("arm_L") => "l_hand",
+        Some("arm_R") => "r_hand",
+        Some("leg_L") => "l_ankle",
+        Some("leg_R") => "r_ankle",
+        _ => local,
+    });
     // Separators are dropped: "thigh_l", "upper_arm.L", "Bip01 L Thigh".
     let words: Vec<String> = local
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -142,8 +155,12 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         .map(|w| match w.to_ascii_lowercase().as_str() {
             "lf" | "lt" => "left".to_owned(),
             "rt" => "right".to_owned(),
+            // mGear numbers its components: "leg_L0_thigh_jnt".
+            "l0" => "l".to_owned(),
+            "r0" => "r".to_owned(),
             word => word.to_owned(),
         })
+        .filter(|w| w != "c0")
         .collect();
     if words.iter().any(|w| HELPERS.contains(&w.as_str())) {
         return None;
@@ -319,6 +336,17 @@ mod tests {
             ("足.L", left, Part::Leg),
             ("左足首", left, Part::Ankle),
             ("首", None, Part::Neck),
+            ("NPC L Thigh [LThg]", left, Part::UpperLeg),
+            ("NPC Pelvis [Pelv]", None, Part::Hips),
+            ("[Hips]", None, Part::Hips),
+            ("leg_L0_thigh_jnt", left, Part::UpperLeg),
+            ("spine_C0_01_jnt", None, Part::Torso),
+            ("neck_C0_head_jnt", None, Part::Head),
+            ("arm_R0_end_jnt", right, Part::Hand),
+            ("leg_L0_end_jnt", left, Part::Ankle),
+            ("CATRigLLegAnkle", left, Part::Ankle),
+            ("CATRigRArmPalm", right, Part::Hand),
+            ("Fist.L", left, Part::Hand),
         ] {
             assert_eq!(meaning(name), Some(Meaning { side, part }), "{name}");
         }
