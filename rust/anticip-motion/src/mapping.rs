@@ -74,6 +74,20 @@ impl Names<'_> {
         Some(Source { anchor, rotation })
     }
 
+    /// The two bones of a limb if all joints of it down to `end` share a name ("Arm1", "Arm2"): half of them each, as
+    /// rigs divide both bones alike.
+    fn halves(&self, limb: Vec<usize>, end: Option<usize>) -> (Vec<usize>, Vec<usize>) {
+        let above_end = end.map_or_else(Vec::new, |end| self.skeleton.path(end));
+        let start = above_end.iter().position(|j| limb.first() == Some(j));
+        match start.and_then(|start| above_end[start..].split_last()) {
+            Some((_, whole)) if whole.iter().all(|j| limb.contains(j)) => {
+                let (upper, lower) = whole.split_at(whole.len().div_ceil(2));
+                (upper.to_vec(), lower.to_vec())
+            }
+            _ => (limb, Vec::new()),
+        }
+    }
+
     /// The shallowest candidate and, if present, the joints that a hand is divided into: a wrist, a hand below it, a
     /// base of the fingers below that, all spelled alike. Other joints named after the hand are attachments.
     fn hand(&self, candidates: &[usize]) -> Option<Source> {
@@ -95,12 +109,17 @@ fn map_names(skeleton: &Skeleton, order: &[usize]) -> Mapping {
         order,
         meanings: skeleton.names.iter().map(|n| meaning(n)).collect(),
     };
+    let mut mapping = map_limbs(&names);
+    map_trunk(&names, &mut mapping);
+    mapping
+}
+
+fn map_limbs(names: &Names<'_>) -> Mapping {
     let mut mapping: Mapping = [None; JOINT_COUNT];
     for (s, side) in [Side::Left, Side::Right].into_iter().enumerate() {
-        map_arm(&names, side, &mut mapping[ARMS[s]..ARMS[s] + 4]);
-        map_leg(&names, side, &mut mapping[LEGS[s]..LEGS[s] + 4]);
+        map_arm(names, side, &mut mapping[ARMS[s]..ARMS[s] + 4]);
+        map_leg(names, side, &mut mapping[LEGS[s]..LEGS[s] + 4]);
     }
-    map_trunk(&names, &mut mapping);
     mapping
 }
 
@@ -140,7 +159,7 @@ fn map_arm(names: &Names<'_>, side: Side, arm: &mut [Option<Source>]) {
     let at = |parts: &[Part]| names.find(Some(side), parts);
     // "Shoulder" is the clavicle if the side names an upper arm, and the upper arm if it names a collar or neither.
     let has_upper_arm = names.has(side, &[Part::UpperArm]);
-    let (collar, upper) = if names.has(side, &[Part::Clavicle]) && !has_upper_arm {
+    let (collar, mut upper) = if names.has(side, &[Part::Clavicle]) && !has_upper_arm {
         (at(&[Part::Clavicle]), at(&[Part::Shoulder]))
     } else if has_upper_arm {
         (at(&[Part::Clavicle, Part::Shoulder]), at(&[Part::UpperArm]))
@@ -148,8 +167,13 @@ fn map_arm(names: &Names<'_>, side: Side, arm: &mut [Option<Source>]) {
         (Vec::new(), at(&[Part::Shoulder]))
     };
     let hand = names.hand(&at(&[Part::Hand]));
-    let lower = names.chain(&at(&[Part::LowerArm]), hand.map(|h| h.anchor));
-    let lower = lower.or_else(|| names.chain(&at(&[Part::LowerArm]), None));
+    let mut lower = at(&[Part::LowerArm]);
+    if lower.is_empty() {
+        (upper, lower) = names.halves(upper, hand.map(|h| h.anchor));
+    }
+    let lower = names
+        .chain(&lower, hand.map(|h| h.anchor))
+        .or_else(|| names.chain(&lower, None));
     let upper = names
         .chain(&upper, lower.map(|l| l.anchor))
         .or_else(|| names.chain(&upper, None));
@@ -180,6 +204,9 @@ fn map_leg(names: &Names<'_>, side: Side, leg: &mut [Option<Source>]) {
     let foot = names
         .chain(&foot, toes.map(|t| t.anchor))
         .or_else(|| names.chain(&foot, None));
+    if lower.is_empty() {
+        (upper, lower) = names.halves(upper, foot.map(|f| f.anchor));
+    }
     let lower = names
         .chain(&lower, foot.map(|f| f.anchor))
         .or_else(|| names.chain(&lower, None));
@@ -307,4 +334,50 @@ fn excerpt(names: &[String]) -> String {
         text.push_str(&format!(" and {} more", names.len() - SHOWN));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The joints of a body, by canonical joint; `bones` are names with their parent's index.
+    fn joints(bones: &[(&str, i32)]) -> impl Fn(&str) -> Option<[usize; 2]> + use<> {
+        let skeleton = Skeleton {
+            names: bones.iter().map(|b| b.0.to_owned()).collect(),
+            parents: bones.iter().map(|b| b.1).collect(),
+            offsets: vec![[0.0; 3]; bones.len()],
+            rest_local: None,
+        };
+        let ends = guess_joints(&skeleton).expect("a hierarchy");
+        move |joint| ends[JOINTS.iter().position(|&j| j == joint).expect("one of them")]
+    }
+
+    #[test]
+    fn a_limb_whose_bones_are_only_numbered_is_divided() {
+        let arm = [("Hub", -1), ("LArm1", 0), ("LArm2", 1), ("LArmPalm", 2)];
+        let found = joints(&arm);
+        assert_eq!(found("left_upper_arm"), Some([1, 1]));
+        assert_eq!(found("left_lower_arm"), Some([2, 2]));
+        // With twists, as mGear's.
+        let leg = [
+            ("leg_L0_0_jnt", -1),
+            ("leg_L0_1_jnt", 0),
+            ("leg_L0_2_jnt", 1),
+            ("leg_L0_3_jnt", 2),
+        ];
+        let found = joints(&[&leg[..], &[("leg_L0_end_jnt", 3), ("foot_L0_0_jnt", 4)]].concat());
+        assert_eq!(found("left_upper_leg"), Some([0, 1]));
+        assert_eq!(found("left_lower_leg"), Some([2, 3]));
+        assert_eq!(found("left_foot"), Some([4, 4]));
+        assert_eq!(found("left_toes"), Some([5, 5]));
+        // A joint of another name between them may be the knee.
+        let found = joints(&[
+            ("Thigh1.L", -1),
+            ("Thigh2.L", 0),
+            ("Unterschenkel.L", 1),
+            ("Foot.L", 2),
+        ]);
+        assert_eq!(found("left_upper_leg"), Some([0, 1]));
+        assert_eq!(found("left_lower_leg"), None);
+    }
 }
