@@ -104,12 +104,22 @@ impl Names<'_> {
 
 /// Maps the joints by name, whether that is enough for a body or not.
 fn map_names(skeleton: &Skeleton, order: &[usize]) -> Mapping {
-    let names = Names {
+    let mut names = Names {
         skeleton,
         order,
         meanings: skeleton.names.iter().map(|n| meaning(n)).collect(),
     };
     let mut mapping = map_limbs(&names);
+    // Joints beside the body are handles for inverse kinematics, whatever their names, as Quaternius' "Foot.L".
+    let limbs = ARMS.map(|arm| arm + 1).into_iter().chain(LEGS);
+    let roots: Vec<usize> = limbs.filter_map(|limb| mapping[limb].map(|s| s.anchor)).collect();
+    if let Some(body) = skeleton.common_ancestor(&roots) {
+        let is_beside = |j: usize, m: &mut Meaning| m.side.is_some() && !skeleton.descends(j, body);
+        for (joint, meaning) in names.meanings.iter_mut().enumerate() {
+            meaning.take_if(|m| is_beside(joint, m));
+        }
+        mapping = map_limbs(&names);
+    }
     map_trunk(&names, &mut mapping);
     mapping
 }
@@ -379,5 +389,27 @@ mod tests {
         ]);
         assert_eq!(found("left_upper_leg"), Some([0, 1]));
         assert_eq!(found("left_lower_leg"), None);
+    }
+
+    #[test]
+    fn a_foot_beside_the_body_is_a_handle() {
+        let body = [
+            ("Bone", -1),
+            ("Body", 0),
+            ("UpperLeg.L", 1),
+            ("LowerLeg.L", 2),
+            ("UpperLeg.R", 1),
+            ("LowerLeg.R", 4),
+        ];
+        let arms = [
+            ("UpperArm.L", 1),
+            ("LowerArm.L", 6),
+            ("UpperArm.R", 1),
+            ("LowerArm.R", 8),
+        ];
+        let with = |parent| joints(&[&body[..], &arms, &[("Foot.L", parent), ("Foot.R", 5)]].concat());
+        assert_eq!(with(0)("left_foot"), None);
+        assert_eq!(with(0)("right_foot"), Some([11, 11]));
+        assert_eq!(with(3)("left_foot"), Some([10, 10]));
     }
 }
