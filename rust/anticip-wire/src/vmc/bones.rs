@@ -60,6 +60,9 @@ pub const BONE_NAMES: [&str; BONES] = [
     "UpperChest",
 ];
 
+/// Bones that are left out: the end of Unity's list, and those that VRM 1.0 has and Unity's humanoid lacks.
+pub(super) const UNPLAYED: [&[u8]; 3] = [b"LastBone", b"LeftThumbMetacarpal", b"RightThumbMetacarpal"];
+
 /// Parents of the bones by id. A bone that a model lacks counts as the identity at offset zero, so its children are
 /// attached to the next bone above.
 pub const BONE_PARENTS: [i32; BONES] = [

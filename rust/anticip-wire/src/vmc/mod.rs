@@ -183,10 +183,10 @@ impl VmcAssembler {
     ) -> Result<(), &'static str> {
         let (name, numbers) = split_name(message)?;
         let Some(id) = bones::find(name, self.next_id) else {
-            return match name {
-                b"LastBone" => Ok(()),
-                _ => Err("a bone by a name that Unity's humanoid does not have"),
-            };
+            let is_known = bones::UNPLAYED.iter().any(|bone| bone.eq_ignore_ascii_case(name));
+            return is_known
+                .then_some(())
+                .ok_or("a bone by a name that Unity's humanoid does not have");
         };
         self.on_bone(id, is_bundled, on_update);
         if let Some(transform) = read_transform(message.tags, numbers)? {

@@ -274,6 +274,17 @@ fn wrong_messages_are_dropped_and_strangers_ignored() {
 }
 
 #[test]
+fn bones_that_are_left_out_are_no_errors_when_they_come_alone() {
+    let mut assembler = VmcAssembler::default();
+    for name in ["LastBone", "leftThumbMetacarpal", "RightThumbMetacarpal"] {
+        let updates = decode(&mut assembler, &bytes(&bone(name, &turned(0.5))));
+        assert!(updates.expect("no error").frames.is_empty(), "{name}");
+    }
+    assert_eq!(assembler.unplayed_reason(), None);
+    assert!(decode(&mut assembler, &bytes(&bone("Tail", &turned(0.5)))).is_err());
+}
+
+#[test]
 fn cuts_are_refused_whole() {
     let mut whole = Vec::new();
     encode_frame(&full_pose(), &mut whole).unwrap();
