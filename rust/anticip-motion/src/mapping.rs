@@ -113,7 +113,9 @@ fn map_names(skeleton: &Skeleton, order: &[usize]) -> Mapping {
     // Joints beside the body are handles for inverse kinematics, whatever their names, as Quaternius' "Foot.L".
     let limbs = ARMS.map(|arm| arm + 1).into_iter().chain(LEGS);
     let roots: Vec<usize> = limbs.filter_map(|limb| mapping[limb].map(|s| s.anchor)).collect();
-    if let Some(body) = skeleton.common_ancestor(&roots) {
+    if roots.len() == 4
+        && let Some(body) = skeleton.common_ancestor(&roots)
+    {
         let is_beside = |j: usize, m: &mut Meaning| m.side.is_some() && !skeleton.descends(j, body);
         for (joint, meaning) in names.meanings.iter_mut().enumerate() {
             meaning.take_if(|m| is_beside(joint, m));
@@ -169,7 +171,7 @@ fn map_arm(names: &Names<'_>, side: Side, arm: &mut [Option<Source>]) {
     let at = |parts: &[Part]| names.find(Some(side), parts);
     // "Shoulder" is the clavicle if the side names an upper arm, and the upper arm if it names a collar or neither.
     let has_upper_arm = names.has(side, &[Part::UpperArm]);
-    let (collar, mut upper) = if names.has(side, &[Part::Clavicle]) && !has_upper_arm {
+    let (mut collar, mut upper) = if names.has(side, &[Part::Clavicle]) && !has_upper_arm {
         (at(&[Part::Clavicle]), at(&[Part::Shoulder]))
     } else if has_upper_arm {
         (at(&[Part::Clavicle, Part::Shoulder]), at(&[Part::UpperArm]))
@@ -184,9 +186,18 @@ fn map_arm(names: &Names<'_>, side: Side, arm: &mut [Option<Source>]) {
     let lower = names
         .chain(&lower, hand.map(|h| h.anchor))
         .or_else(|| names.chain(&lower, None));
-    let upper = names
+    let mut upper = names
         .chain(&upper, lower.map(|l| l.anchor))
         .or_else(|| names.chain(&upper, None));
+    // Of two joints called shoulder, as XNALara's "shoulder 1" and "shoulder 2", the first is the clavicle.
+    if collar.is_empty()
+        && !has_upper_arm
+        && let Some(shoulders) = upper
+        && shoulders.anchor != shoulders.rotation
+    {
+        collar.push(shoulders.anchor);
+        upper = Some(Source::single(shoulders.rotation));
+    }
     let collar = names.chain(&collar, upper.map(|u| u.anchor));
     arm.copy_from_slice(&[collar, upper, lower, hand]);
 }
@@ -250,7 +261,12 @@ fn map_trunk(names: &Names<'_>, mapping: &mut Mapping) {
     let head = names
         .find(None, &[Part::Head])
         .into_iter()
-        .find(|&j| skeleton.descends(j, hips));
+        .find(|&j| skeleton.descends(j, hips))
+        // Without a head, the upper one of two necks is it, as in XNALara.
+        .or_else(|| {
+            let neck = names.chain(&neck_names, None)?;
+            (neck.anchor != neck.rotation).then_some(neck.rotation)
+        });
     mapping[HEAD] = head.map(Source::single);
     mapping[NECK] = names.chain(&neck_names, head);
 
@@ -389,6 +405,39 @@ mod tests {
         ]);
         assert_eq!(found("left_upper_leg"), Some([0, 1]));
         assert_eq!(found("left_lower_leg"), None);
+    }
+
+    #[test]
+    fn two_shoulders_are_clavicle_and_upper_arm_and_two_necks_without_a_head_are_neck_and_head() {
+        let trunk = [
+            ("root hips", -1),
+            ("leg left thigh", 0),
+            ("leg right thigh", 0),
+            ("spine upper", 0),
+        ];
+        let arm = [
+            ("arm left shoulder 1", 3),
+            ("arm left shoulder 2", 4),
+            ("arm left elbow", 5),
+        ];
+        let other = [
+            ("arm right shoulder 1", 3),
+            ("arm right shoulder 2", 7),
+            ("arm right elbow", 8),
+        ];
+        let neck = [("head neck lower", 3), ("head neck upper", 10), ("head jaw", 11)];
+        let found = joints(&[&trunk[..], &arm, &other, &neck].concat());
+        assert_eq!(found("left_shoulder"), Some([4, 4]));
+        assert_eq!(found("left_upper_arm"), Some([5, 5]));
+        assert_eq!(found("neck"), Some([10, 10]));
+        assert_eq!(found("head"), Some([11, 11]));
+        let found = joints(&[
+            ("Collar.L", -1),
+            ("Shoulder1.L", 0),
+            ("Shoulder2.L", 1),
+            ("Elbow.L", 2),
+        ]);
+        assert_eq!(found("left_upper_arm"), Some([1, 2]));
     }
 
     #[test]
