@@ -142,7 +142,7 @@ def _header_parts(path: Path, header: bytes) -> Iterator[tuple[int, list[str]]]:
 
     A joint's name ends with its line or at a brace, so a keyword in it begins no statement.
     """
-    for line, content in enumerate(header.decode("utf-8", "replace").split("\n"), start=1):
+    for line, content in enumerate(text.decoded(header).split("\n"), start=1):
         for part in _PARTS.finditer(content):
             if len(part[0]) > 10_000:
                 raise text.fail(path, line, "more than 10000 characters without a brace in the hierarchy")

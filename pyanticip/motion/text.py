@@ -1,5 +1,6 @@
 """Reading of motion files: size limits, errors, text lines, and fast parsing of blocks of numbers."""
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -46,6 +47,14 @@ def quote(text: str | bytes, limit: int = 40) -> str:
     if isinstance(text, bytes):
         text = text[: limit * 4].decode("utf-8", "replace")
     return repr(text if len(text) <= limit else text[:limit] + "...")
+
+
+def decoded(content: bytes) -> str:
+    """Text in UTF-8, or in Shift-JIS, in which Japanese programs write names."""
+    for encoding in ("utf-8", "cp932"):
+        with contextlib.suppress(UnicodeDecodeError):
+            return content.decode(encoding)
+    return content.decode("utf-8", "replace")
 
 
 def list_names(names: list[str]) -> str:

@@ -51,6 +51,14 @@ def test_whatever_stands_above_the_hips_is_folded_into_them(tmp_path, names):
     assert any(line.startswith("not of the body and left out: 'LeftFootIK'") for line in clip.warnings)
 
 
+def test_names_in_shift_jis_are_read(tmp_path):
+    # The last byte of its "\u30dc" is that of a brace.
+    text = bvh_text().replace("LeftArm", "\u5de6\u8155").replace("Spine", "\u30dc\u30c7\u30a3")
+    for encoding in ("cp932", "utf-8"):
+        names = pa.load_motion(write_bvh(tmp_path, text.encode(encoding))).skeleton.names
+        assert {"\u5de6\u8155", "\u30dc\u30c7\u30a3"} <= set(names)
+
+
 def test_a_root_below_a_body_is_not_its_hips(tmp_path):
     # As in Roblox' figures; in Rigify's the hips are DEF-spine.
     clip = walker()
