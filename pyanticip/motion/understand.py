@@ -67,8 +67,9 @@ def understand(
         return _turn_up(clip, axis)
     warnings: list[str] = []
     order = canonical_skeleton().names
-    missing = [joint for joint in ("neck", "head") if not mapped.mask[order.index(joint)]]
-    if "head" in missing:
+    looked_for = ("neck", "head", "left_foot", "right_foot")
+    missing = [joint for joint in looked_for if not mapped.mask[order.index(joint)]]
+    if missing not in ([], ["neck"]):
         warnings.append(
             f"no joint found for {', '.join(missing)}: if there is one, give --joints MAP (joints= in Python)"
         )

@@ -46,7 +46,10 @@ def test_whatever_stands_above_the_hips_is_folded_into_them(tmp_path, names):
     assert np.ptp(clip.root[:, 0]) > 0.25
     assert "the reference joint 'World' was folded into 'Reference'" in clip.warnings
     assert f"the reference joint 'Reference' was folded into {clip.skeleton.names[0]!r}" in clip.warnings
-    warning = "no joint found for neck, head: if there is one, give --joints MAP (joints= in Python)"
+    warning = (
+        "no joint found for neck, head, left_foot, right_foot: if there is one, give --joints MAP (joints="
+    )
+    warning += " in Python)"
     assert (warning in clip.warnings) == (names is NAMED)
     assert any(line.startswith("not of the body and left out: 'LeftFootIK'") for line in clip.warnings)
 
