@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from pyanticip.errors import OptionError
@@ -99,6 +100,20 @@ class Datagrams(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, addr: object) -> None:
         """Called by asyncio for each datagram."""
         self._on_datagram(data)
+
+
+def refuse_malformed(answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Wrap a ``process_request`` of websockets: a repeated header, such as a second Host, or an address that
+    cannot be parsed is answered with 400."""
+
+    def process(connection: Any, request: Any) -> Any:
+        try:
+            return answer(connection, request)
+        # LookupError: websockets raises its MultipleValuesError where a header is read.
+        except (LookupError, ValueError) as error:
+            return connection.respond(HTTPStatus.BAD_REQUEST, f"malformed request: {error}\n")
+
+    return process
 
 
 def child_main(serving: Coroutine[Any, Any, None], nice: int) -> int:

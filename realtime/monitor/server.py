@@ -28,7 +28,7 @@ from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.vocabulary import HORIZONS_MS, PARAMETERS, RATE, SCALARS
 from realtime.child import tell_parent
 from realtime.control.folder import listing
-from realtime.loop import Datagrams, child_main, input_lines
+from realtime.loop import Datagrams, child_main, input_lines, refuse_malformed
 from realtime.monitor.ghost import STRIDE, Ghost
 from realtime.monitor.suit import Suit
 from realtime.osc import message
@@ -299,7 +299,7 @@ async def serve() -> None:
             server.serve_page,
             tcp_server_host(options["host"]),
             options["port"],
-            process_request=server.page.answer,
+            process_request=refuse_malformed(server.page.answer),
             max_size=_MAX_MESSAGE,
         )
     except OSError as error:

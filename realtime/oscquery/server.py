@@ -18,7 +18,7 @@ from http import HTTPStatus
 from typing import Any
 
 from realtime.child import tell_parent
-from realtime.loop import Datagrams, child_main, input_lines
+from realtime.loop import Datagrams, child_main, input_lines, refuse_malformed
 from realtime.oscquery.space import Space
 from realtime.sockets import bind_udp, host_of, is_loopback, listen_error, resolve, tcp_server_host
 
@@ -170,7 +170,7 @@ async def serve(options: dict[str, Any]) -> None:
             server.listen,
             tcp_server_host(options["host"]),
             options["port"],
-            process_request=server.process,
+            process_request=refuse_malformed(server.process),
             origins=[None],
             max_size=_MAX_MESSAGE,
         )

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -309,6 +310,10 @@ def test_other_origins_and_host_names_are_refused(monitor: MonitorProcess):
     assert code() == code("monitor.js") == code("monitor.css") == 200
     assert code("server.py") == code("..%2f..%2fetc/passwd") == 404
     assert code(Host="evil.example") == 403
+    assert code(Origin="http://[") == 400
+    with socket.create_connection(("127.0.0.1", urlsplit(monitor.url).port)) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n")
+        assert sock.recv(4096).startswith(b"HTTP/1.1 400 ")
     with urllib.request.urlopen(monitor.url) as answer:
         assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
     with pytest.raises(InvalidStatus), open_page(monitor.url, origin="http://evil.example"):

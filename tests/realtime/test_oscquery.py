@@ -263,6 +263,16 @@ def test_other_host_names_are_refused(server: ServerProcess, upgrade: dict[str, 
 
 
 @served
+@pytest.mark.parametrize("upgrade", [b"", b"Connection: Upgrade\r\nUpgrade: websocket\r\n"])
+def test_a_second_host_name_is_a_bad_request(server: ServerProcess, upgrade: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.rig.port), timeout=5) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n" + upgrade + b"\r\n")
+        answer = sock.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"Host") == 1
+
+
+@served
 def test_invalid_http_does_no_harm(server: ServerProcess) -> None:
     pid = server.process.pid
     for strange in STRANGE:
