@@ -15,7 +15,8 @@ _EXISTING_PATHS = (*_PERFORMER_PATHS, "record_spare", "model.checkpoint", "memor
 def resolve_paths(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The tree of a rig file in ``folder`` with paths that are valid from the working folder.
 
-    A path that exists relative to the working folder but not to ``folder`` is kept.
+    A path that exists relative to the working folder but not to ``folder`` is kept. ``~/`` is the
+    home folder.
     """
 
     def change_existing(path: str) -> str:
@@ -61,6 +62,8 @@ def _change_keys(
 
 def _resolve(folder: Path, path: str, required: Path) -> str:
     """A path from the working folder; ``required`` is the part of it that must exist."""
+    if path.startswith("~/"):
+        return str(Path(path).expanduser())
     return path if not is_there(folder / required) and is_there(required) else str(folder / path)
 
 

@@ -457,3 +457,15 @@ def test_paths_are_relative_to_the_rig(tmp_path: Path, monkeypatch: pytest.Monke
         ]
         assert loaded.memory.file == "x.memory", "on the command line it is from where that runs"
         assert loaded.teach == "old", "it is there alone, or nowhere"
+
+
+def test_a_path_may_begin_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    rig = tmp_path / "stage.toml"
+    rig.write_text(
+        "record = '~/takes/one.anticip'\nrecord_spare = 'a~/b'\n[memory]\nfile = '~/piece.memory'\n"
+        "[[performer]]\nname = 'a'\nmapping = '~/m'\nport = 1\n[[performer]]\nname = 'b'\nport = 2\n"
+    )
+    loaded = load_rig(rig)
+    assert (loaded.record, loaded.memory.file) == ("/home/ada/takes/one.anticip", "/home/ada/piece.memory")
+    assert (loaded.performers[0].mapping, loaded.record_spare) == ("/home/ada/m", str(tmp_path / "a~/b"))
