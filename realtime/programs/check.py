@@ -32,6 +32,7 @@ from realtime.sinks.midi.config import MidiConfig
 from realtime.sinks.midi.sink import check_port
 from realtime.sockets import bind_udp, resolve
 from realtime.sources.udp import opener
+from realtime.voice.audio import probe
 from realtime.voice.base import NEEDS_SAMPLES, SAMPLED
 from realtime.voice.open import Instrument
 
@@ -72,6 +73,16 @@ def check_show(rig: Rig) -> None:
         if own.record is not None:
             check_new(Path(own.record))
         _check_samples(own.synth)
+
+
+def device_warnings(synth: SynthRig) -> list[str]:
+    """A line if the voice's audio device cannot be used now; ``live`` plays on and looks for it."""
+    if not synth.enabled and synth.device is None:
+        return []
+    if (audio := probe(synth.device)).usable:
+        return []
+    which = "the default audio device" if synth.device is None else f"{synth.device!r}"
+    return [f"synth.device: {which} cannot be used now ({audio.error}): there is no sound until it can"]
 
 
 def _check_mapping(file: str, model: ModelRig) -> None:

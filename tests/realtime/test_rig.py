@@ -19,6 +19,7 @@ from realtime.rig.mapping import smoothings
 from realtime.sinks.link import LinkConfig
 from realtime.sinks.midi.clock import ClockConfig
 from realtime.sources.osc import Address
+from realtime.voice.audio import Audio
 
 
 def write(folder: Path, text: str) -> Path:
@@ -220,6 +221,23 @@ def test_a_folder_without_a_sound_is_found(tmp_path: Path) -> None:
     assert "the preset default would play" in str(answer.exception)
     (sounds / "song.wav").touch()
     assert CliRunner().invoke(cli, ["rig", "check", str(file)]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"), [("enabled = true", None), ("device = 'Focusrite'", "Focusrite"), ("", "nothing")]
+)
+def test_an_audio_device_that_cannot_be_used_is_a_warning(tmp_path, monkeypatch, text, asked):
+    probed = []
+
+    def probe(device):
+        probed.append(device)
+        return Audio("V19", ("Built-in",), None, "not there")
+
+    monkeypatch.setattr("realtime.programs.check.probe", probe)
+    answer = CliRunner().invoke(cli, ["rig", "check", str(write(tmp_path, f"[synth]\n{text}"))])
+    assert answer.exit_code == 0
+    assert probed == ([] if asked == "nothing" else [asked])
+    assert ("cannot be used now (not there)" in answer.output) == bool(probed)
 
 
 def test_a_rig_with_source_auto_is_valid(tmp_path: Path) -> None:
