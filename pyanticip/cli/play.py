@@ -296,7 +296,7 @@ def send(args: options.SendOptions) -> Answer:
 def synth(args: options.SynthOptions) -> Answer:
     """Play the built-in voice from OSC.
 
-    A synth of its own; Ctrl-C ends it.
+    A synth of its own; Ctrl-C ends it. The exit code is 1 if anything is missing in the --wav file.
 
     Example: pyanticip synth --port 57140
     """
@@ -315,7 +315,7 @@ def synth(args: options.SynthOptions) -> Answer:
         options=rig.voice_options,
         say=say,
     )
-    return found, ()
+    return found, (), 0 if found["wav_complete"] else 1
 
 
 @click.command(cls=Command, options="pyanticip.options:JsonOption")

@@ -146,6 +146,7 @@ class _Tap:
         # Numbers of samples. Queued and lost are written by the audio thread only, taken and reported by the
         # writing thread only.
         self._queued = self._lost = self._taken = self._reported = 0
+        self.is_complete = True
 
     def put(self, block: npt.NDArray[np.float32]) -> None:
         if self._file is None:
@@ -166,8 +167,10 @@ class _Tap:
                 self._file.write(block)
             if self._file is not None and (lost := self._lost - self._reported):
                 self._reported += lost
+                self.is_complete = False
                 self._say(f"{self._file.path}: {lost / self.rate:.1f} s are missing, because the disk hung")
         except DeviceError as error:
+            self.is_complete = False
             self._say(f"{error}; it ends here, the voice plays on")
             self._finish()
 
@@ -186,6 +189,7 @@ class _Tap:
             try:
                 file.close()
             except DeviceError as error:
+                self.is_complete = False
                 self._say(str(error))
             if file.path != path:
                 self._say(f"{path} was made by another program meanwhile; the sound is in {file.path}")
@@ -223,6 +227,11 @@ class Sound:
     def plays(self) -> bool:
         """Whether samples are rendered, even if only for the file."""
         return self._output is not None
+
+    @property
+    def wav_complete(self) -> bool:
+        """Whether nothing is missing in the file, if there is one."""
+        return self._tap.is_complete
 
     @property
     def device(self) -> str | None:

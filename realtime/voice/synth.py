@@ -249,6 +249,7 @@ class Synth:
             "seconds": round(self.player.samples / self.player.voice.sample_rate, 3),
             "underruns": self.sound.underruns,
             "device": device,
+            "wav_complete": self.sound.wav_complete,
         }
 
 

@@ -14,10 +14,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support.full_disk import full_disk
 from support.sounds import read_wav
 from support.wire import paced, udp, wait_for
 
+from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, OptionError
 from realtime.osc import message
 from realtime.sinks.base import ControlFrame
@@ -228,10 +230,18 @@ def test_on_a_full_disk_the_file_ends_and_the_voice_plays_on(tmp_path: Path) -> 
     played = voice.player.samples
     time.sleep(0.1)
     assert voice.player.samples > played
-    voice.close()
+    assert voice.close()["wav_complete"] is False
     assert 100_000 - 6 * 480 < path.stat().st_size <= 100_000
     assert 44 + 6 * len(read_wav(path)) == path.stat().st_size
     assert len(lines) == 2
+
+
+@pytest.mark.usefixtures("without_sounddevice")
+def test_a_command_whose_file_ends_early_fails(tmp_path: Path) -> None:
+    command = f"synth --port {free_port()} --seconds 0.8 --wav {tmp_path / 'take.wav'}"
+    with full_disk(100_000):
+        answer = CliRunner().invoke(cli, command)
+    assert answer.exit_code == 1
 
 
 @pytest.mark.usefixtures("without_sounddevice")
