@@ -3,12 +3,14 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import wait as wait_for
+from multiprocessing.synchronize import Event
 from typing import TypeVar
 
 from pyanticip.errors import DeviceError, FormatError, OptionError, reason
@@ -18,12 +20,29 @@ R = TypeVar("R")
 
 _MAX_WORKERS = 1000
 """Stays below the system's limit on processes."""
+_UNWIND_S = 1.0
+"""Time for a terminated worker to remove its half-written file."""
+_stopping: Event | None = None
+"""In a worker: set when no further task is to begin."""
 
 
-def _init_worker() -> None:
-    """Leave Ctrl-C to the parent, and exit when the parent does."""
+def _init_worker(stopping: Event) -> None:
+    """Leave Ctrl-C to the parent, exit when the parent does, and unwind the stack on SIGTERM."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     end_with_parent()
+    global _stopping
+    _stopping = stopping
+
+
+def _run(work: Callable[[T], R], task: T) -> R:
+    """Run a task in a worker, unless the pool was told to stop while the task waited there."""
+    if _stopping is not None and _stopping.is_set():
+        raise CancelledError
+    try:
+        return work(task)
+    except SystemExit:  # SIGTERM; the pool would take it for a result
+        os._exit(1)
 
 
 def end_with_parent() -> None:
@@ -56,10 +75,15 @@ def _starting() -> Iterator[None]:
         raise DeviceError(f"worker processes cannot be started ({reason(error)})") from None
 
 
-def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator[R]:
+def spread(
+    work: Callable[[T], R],
+    tasks: Iterable[T],
+    workers: int,
+    on_wait: Callable[[], None] = lambda: None,
+) -> Iterator[R]:
     """Yield the results of ``work`` as they complete, in no particular order.
 
-    Ctrl-C waits for the tasks that are being worked on; another one kills the workers.
+    Ctrl-C calls ``on_wait`` and waits for the tasks that are being worked on; another one ends the workers.
 
     Args:
         work: a module-level function, so that it can be pickled.
@@ -80,7 +104,10 @@ def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator
     # Not fork: the parent may have threads (rayon, a progress bar) that a forked copy would lack.
     context = multiprocessing.get_context("spawn")
     with _starting():
-        pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_init_worker)
+        stopping = context.Event()
+        pool = ProcessPoolExecutor(
+            workers, mp_context=context, initializer=_init_worker, initargs=(stopping,)
+        )
     pending: set[Future[R]] = set()
     try:
         for task in tasks:
@@ -89,7 +116,7 @@ def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator
                 for future in done:
                     yield future.result()
             with _starting():
-                pending.add(pool.submit(work, task))
+                pending.add(pool.submit(_run, work, task))
         while pending:
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
             for future in done:
@@ -101,10 +128,17 @@ def spread(work: Callable[[T], R], tasks: Iterable[T], workers: int) -> Iterator
         ) from None
     finally:
         try:
+            stopping.set()
+            if not all(future.done() for future in pending):
+                on_wait()
             pool.shutdown(wait=True, cancel_futures=True)
         except KeyboardInterrupt:
             # Another Ctrl-C. Python now takes the pool's thread for ended, and would wait forever for workers
             # that nobody tells to end.
-            for worker in multiprocessing.active_children():
+            children = multiprocessing.active_children()
+            for worker in children:
+                worker.terminate()
+            for worker in children:
+                worker.join(_UNWIND_S)
                 worker.kill()
             raise

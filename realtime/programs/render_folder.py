@@ -88,7 +88,13 @@ def render_folder(
         if say is not None:
             say(line)
     reported: set[str] = set()
-    for path, result, lines in with_progress(spread(_render_one, tasks, count), len(tasks), progress):
+
+    def on_wait() -> None:
+        if say is not None:
+            say("stopping when the files in work are rendered; Ctrl-C again stops at once, without them")
+
+    results = spread(_render_one, tasks, count, on_wait)
+    for path, result, lines in with_progress(results, len(tasks), progress):
         for line in (*lines, *([result] if isinstance(result, str) else [])):
             if say is not None and line not in reported:
                 reported.add(line)

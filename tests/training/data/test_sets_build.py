@@ -463,18 +463,43 @@ def test_one_subject_is_a_warning_and_asking_for_another_side_an_error(take, tmp
         found.examples("valid")
 
 
-def test_another_ctrl_c_does_not_wait_for_the_workers():
-    code = """if True:
-        import os, signal, threading, time
-        from pyanticip.workers import spread
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        results = spread(time.sleep, [0, 600, 600], 2)
-        next(results)
-        for seconds in (0.3, 1.0):
-            threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
-        next(results)"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+_INTERRUPTED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from pyanticip.workers import spread
+
+def work(draft):
+    print("began", flush=True)
+    draft.touch()
+    try:
+        time.sleep(600 if draft.name == "long" else 1)
+    finally:
+        draft.unlink()
+
+def interrupt(folder, signals):
+    while len(list(folder.iterdir())) < 2:
+        time.sleep(0.01)
+    for _ in range(signals):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.5)
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    folder, *names = map(Path, sys.argv[1:])
+    threading.Thread(target=interrupt, args=(folder, 1 + (names[0].name == "long")), daemon=True).start()
+    list(spread(work, [folder / name for name in names], 2, lambda: print("waiting", flush=True)))
+"""
+
+
+@pytest.mark.parametrize("first", ["short", "long"])
+def test_ctrl_c_waits_for_begun_tasks_and_another_one_ends_them(tmp_path, first):
+    (script := tmp_path / "script.py").write_text(_INTERRUPTED)
+    (folder := tmp_path / "drafts").mkdir()
+    command = [sys.executable, script, folder, first, "b", "queued"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["began", "began", "waiting"]
     assert done.stderr.endswith("\nKeyboardInterrupt\n")
+    assert list(folder.iterdir()) == []
 
 
 def test_no_process_is_left_when_a_worker_dies(takes, tmp_path):
