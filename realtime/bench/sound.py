@@ -190,6 +190,6 @@ def markdown(result: dict[str, Any]) -> str:
     """The result as a Markdown table."""
     lines = [f"| {' | '.join(_HEADS.values())} |", "|---" * len(_HEADS) + "|"]
     for row in result["rows"]:
-        cells = ["-" if row[name] is None else str(row[name]) for name in _HEADS]
+        cells = ["-" if row[name] is None else str(row[name]).replace("|", r"\|") for name in _HEADS]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

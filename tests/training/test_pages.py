@@ -48,6 +48,13 @@ def test_markdown_keeps_the_marks():
     page = as_markdown(PARTS)
     assert "| model | **0.01** / 0.02 |" in page
     assert page.startswith("# A < B\n")
+    assert "`bench step`: **better** than 2 ** 3 \\<b>." in page
+
+
+def test_names_of_files_do_not_break_markdown():
+    page = as_markdown([("table", [("who", "`a<b`"), ("ann|b<i>\nc", "1 < 2")])])
+    assert page.splitlines() == ["| who | `a<b` |", "|---|---|", "| ann\\|b\\<i> c | 1 < 2 |"]
+    assert tables.table(("who", "x"), [("a|b", "2")]).splitlines()[2] == "| a\\|b | 2 |"
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pyanticip.errors import OptionError
 from pyanticip.motion.atomic import write_files, writing
+from training.report.tables import table_row, without_html
 
 STYLE: Final = """
 body { font: 15px/1.45 sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -72,16 +73,16 @@ def as_markdown(parts: Sequence[Part]) -> str:
     mark = "#"
     for kind, value in parts:
         if kind == "title":
-            lines += [f"{mark} {value}", ""]
+            lines += [f"{mark} {without_html(value)}", ""]
             mark = "##"
         elif kind == "text":
-            lines += [value, ""]
+            lines += [without_html(value), ""]
         elif kind == "table":
             head, *rest = value
-            lines += [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-            lines += [f"| {' | '.join([*row, *[''] * (len(head) - len(row))])} |" for row in rest] + [""]
+            lines += [table_row(head), "|" + "---|" * len(head)]
+            lines += [table_row([*row, *[""] * (len(head) - len(row))]) for row in rest] + [""]
         else:
-            lines += [f"![{value[1]}]({value[0]}.png)", ""]
+            lines += [f"![{without_html(value[1])}]({value[0]}.png)", ""]
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 """Markdown tables and progress bars for reports."""
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,10 +10,23 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 
+def without_html(text: str) -> str:
+    """Markdown in which ``<``, as in a file's name, begins no HTML outside of `code`."""
+    pieces = re.split(r"(`[^`]+`)", text)
+    pieces[::2] = [re.sub(r"<(?=[\w/!?])", r"\<", piece) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def table_row(cells: Iterable[str]) -> str:
+    """A row of a Markdown table; a cell may contain ``|`` and newlines."""
+    escaped = (without_html(cell).replace("|", r"\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table, the first column left-aligned and all others right-aligned."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" + "---:|" * (len(head) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+    lines = [table_row(head), "|" + "---|" + "---:|" * (len(head) - 1)]
+    return "\n".join([*lines, *map(table_row, rows)]) + "\n"
 
 
 LINE_INTERVAL_S: Final = 60.0
