@@ -4,6 +4,7 @@ import os
 import shutil
 import struct
 import subprocess
+import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
@@ -126,6 +127,31 @@ def test_files_that_are_not_sounds_are_skipped(tmp_path: Path) -> None:
     assert (
         "; lost0.wav: no file; lost1.wav: no file; lost2.wav: no file; pipe.wav: no file; 1 more)" in summary
     )
+
+
+@needs_sox
+@pytest.mark.parametrize("name", ["a.wav", "a.aiff", "a.flac"])
+def test_a_truncated_file_is_read_as_far_as_it_goes(tmp_path: Path, name: str) -> None:
+    whole = tone(tmp_path / name, 300.0)
+    os.truncate(whole, whole.stat().st_size // 2)
+    assert "1 sounds, 0.5 s" in Samples(tmp_path, RATE).summary
+
+
+@needs_sox
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="no permissions as on Unix")
+def test_a_subfolder_that_cannot_be_read_is_reported() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        (folder := Path(name)).chmod(0o755)
+        tone(folder / "a.wav", 300.0).chmod(0o644)
+        (folder / "closed").mkdir(mode=0o000)
+        user = os.geteuid()
+        try:
+            if user == 0:
+                os.seteuid(65534)
+            summary = Samples(folder, RATE).summary
+        finally:
+            os.seteuid(user)
+    assert summary.endswith("1 sounds, 1.0 s; 1 left out (closed: the folder cannot be read)")
 
 
 @needs_sox

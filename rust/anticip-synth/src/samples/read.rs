@@ -10,7 +10,7 @@ use symphonia::core::codecs::audio::AudioDecoderOptions;
 use symphonia::core::errors::Error;
 use symphonia::core::formats::probe::Hint;
 use symphonia::core::formats::{FormatOptions, TrackType};
-use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
+use symphonia::core::io::{MediaSource, MediaSourceStream, MediaSourceStreamOptions, ReadOnlySource};
 use symphonia::core::meta::MetadataOptions;
 
 use super::{Piece, describe};
@@ -69,9 +69,8 @@ fn files(
         }
         let path = entry.path();
         if entry.file_type()?.is_dir() {
-            if depth > 0 {
-                // Unreadable subfolders are skipped.
-                let _ = files(&path, depth - 1, remaining, files_found);
+            if depth > 0 && files(&path, depth - 1, remaining, files_found).is_err() {
+                files_found.push((path, Some("the folder cannot be read")));
             }
             continue;
         }
@@ -196,15 +195,23 @@ fn decoded(
             MAX_FILE_BYTES >> 20
         ));
     }
-    let stream = MediaSourceStream::new(Box::new(file), MediaSourceStreamOptions::default());
-    let mut format = symphonia::default::get_probe()
-        .probe(
+    let probe = |source: Box<dyn MediaSource>| {
+        symphonia::default::get_probe().probe(
             &Hint::new(),
-            stream,
+            MediaSourceStream::new(source, MediaSourceStreamOptions::default()),
             FormatOptions::default(),
             MetadataOptions::default(),
         )
-        .map_err(describe_error)?;
+    };
+    let mut format = match probe(Box::new(file)) {
+        // symphonia seeks the end of an AIFF file, which a truncated one lacks, unless it cannot seek.
+        Err(Error::IoError(_)) => {
+            let file = fs::File::open(path).map_err(|error| error.to_string())?;
+            probe(Box::new(ReadOnlySource::new(file)))
+        }
+        result => result,
+    }
+    .map_err(describe_error)?;
     let track = format.default_track(TrackType::Audio).ok_or("no sound in it")?;
     let id = track.id;
     let codec = track.codec_params.as_ref().and_then(|codec| codec.audio());
