@@ -8,6 +8,7 @@ import contextlib
 import signal
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from typing import Final
 
 
 class MotionError(Exception):
@@ -81,6 +82,10 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
+FOREIGN: Final = (Exception, SystemExit)
+"""What third-party code may raise without ending a show: a library may call ``sys.exit``."""
+
+
 @contextlib.contextmanager
 def foreign_errors(what: str, *, ours: bool = True) -> Iterator[None]:
     """Turn whatever third-party code raises into an OptionError of one line.
@@ -94,7 +99,7 @@ def foreign_errors(what: str, *, ours: bool = True) -> Iterator[None]:
     """
     try:
         yield
-    except (Exception, SystemExit) as error:
+    except FOREIGN as error:
         if isinstance(error, SystemExit) and error.code == 128 + signal.SIGTERM:
             raise  # this process was asked to terminate
         if ours and isinstance(error, MotionError):

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyanticip._core import LiveFront
 from pyanticip.controls import Smoothing
-from pyanticip.errors import OptionError
+from pyanticip.errors import FOREIGN, OptionError
 from pyanticip.teach.project import MANIFEST, MAPPING, Project
 from realtime import tuning
 from realtime.clock import Clock
@@ -86,7 +86,7 @@ def assemble(
     except BaseException:
         for sink in opened_sinks:
             # The first error is the one to report.
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(*FOREIGN):
                 sink.close()
         raise
     pipeline = Pipeline(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pyanticip._core import LiveFront
-from pyanticip.errors import one_line, printable
+from pyanticip.errors import FOREIGN, one_line, printable
 from pyanticip.motion.recording import Records
 from pyanticip.vocabulary import PARAMETERS
 from realtime.mapping.live_mapping import LiveMapping
@@ -106,7 +106,7 @@ def sink_counts(sinks: Sequence[Sink]) -> dict[str, dict[str, int]]:
         try:
             # Plain numbers: the monitor's are sent as JSON.
             counters[sink.name] = {name: int(count) for name, count in sink.counters().items()}
-        except Exception:
+        except FOREIGN:
             # A third-party sink whose counters fail must not stop the show.
             counters[sink.name] = {"uncounted": 1}
     return {name: counts for name, counts in counters.items() if counts}
@@ -118,7 +118,7 @@ def sink_troubles(sinks: Sequence[Sink]) -> dict[str, str]:
     for sink in sinks:
         try:
             troubles[sink.name] = sink.trouble
-        except Exception as error:
+        except FOREIGN as error:
             # A third-party sink that fails must not hide the others.
             troubles[sink.name] = one_line(error)
     return troubles

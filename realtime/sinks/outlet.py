@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from pyanticip.errors import one_line
+from pyanticip.errors import FOREIGN, one_line
 from realtime.clock import Clock, wall_ns
 from realtime.seams import SlowCalls
 from realtime.sinks.base import (
@@ -108,7 +108,7 @@ class Outlet:
         for sink in self.sinks:
             try:
                 sink.send(frame)
-            except Exception as error:
+            except FOREIGN as error:
                 self._report_failure(sink, error)
                 started_ns = time.perf_counter_ns()
             else:
@@ -133,10 +133,10 @@ class Outlet:
         for sink in sinks:
             try:
                 action(sink)
-            except Exception as error:
+            except FOREIGN as error:
                 self._report_failure(sink, error)
 
-    def _report_failure(self, sink: Sink | DeferredSink, error: Exception) -> None:
+    def _report_failure(self, sink: Sink | DeferredSink, error: BaseException) -> None:
         # Sinks of other packages may raise anything.
         if self.report is None:
             raise error

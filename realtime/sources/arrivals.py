@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pyanticip import _core
 from pyanticip._core import LiveFront
-from pyanticip.errors import DeviceError, OptionError, one_line, printable
+from pyanticip.errors import FOREIGN, DeviceError, OptionError, one_line, printable
 from realtime.seams import SOURCES
 from realtime.sockets import bind_udp, host_and_port, join_group
 from realtime.sources.base import Source
@@ -91,7 +91,7 @@ def wrong_kind(expected: str, datagram: bytes, port: int) -> str:
                 _core.Decoder(kind).feed(datagram)
             else:
                 tuple(SOURCES.load(kind)().decode(datagram))
-        except Exception as error:
+        except FOREIGN as error:
             # Another package's decoder may raise anything for bytes from the network.
             return f"this is {kind}, but: {one_line(error)}"
         return ""
@@ -131,7 +131,7 @@ class DetectedSender:
         source, front = self._fronts[kind]
         try:
             native = (datagram,) if source.native else tuple(source.decode(datagram))
-        except Exception:
+        except FOREIGN:
             # Another package's decoder may raise anything; the front end counts an empty datagram as alien.
             native = (b"",)
         for decoded in native:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from pyanticip.errors import MotionError, WireError, one_line
+from pyanticip.errors import FOREIGN, MotionError, WireError, one_line
 from realtime.seams import SOURCES, SlowCalls
 from realtime.sockets import LINUX_TIMESTAMPNS, age_ns, bind_udp, host_and_port, join_group
 from realtime.sources.base import Receive, Source
@@ -185,7 +185,7 @@ class UdpSource:
                     if not isinstance(decoded, bytes):
                         raise TypeError(f"expected datagrams of bytes, got {type(decoded).__name__}")
                     native.append(decoded)
-            except Exception as error:
+            except FOREIGN as error:
                 is_about_body = sender in self._decoders and not isinstance(error, WireError)
                 if is_about_body and isinstance(error, MotionError):
                     self.trouble = str(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from pyanticip.errors import one_line
+from pyanticip.errors import FOREIGN, one_line
 from realtime.clock import Clock
 from realtime.step.base import F32, StepBackend, StepResult
 
@@ -91,7 +91,7 @@ class GuardedModel:
     def imagine(self, row: F32) -> StepResult | None:
         """Output if ``row`` were the next one; None if it cannot be computed."""
         # A model that fails here is reported with the next real frame.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(*FOREIGN):
             step = None if self.backend is None else self.backend.imagine(row)
             if step is not None and step.finite:
                 return step
@@ -115,7 +115,7 @@ class GuardedModel:
         if self.backend is not None and not self.is_suspended(now_ns):
             try:
                 self.backend.prewarm()
-            except Exception as error:
+            except FOREIGN as error:
                 self._counts["errors"] += 1
                 self.error = (
                     f"the model cannot be warmed up, continuing: {type(error).__name__}: {one_line(error)}"
@@ -125,5 +125,5 @@ class GuardedModel:
 def _close(backend: StepBackend | None) -> None:
     # Errors of a third-party backend do not matter any more.
     if backend is not None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(*FOREIGN):
             backend.close()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyanticip.errors import DeviceError, OptionError, one_line
+from pyanticip.errors import FOREIGN, DeviceError, OptionError, one_line
 from realtime.voice.audio import device_arguments, probe, quiet_stderr
 from realtime.voice.wav import WavWriter, next_part
 
@@ -208,7 +208,7 @@ class Sound:
     def __init__(self, render: Render, rate: int, name: str | int | None, wav: Path | None, say: Say) -> None:
         self._render_voice, self._name, self._say = render, name, say
         # An error of the voice, which `poll` raises: in the audio callback it would end the sound silently.
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._has_file = wav is not None
         self._tap = _Tap(wav, rate, say)
         # Underruns of the device at the last check, and when that was.
@@ -252,7 +252,7 @@ class Sound:
         if self._error is None:
             try:
                 return self._render_voice(samples, now, latency)
-            except Exception as error:
+            except FOREIGN as error:
                 self._error = error
         return np.zeros((samples, 2), np.float32)
 

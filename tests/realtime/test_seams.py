@@ -4,10 +4,12 @@ import asyncio
 import json
 import re
 import socket
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -200,6 +202,31 @@ def test_a_model_failure_offline_is_reported_once_and_counted(tmp_path: Path) ->
         assert says in answer.stdout
         lines = [line for line in answer.stderr.splitlines() if "failed" in line]
         assert lines == ["the model failed, the scalars play: RuntimeError: no grip"], command
+
+
+def test_sys_exit_in_a_package_does_not_end_the_show(tmp_path, monkeypatch):
+    import stranger
+
+    def leave(*args: object) -> NoReturn:
+        sys.exit(3)
+
+    for name in ("send", "announce", "counters", "close"):
+        monkeypatch.setattr(stranger.FailingSink, name, leave)
+    monkeypatch.setattr(stranger.FailingModel, "step", leave)
+    monkeypatch.setattr(stranger.Failing, "decode", leave)
+    sinks = [{"kind": "failingsink", "path": "x"}, {"kind": "lines", "path": str(tmp_path / "lines")}]
+    tree = {"osc": [], "sink": sinks, "model": {"backend": "failingmodel"}, "memory": {"enabled": False}}
+    kind, items = open_show(PERFORMANCE)
+    lines: list[str] = []
+    replay(items, kind, load_rig(None, tree), speed=None, seconds=1.0, say=lines.append)
+    assert [line for line in lines if "failed" in line] == [
+        "failingsink failed, continuing: SystemExit: 3",
+        "the model failed, the scalars play: SystemExit: 3",
+    ]
+    assert len((tmp_path / "lines").read_text().splitlines()) > 40
+    with closing(UdpSource("failing", "127.0.0.1", 0, say=lines.append)) as source:
+        source._decoding(lambda data, arrival, sender: None)(b"!one", 0, "suit")
+    assert lines[-1] == "failing cannot decode: SystemExit: 3"
 
 
 def test_a_voice_of_a_package_renders(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 //! The model that an engine steps: the core's own stream, or a Python backend.
 
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PySystemExit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
@@ -38,8 +38,8 @@ impl Model {
         }
     }
 
-    /// Steps all rows, starting a new stream if `is_new`. Exceptions of a backend become a failure, others
-    /// are raised.
+    /// Steps all rows, starting a new stream if `is_new`. Exceptions of a backend, and its `sys.exit`, become a
+    /// failure; others are raised.
     pub(super) fn step(&self, py: Python<'_>, out: &PyFrontOutput, is_new: bool) -> PyResult<Stepped> {
         let result = match self {
             Self::Core(stream) => Ok(core_step(py, stream.get(), out, is_new)),
@@ -50,11 +50,15 @@ impl Model {
             Ok(_) => Ok(Err(
                 "FloatingPointError: the model's output is not finite".to_owned()
             )),
-            Err(error) if error.is_instance_of::<PyException>(py) => Ok(Err(format!(
-                "{}: {}",
-                error.get_type(py).name()?,
-                one_line(error.value(py))
-            ))),
+            Err(error)
+                if error.is_instance_of::<PyException>(py) || error.is_instance_of::<PySystemExit>(py) =>
+            {
+                Ok(Err(format!(
+                    "{}: {}",
+                    error.get_type(py).name()?,
+                    one_line(error.value(py))
+                )))
+            }
             Err(error) => Err(error),
         }
     }
