@@ -23,6 +23,10 @@ _ALL_NOTES_OFF, _ALL_SOUND_OFF, _RESET = 123, 120, 121
 # 121 leaves them: volume, balance, pan, sound and reverb by specification (RP-015), expression and the pedal
 # on some synths.
 _RESET_VALUES = {7: 100, 8: 64, 10: 64, 11: 127, 64: 0, **dict.fromkeys(range(70, 80), 64), 91: 40}
+# Registered parameters of a synth that was just switched on, in the order in which they are reset: no MPE
+# zone (a new one changes bend ranges), the bend range in semitones.
+MPE_MEMBERS, BEND_RANGE = 6, 0
+_RESET_PARAMETERS = {MPE_MEMBERS: 0, BEND_RANGE: 2}
 # A note later than this is not played.
 _MAX_LATE_NS = 500_000_000
 
@@ -72,6 +76,9 @@ class Schedule:
         self._used_channels: set[int] = set()
         # Channel and number of controllers of _RESET_VALUES that were sent.
         self._used_controllers: set[tuple[int, int]] = set()
+        # Registered parameter (of _RESET_PARAMETERS) and channel of those that were sent.
+        self._used_parameters: set[tuple[int, int]] = set()
+        self._previous = b""
         self._is_clock_running = False
 
     @property
@@ -106,8 +113,12 @@ class Schedule:
                 self._used_channels.add(status & 15)
                 if status & 0xF0 == 0xB0 and message[1] in _RESET_VALUES:
                     self._used_controllers.add((status & 15, message[1]))
+                selects = self._previous == _control(status & 15, 101) and message[:2] == bytes((status, 100))
+                if selects and message[2] in _RESET_PARAMETERS:
+                    self._used_parameters.add((message[2], status & 15))
             else:
                 self._is_clock_running = message == _START or (self._is_clock_running and message != _STOP)
+            self._previous = message
             if not hold:
                 out.append(message)
                 continue
@@ -152,8 +163,13 @@ class Schedule:
         return out + [_control(channel, _ALL_NOTES_OFF) for channel in sorted(self._used_channels)]
 
     def reset_controllers(self) -> list[bytes]:
-        """Messages that reset controllers and bends, to send after :meth:`end_notes` when the show ends."""
+        """Messages that reset the MPE zone, bend ranges, controllers and bends, to send after
+        :meth:`end_notes` when the show ends."""
         out = []
+        for parameter, value in _RESET_PARAMETERS.items():
+            for used, channel in sorted(self._used_parameters):
+                if used == parameter:
+                    out += registered_parameter(channel, parameter, value)
         for channel in sorted(self._used_channels):
             out += [_control(channel, _RESET), bytes((0xE0 | channel, 0, 64))]
             out += [
@@ -162,6 +178,12 @@ class Schedule:
                 if (channel, number) in self._used_controllers
             ]
         return out
+
+
+def registered_parameter(channel: int, parameter: int, value: int) -> list[bytes]:
+    """Set a registered parameter, then deselect it so that no later data entry changes it."""
+    numbers = ((101, 0), (100, parameter), (6, value), (101, 127), (100, 127))
+    return [_control(channel, *number) for number in numbers]
 
 
 def _control(channel: int, number: int, value: int = 0) -> bytes:

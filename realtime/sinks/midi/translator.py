@@ -9,7 +9,15 @@ from pyanticip.vocabulary import PARAMETERS, SCALARS
 from realtime.protocols import BEAT_TRUST
 from realtime.sinks.base import ControlFrame, Extra, Pace, Tempo
 from realtime.sinks.midi.config import MidiConfig, MidiControl, MidiNote
-from realtime.sinks.midi.schedule import RELEASE, SILENCE, WITHDRAWN, Item
+from realtime.sinks.midi.schedule import (
+    BEND_RANGE,
+    MPE_MEMBERS,
+    RELEASE,
+    SILENCE,
+    WITHDRAWN,
+    Item,
+    registered_parameter,
+)
 
 _CLOCK, _START = b"\xf8", b"\xfa"
 _TICKS_PER_BEAT = 24
@@ -249,13 +257,7 @@ def _mpe_zone(members: int, semitones: int) -> list[bytes]:
     channel, which would be 2 by default (MPE 1.0, 2.1, 2.4)."""
     if not members:
         return []
-    out = _registered_parameter(0, 6, members)
+    out = registered_parameter(0, MPE_MEMBERS, members)
     for channel in range(members + 1):
-        out += _registered_parameter(channel, 0, semitones)
+        out += registered_parameter(channel, BEND_RANGE, semitones)
     return out
-
-
-def _registered_parameter(channel: int, parameter: int, value: int) -> list[bytes]:
-    """Set a registered parameter, then deselect it so that no later data entry changes it."""
-    numbers = ((101, 0), (100, parameter), (6, value), (101, 127), (100, 127))
-    return [bytes((0xB0 | channel, controller, number)) for controller, number in numbers]

@@ -8,7 +8,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from realtime.sinks.midi import port as midi_port
-from realtime.sinks.midi.schedule import RELEASE, SILENCE, Item, Schedule, pack, unpack
+from realtime.sinks.midi.schedule import (
+    RELEASE,
+    SILENCE,
+    Item,
+    Schedule,
+    pack,
+    registered_parameter,
+    unpack,
+)
 
 MS = 1_000_000
 PROPERTY = settings(suppress_health_check=[HealthCheck.too_slow])
@@ -212,3 +220,17 @@ def test_the_end_of_the_show_resets_the_synth(monkeypatch: pytest.MonkeyPatch) -
         *stopped, "b0 79 00", "e0 00 40", "b0 0b 7f",
         "b2 79 00", "e2 00 40", "b2 07 64", "b2 0a 40", "b2 40 00", "b2 4a 40",
     ]  # fmt: skip
+
+
+def test_the_end_of_the_show_dissolves_the_mpe_zone_and_restores_bend_ranges(monkeypatch) -> None:
+    zone = [*registered_parameter(0, 6, 2), *registered_parameter(0, 0, 48), *registered_parameter(1, 0, 48)]
+    # An ordinary controller of the number that selects parameters.
+    items = [*zone, b"\xb3\x65\x40", b"\xb3\x64\x00"]
+    received = served(Cable((0.0, 0.0)), monkeypatch, *((1.0, Item(0, 0, message)) for message in items))
+    reset = received[received.index("b0 65 00", len(zone)) :]
+    assert reset[:15] == [
+        "b0 65 00", "b0 64 06", "b0 06 00", "b0 65 7f", "b0 64 7f",
+        "b0 65 00", "b0 64 00", "b0 06 02", "b0 65 7f", "b0 64 7f",
+        "b1 65 00", "b1 64 00", "b1 06 02", "b1 65 7f", "b1 64 7f",
+    ]  # fmt: skip
+    assert "b3 06 02" not in reset
