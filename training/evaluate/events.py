@@ -1,7 +1,6 @@
 """Events that the instrument's rule announces from a model's hazards, and their score against the teacher's,
 by their announced time and the time of the decision."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -65,9 +64,6 @@ def announce(
                 cancelled = min(range(len(times)), key=lambda i: abs(times[i] - t - ahead * RATE))
                 if times[cancelled] - t >= lead:
                     del decided[cancelled], times[cancelled]
-    # Times are rounded to the middle of a bin. Six frames lie within 50 ms of it but only five within 50 ms
-    # of any other moment, so the position within a bin would affect the score.
-    times = [math.ceil(time) - 0.5 for time in times]
     return Announcements(np.array(decided), np.array(times))
 
 
@@ -76,16 +72,18 @@ def pair(
 ) -> list[tuple[int, int]]:
     """Match announcements with events; returns a maximum set of pairs (announcement, event).
 
-    They match if the announced time is within ``tolerance`` frames of the event and the decision was made at
-    least ``lead`` frames before the event. Each announcement matches an interval of times, so taking the
-    events in order, each with the matching announcement that expires first, gives the most pairs.
+    They match if the event is later than ``tolerance`` frames before the announced time and at most that
+    much after it, and the decision was made at least ``lead`` frames before the event. Only one end counts,
+    so as many frames match a time between two frames as one on a frame. Each announcement matches an interval
+    of times, so taking the events in order, each with the matching announcement that expires first, gives the
+    most pairs.
     """
-    low = np.maximum(reports.times - tolerance, reports.decided + lead)
+    low, latest = reports.times - tolerance, reports.decided + lead
     high = reports.times + tolerance
     free = np.ones(len(reports), dtype=np.bool_)
     pairs: list[tuple[int, int]] = []
     for j, event in enumerate(true):
-        fits = np.flatnonzero(free & (low <= event) & (event <= high))
+        fits = np.flatnonzero(free & (low < event) & (latest <= event) & (event <= high))
         if len(fits):
             i = int(fits[np.argmin(high[fits])])
             free[i] = False
