@@ -96,18 +96,21 @@ def evaluate_language(args: options.LanguageOptions) -> Answer:
     """
     from training.report.pages import report_paths
     from training.tasks.token.evaluate import evaluate as judge
-    from training.tasks.token.report import tables
+    from training.tasks.token.report import tables, write
 
-    found = judge(
+    if args.report is not None:
+        report_paths(args.report)
+    found, sheets = judge(
         args.runs,
-        report=args.report,
         sequences=args.sequences,
         steps=args.drift_steps,
         which=args.which,
         seed=args.seed,
     )
-    wrote = [] if args.report is None else [f"wrote {report_paths(args.report)[0]}"]
-    return found, [tables(found), *wrote]
+    text = tables(found)
+    with _kept(found, text, args.as_json):
+        files = [] if args.report is None else write(found, sheets, args.report)
+    return found, [text, *(f"wrote {name}" for name in files[:1])]
 
 
 @evaluate.command("forecast", options=f"{OPTIONS}:ForecastOptions", extra="train")

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from pyanticip.bridge import bridge_scalars
 from pyanticip.errors import OptionError
 from pyanticip.models import AnticipatoryTransformer
-from training.report.pages import report_paths
 from training.run.recorder import read_metrics
 from training.tasks.token.gate import commitment_report, gate_report, shuffled_loss, shuffling_report
 from training.tasks.token.listen import HeldOut, ScalarsOf, by_context, drift, predict
@@ -26,7 +25,7 @@ from training.tasks.token.metrics import (
 )
 from training.tasks.token.module import new_model
 from training.tasks.token.options import LanguageOptions
-from training.tasks.token.report import MODES, Sheet, summarise, write
+from training.tasks.token.report import MODES, Sheet, summarise
 from training.tasks.token.task import load_run, open_run
 from training.tasks.token.windows import Prepared
 
@@ -179,27 +178,26 @@ def judge(
 def evaluate(
     folders: Sequence[Path | str],
     *,
-    report: Path | None = None,
     sequences: int = 256,
     steps: int = 5000,
     which: Which = "best",
     seed: int = 0,
-) -> dict[str, Any]:
-    """Evaluate runs, and optionally write a report with pictures.
+) -> tuple[dict[str, Any], list[Sheet]]:
+    """Evaluate runs.
 
     Args:
         folders: folders of the runs.
-        report: folder for ``report.json``, ``report.md``, ``report.html``; made if missing. None: no report.
         sequences: maximum number of held-out sequences of each run.
         steps: self-predicted steps of the drift measurement; 0: none.
         which: the weights that were best on the validation data, or the last ones.
         seed: seed of resampling and shuffling.
 
     Returns:
-        ``runs``, a report of each, and ``summary``, mean and spread over runs that differ only in their seed.
+        ``runs``, a report of each, and ``summary``, mean and spread over runs that differ only in their seed;
+        and what :func:`training.tasks.token.report.write` makes a report with pictures from.
 
     Raises:
-        OptionError: no run is given, or one twice, or the report would replace something else.
+        OptionError: no run is given, or one twice.
         CheckpointError: a folder has no trained run.
     """
     if not folders:
@@ -207,15 +205,10 @@ def evaluate(
     resolved = [Path(folder).resolve() for folder in folders]
     if len(set(resolved)) < len(resolved):
         raise OptionError("evaluate language: a run is named twice")
-    if report is not None:
-        report_paths(report)
     sheets = [judge(folder, sequences=sequences, steps=steps, which=which, seed=seed) for folder in folders]
     names = [sheet.report["run"] for sheet in sheets]
     if len(set(names)) < len(names):
         for sheet, folder in zip(sheets, resolved, strict=True):
             sheet.report["run"] = f"{folder.parent.name}/{folder.name}"
     reports = [sheet.report for sheet in sheets]
-    result = {"runs": reports, "summary": summarise(reports)}
-    if report is not None:
-        write(result, sheets, report)
-    return result
+    return {"runs": reports, "summary": summarise(reports)}, sheets

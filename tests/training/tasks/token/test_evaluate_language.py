@@ -10,17 +10,19 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from support.full_disk import full_disk
 from torch.nn import functional as F
 
 from pyanticip.bridge import bridge_scalars
 from pyanticip.cli import cli
 from pyanticip.errors import CheckpointError, OptionError
 from pyanticip.vocabulary import SCALARS
+from training.report.pages import report_paths
 from training.tasks.token import plots
 from training.tasks.token.evaluate import bridge, evaluate, held_out
 from training.tasks.token.gate import shuffled_loss
 from training.tasks.token.listen import Drift, HeldOut, by_context, drift, endless, predict
-from training.tasks.token.report import summarise, tables
+from training.tasks.token.report import summarise, tables, write
 from training.tasks.token.task import LanguageTask, load_run, open_run
 from training.tasks.token.tokens import Tokenizer
 from training.tasks.token.windows import JUDGED_DATA, Windows, synthetic_windows
@@ -33,7 +35,9 @@ def judged(runs, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name in ("gate", "bias_maps", "scalars", "drift"):
             patch.setattr(plots, name, once(getattr(plots, name)))
-        return evaluate(list(runs.values()), report=folder, sequences=12, steps=50), folder
+        result, sheets = evaluate(list(runs.values()), sequences=12, steps=50)
+        write(result, sheets, folder)
+        return result, folder
 
 
 def once(draw):
@@ -222,9 +226,14 @@ def test_runs_that_differ_in_anything_else_are_not_averaged(judged):
     assert judged[0]["summary"][0]["group"].endswith("gate start monotone")
 
 
-def test_the_command(runs, tmp_path, monkeypatch):
+def test_the_command(runs, tmp_path, monkeypatch, command):
     written = []
-    monkeypatch.setattr("training.tasks.token.evaluate.write", lambda *given: written.append(given[-1]))
+
+    def record(_found, _sheets, report):
+        written.append(report)
+        return report_paths(report)
+
+    monkeypatch.setattr("training.tasks.token.report.write", record)
     arguments = ["evaluate", "language", str(runs["own-0"]), "--drift-steps", "0", "--sequences", "4"]
     for given, page in (("r", "r/report.html"), ("page.html", "page.html")):
         shown = CliRunner().invoke(cli, [*arguments, "--report", str(tmp_path / given)])
@@ -232,6 +241,11 @@ def test_the_command(runs, tmp_path, monkeypatch):
         assert "corr(given commitment, gate)" in shown.output
         assert f"wrote {tmp_path / page}" in shown.output.splitlines()
     assert written == [tmp_path / "r", tmp_path / "page.html"]
+    monkeypatch.undo()
+    with full_disk():
+        code, out, err = command(*arguments, "--report", tmp_path / "full")
+    assert (code, "corr(given commitment, gate)" in out) == (1, True), err
+    assert err.startswith("pyanticip: ")
     plain = CliRunner().invoke(cli, [*arguments, "--json", "--which", "last"])
     assert json.loads(plain.output)["runs"][0]["run"] == "own-0"
 
