@@ -195,13 +195,13 @@ class MotionTrainOptions(TrainOptions):
         return ModelConfig.from_dict({"twin": True, **self.model})
 
     def huber_at(self, step: int) -> float:
-        """Corner of the parameters' loss in update ``step``: geometric from the first to the last."""
+        """Corner of the parameters' loss in update ``step`` (from 0): geometric, first to last."""
         first, last = self.loss.huber
-        return float(first * (last / first) ** min(step / self.schedule.steps, 1.0))
+        return float(first * (last / first) ** (step / max(self.schedule.steps - 1, 1)))
 
     def sampled(self, step: int) -> float:
-        """Share of the windows of update ``step`` steered by the model's own scalars."""
-        return self.loss.own_scalars * min(step / self.schedule.steps, 1.0)
+        """Share of the windows of update ``step`` (from 0) steered by the model's own scalars."""
+        return self.loss.own_scalars * step / max(self.schedule.steps - 1, 1)
 
 
 REFINE: Final = {

@@ -15,8 +15,8 @@ def test_defaults_are_the_recipe():
     schedule = options.schedule
     assert (schedule.steps, schedule.batch_frames, schedule.ema) == (2400, 3072, 0.998)
     assert (schedule.peak_lr, schedule.final_lr, schedule.warm_up_steps) == (2e-3, 2e-5, 200)
-    assert (options.huber_at(0), options.huber_at(2400)) == (0.02, pytest.approx(0.004))
-    assert (options.sampled(0), options.sampled(2400)) == (0.0, 0.3)
+    assert (options.huber_at(0), options.huber_at(2399)) == (0.02, pytest.approx(0.004))
+    assert (options.sampled(0), options.sampled(2399)) == (0.0, 0.3)
     assert options.config().dropout == 0.1
     assert MotionTrainOptions(**options.to_dict()) == options
 
