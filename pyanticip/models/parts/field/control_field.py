@@ -79,12 +79,19 @@ class FieldTrace(GateTrace):
     fast: tuple[FieldOutput, ...]
     slow: tuple[FieldOutput, ...] = ()
 
-    def loss(self) -> Tensor:
-        """The auxiliary loss: 1e-3 times the mean risk plus 1e-4 times the mean curvature."""
+    def loss(self, weight: Tensor | None = None, stride: int = 1, divisor: float | None = None) -> Tensor:
+        """The auxiliary loss: 1e-3 times the mean risk plus 1e-4 times the mean curvature.
+
+        Arguments as of :func:`risk_loss`; without ``weight`` all steps count.
+        """
         parts = [part for part in (*self.fast, *self.slow) if part.risk.numel()]
-        risk = torch.stack([part.risk.mean() for part in parts]).mean()
-        kappa = torch.stack([part.kappa.mean() for part in parts]).mean()
-        return RISK_WEIGHT * risk + CURVATURE_WEIGHT * kappa
+        each = [RISK_WEIGHT * part.risk + CURVATURE_WEIGHT * part.kappa for part in parts]
+        if weight is None:
+            return torch.stack([values.mean() for values in each]).mean()
+        frames = weight.sum().clamp(min=1.0) if divisor is None else max(divisor, 1e-6)
+        strides = [1] * len(self.fast) + [stride] * len(self.slow)
+        sums = [_frame_sum(values, weight, every) for values, every in zip(each, strides, strict=False)]
+        return torch.stack(sums).mean() / frames
 
     def live(self) -> Tensor:
         """Trust and curvature of the fast blocks (B, L, blocks, 2), for monitoring."""
@@ -140,7 +147,7 @@ class ControlField(Gate):
         """``field``, see :meth:`FieldTrace.loss`; and, where bad steps are known, ``risk``, see
         :func:`~pyanticip.models.parts.field.control_field.risk_loss`."""
         trace = context.out.field
-        losses = {"field": trace.loss()}
+        losses = {"field": trace.loss(context.weight, context.stride, context.divisor)}
         if context.bad is not None and context.weight is not None:
             labels = (context.bad, context.weight, context.stride, context.divisor)
             losses["risk"] = risk_loss(trace, *labels, distrust=context.out.distrust)
@@ -220,16 +227,21 @@ def risk_loss(
         distrust: (B, L) risk of the input frames, if the model estimates it.
     """
     frames = weight.sum().clamp(min=1.0) if divisor is None else max(divisor, 1e-6)
-    sums = [(risk_nll(block.risk, bad) * weight).sum() for block in trace.fast]
+    sums = [_frame_sum(risk_nll(block.risk, bad), weight) for block in trace.fast]
     for block in trace.slow:
         pools = block.risk.shape[1]
         whole = slice(0, pools * stride)
         labels = bad[:, whole].reshape(len(bad), pools, stride)
         labels = labels.amax(2) if pools else labels[..., 0]
-        each = risk_nll(block.risk, labels).repeat_interleave(stride, 1)
-        sums.append((each * weight[:, whole]).sum())
+        sums.append(_frame_sum(risk_nll(block.risk, labels), weight, stride))
     total = torch.stack(sums).mean() / frames
     return total if distrust is None else total + distrust_loss(distrust, bad, weight, divisor)
+
+
+def _frame_sum(values: Tensor, weight: Tensor, stride: int = 1) -> Tensor:
+    """Sum of ``values`` of frames, or of pools of ``stride`` frames, over the frames that count."""
+    each = values.repeat_interleave(stride, 1)
+    return (each * weight[:, : each.shape[1]]).sum()
 
 
 def distrust_loss(distrust: Tensor, bad: Tensor, weight: Tensor, divisor: float | None = None) -> Tensor:

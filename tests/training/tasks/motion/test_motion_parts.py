@@ -9,6 +9,7 @@ from support import new_parts
 
 from pyanticip.errors import OptionError
 from pyanticip.models import save_checkpoint
+from pyanticip.models.core.part import LossContext
 from pyanticip.models.parts.field.control_field import (
     FieldOutput,
     FieldTrace,
@@ -23,7 +24,7 @@ from training.tasks.motion.data import RECIPES, TrainingData
 from training.tasks.motion.module import PIECES, MotionModule, new_model
 from training.tasks.motion.planning import codes_of, fit_codebook, fitted, plans_for
 from training.tasks.motion.task import fit, load_run
-from training.tasks.motion.windows import Feed
+from training.tasks.motion.windows import Feed, Part
 
 PLAN = {"planning": True, "plan_codes": 12, "plan_tokens": 20, "plan_inference": "passes"}
 
@@ -102,9 +103,10 @@ def test_the_field_is_in_the_loss_of_a_part(tiny, labelled):
     with torch.no_grad():
         own = distrust_loss(out.distrust, part.batch.bad, part.batch.weight, part.batch.divisors[1]).item()
         blocks = risk_loss(out.field, part.batch.bad, part.batch.weight, 10, part.batch.divisors[1]).item()
+        field = out.field.loss(part.batch.weight, 10, part.batch.divisors[1]).item()
     assert risk == pytest.approx(own + blocks, rel=1e-5)
     assert float(totals[0.5]["loss"] - totals[0.0]["loss"]) == pytest.approx(
-        0.5 * risk + 7.0 * out.field.loss().item() + 3.0 * own, rel=1e-4
+        0.5 * risk + 7.0 * field + 3.0 * own, rel=1e-4
     )
 
 
@@ -222,6 +224,35 @@ def test_a_pool_is_bad_if_one_of_its_frames_is_and_parts_add_up():
         for rows in (slice(0, 2), slice(2, 4))
     ]
     assert float(found) == pytest.approx(float(sum(halves)) / 2, rel=1e-6)
+
+
+def test_the_padding_of_a_clip_does_not_enter_the_losses_of_parts(tiny, data):
+    options = tiny(model={"control_field": True, "dropout": 0.0, **PLAN})
+    example = data.train[0]
+    short = replace(
+        example,
+        **{name: getattr(example, name)[:130] for name in ("quats", "features", "params")},
+        onsets=example.onsets[example.onsets < 130],
+        phrases=example.phrases[example.phrases < 130],
+    )
+    feed = Feed(Windows([short]), options, options.config())
+    model = new_model(options, torch.zeros(279), torch.ones(279)).eval()
+    found = []
+    for length in (130, 160):
+        chosen = first = np.zeros(1, np.int64)
+        beyond, inside = feed._beyond(chosen, first, length)
+        batch = feed.windows.gather(chosen, first, length)
+        part = Part(batch, torch.zeros(1, length, dtype=torch.bool), length, 0, 0, beyond, inside)
+        codes = codes_of(model, part)
+        plan = PlanChoice(torch.zeros(1, length, 1, dtype=torch.int64), torch.zeros(1, length, 1))
+        with torch.no_grad():
+            out = model(batch.features, plan=plan)
+            context = LossContext(out, ("field", "plan"), codes, batch.weight, stride=10)
+            torch.manual_seed(0)
+            losses = [each for one in model.parts() for each in one.losses(context).items()]
+        found.append({name: float(value) for name, value in losses})
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+    assert set(found[0]) >= {"field", "plan", "simulator"}
 
 
 def test_what_a_part_of_somebody_elses_is_trained_to_do_is_minimised(tiny, data, monkeypatch):
