@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -25,6 +26,10 @@ from pyanticip.system import shell_quote
 Text = str | Iterable[str] | Callable[[dict[str, Any]], Any]
 #: What a command returns: its result (for --json), its text, and its exit code where it may not be 0.
 Answer = tuple[dict[str, Any], Text] | tuple[dict[str, Any], Text, int]
+
+
+OTHERS_WAIT_S = 10.0
+"""How long the error of a process that is not the first on its machine waits under ``torchrun``."""
 
 
 def needs(extra: str) -> None:
@@ -178,6 +183,10 @@ def _print_usage_error(error: click.UsageError) -> int:
 
 
 def _print_error(message: str, code: int) -> int:
+    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("LOCAL_RANK", "0") != "0":
+        # Most errors are the same in all processes. The first one prints at once, and torchrun then ends the
+        # others; if this one ended first, torchrun might end the first before it has printed.
+        time.sleep(OTHERS_WAIT_S)
     say("pyanticip: " + re.sub(r"\s*\n\s*", " ", message.strip()))
     return code
 

@@ -93,6 +93,18 @@ def test_bad_usage_is_one_line_and_exit_2(words, says, monkeypatch, capsys):
     assert "--help" in err
 
 
+def test_under_torchrun_the_first_process_says_an_error_before_the_others(monkeypatch, capsys):
+    waited = []
+    monkeypatch.setattr("pyanticip.cli.terminal.time.sleep", lambda _: waited.append(capsys.readouterr().err))
+    monkeypatch.setattr("sys.argv", ["pyanticip", "nosuch"])
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "one")
+    for rank, before in (("0", []), ("1", [""])):
+        monkeypatch.setenv("LOCAL_RANK", rank)
+        assert run(cli) == 2
+        assert capsys.readouterr().err.startswith("pyanticip: ")
+        assert waited == before
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [

@@ -44,13 +44,20 @@ class Processes:
 
 @contextmanager
 def process_group(device: str) -> Iterator[Processes]:
-    """Join the process group of ``torchrun``; without it this process is alone."""
+    """Join the process group of ``torchrun``; without it this process is alone.
+
+    Raises:
+        DeviceError: the processes cannot meet, for instance because one has ended.
+    """
     if not dist.is_available() or not dist.is_torchelastic_launched() or int(os.environ["WORLD_SIZE"]) == 1:
         yield Processes()
         return
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=timedelta(minutes=30))
+    try:
+        dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=timedelta(minutes=30))
+    except RuntimeError as error:
+        raise DeviceError(f"the processes of this command cannot meet ({one_line(error)})") from None
     try:
         yield Processes(dist.get_rank(), dist.get_world_size(), int(os.environ["LOCAL_WORLD_SIZE"]))
     finally:

@@ -15,7 +15,7 @@ from torch import nn
 import training.tasks
 from pyanticip.errors import CheckpointError, DeviceError, OptionError
 from training.run.files import BEST, LAST, METRICS, REPORT, load_best, new_folder, read_state
-from training.run.launch import Processes
+from training.run.launch import Processes, process_group
 from training.run.module import TrainModule
 from training.run.options import Options, TrainOptions
 from training.run.recorder import Recorder, read_metrics
@@ -312,6 +312,11 @@ def test_a_process_whose_others_ended_says_so_in_one_line(monkeypatch):
     Processes().barrier()  # alone it waits for nobody
     with pytest.raises(DeviceError, match=r"another process of this command ended \(\[gloo\] Connection"):
         Processes(1, 2, 2).barrier()
+    monkeypatch.setattr("training.run.launch.dist.init_process_group", lambda *_, **__: closed())
+    for name, value in (("TORCHELASTIC_RUN_ID", "one"), ("WORLD_SIZE", "2")):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(DeviceError, match=r"cannot meet \(\[gloo\] Connection"), process_group("cpu"):
+        pass
 
 
 def test_a_row_that_was_not_written_whole_is_none(tmp_path):
