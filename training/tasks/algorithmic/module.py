@@ -151,7 +151,9 @@ class TaskModule(TrainModule):
             out = self.model(inputs)
         logits = out.logits
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
-        context, total = LossContext(out), loss
+        position = torch.arange(length, device=inputs.device)
+        weight = (position < batch.rows.length[:, None].to(inputs.device) - 1).to(loss.dtype)
+        context, total = LossContext(out, weight=weight), loss
         for part in self.model.parts():
             total = total + sum(part.losses(context).values())
         if self._entropies and batch.step >= self.options.loss.crisp_from * self.options.schedule.steps:

@@ -14,7 +14,7 @@ from support.takes import same_weights
 
 from pyanticip.errors import CheckpointError, FormatError, OptionError
 from training.tasks.algorithmic import TASKS
-from training.tasks.algorithmic.batches import IGNORED, Batches, exact_matches, samples, stack
+from training.tasks.algorithmic.batches import IGNORED, Batch, Batches, exact_matches, samples, stack
 from training.tasks.algorithmic.evaluate import evaluate, last_checkpoint_shares, parse_lengths, top_three
 from training.tasks.algorithmic.module import (
     TaskModule,
@@ -109,6 +109,21 @@ def test_what_parts_minimise_comes_to_the_loss() -> None:
         penalty = float(sum(scheme.penalty() for scheme in schemes))
     assert penalty > 0.1
     assert float(found["loss"] - found["parts"][0]) == pytest.approx(penalty, rel=1e-5)
+
+
+def test_padding_does_not_enter_the_losses_of_parts() -> None:
+    o = options("rope", model={**TINY, "control_field": True}, longest=9)
+    module, task = TaskModule(new_model(o), o).double().eval(), TASKS["copy"]
+    short, long = (task.draw(n, np.random.default_rng(n)) for n in (2, 9))
+    with torch.no_grad():
+        found = [
+            module.training_step(Batch(stack(rows), 0.0, 0)) for rows in ([short], [long], [short, long])
+        ]
+    # All but the last token of each are read.
+    counts = torch.tensor([len(short.tokens) - 1, len(long.tokens) - 1])
+    apart, together = [each["loss"] - each["parts"][0] for each in found[:2]], found[2]
+    expected = (torch.stack(apart) * counts).sum() / counts.sum()
+    assert float(together["loss"] - together["parts"][0]) == pytest.approx(float(expected), rel=1e-3)
 
 
 def test_dropout_of_an_update_follows_from_its_number() -> None:
