@@ -205,6 +205,8 @@ def evaluate(
     resolved = [Path(folder).resolve() for folder in folders]
     if len(set(resolved)) < len(resolved):
         raise OptionError("evaluate language: a run is named twice")
+    for folder in folders:
+        load_run(folder, which)  # a folder without a run is found before minutes are spent on the others
     sheets = [judge(folder, sequences=sequences, steps=steps, which=which, seed=seed) for folder in folders]
     names = [sheet.report["run"] for sheet in sheets]
     if len(set(names)) < len(names):

@@ -250,9 +250,11 @@ def test_the_command(runs, tmp_path, monkeypatch, command):
     assert json.loads(plain.output)["runs"][0]["run"] == "own-0"
 
 
-def test_what_is_no_run_is_refused(runs, tmp_path):
-    with pytest.raises(CheckpointError, match="not a run"):
-        evaluate([tmp_path])
+def test_what_is_no_run_is_refused_before_anything_is_judged(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr("training.tasks.token.evaluate.judge", lambda *_, **__: pytest.fail("judged"))
+    for folders in ([tmp_path], [runs["plain"], tmp_path]):
+        with pytest.raises(CheckpointError, match="not a run"):
+            evaluate(folders)
     with pytest.raises(OptionError, match="named twice"):
         evaluate([runs["plain"], runs["plain"]])
     with pytest.raises(OptionError, match="at least one run"):
