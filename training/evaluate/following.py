@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyanticip import _core
+from pyanticip.errors import FormatError
 from pyanticip.vocabulary import RATE
 from training.data.manifest import read_repeats
 from training.evaluate.following_baselines import align, warp_online
 from training.evaluate.following_takes import (
     BLEND,
+    MIN_TAKE_S,
     SUITS,
     Array,
     Performance,
@@ -266,6 +268,9 @@ def evaluate(data: Path, side: Side, count: int, seed: int) -> dict[str, Any]:
         side: ``chosen`` for the people the constants were tuned on, or ``others``.
         count: number of warped performances; half as many of other people.
         seed: seed of the warps.
+
+    Raises:
+        FormatError: a table is missing or invalid, or a side has no long enough take.
     """
 
     def is_selected(person: str) -> bool:
@@ -273,6 +278,14 @@ def evaluate(data: Path, side: Side, count: int, seed: int) -> dict[str, Any]:
 
     among = [take for take in takes(data, is_selected) if "idle" not in take.name]
     others = takes(data, lambda person: not is_selected(person))
+    if not (among and others):
+        chosen, rest = (among, others) if side == "chosen" else (others, among)
+        raise FormatError(
+            f"{data}: expected takes of at least {MIN_TAKE_S:g} s of sides chosen and others, "
+            f"found {len(chosen)} and {len(rest)}"
+        )
+    people = {person for person in names(data).values() if is_selected(person)}
+    pairs = repeats(data, people)
     tallies = warped(among, count, seed)
     overall = Tally(
         [one for tally in tallies.values() for one in tally.cue_results],
@@ -280,7 +293,6 @@ def evaluate(data: Path, side: Side, count: int, seed: int) -> dict[str, Any]:
         sum(tally.wrong for tally in tallies.values()),
         sum(tally.twice for tally in tallies.values()),
     )
-    people = {person for person in names(data).values() if is_selected(person)}
     report: dict[str, Any] = {"side": side, "people": sorted({take.person for take in among}), "warped": {}}
     report["warped"]["all"] = overall.row()
     for kind in sorted({one.kind for one in overall.cue_results}):
@@ -288,7 +300,6 @@ def evaluate(data: Path, side: Side, count: int, seed: int) -> dict[str, Any]:
     for suit, tally in tallies.items():
         report["warped"][f"under way, {suit}"] = tally.row("under way")
     report["repeats"] = {}
-    pairs = repeats(data, people)
     for system, tally in evaluate_repeats([pair.together for pair in pairs]).items():
         report["repeats"][system] = tally.row()
         for person in sorted({pair.person for pair in pairs}):

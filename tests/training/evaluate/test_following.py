@@ -6,7 +6,8 @@ from support.clips import LEFT_ARM, RIGHT_ARM, turning
 
 pytest.importorskip("scipy")  # of the tables
 
-from training.evaluate.following import Tally, crossed
+from pyanticip.errors import FormatError
+from training.evaluate.following import Tally, crossed, evaluate
 from training.evaluate.following_baselines import SPEED_WEIGHT, align, descriptors, warp_online
 from training.evaluate.following_takes import SUITS, as_suit_sees, names, perform
 from training.teacher.kinematics import multiply
@@ -130,3 +131,11 @@ def test_of_a_motion_in_two_formats_one_is_listed(tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "MANIFEST.csv").write_text(text)
     assert names(tmp_path) == {"cmu/02_01.bvh": "cmu02", "cmu/02_02.amc": "cmu02", "more/a/x.bvh": "her"}
+
+
+def test_takes_of_both_sides_are_needed(tmp_path):
+    for folder, column in (("cmu", "subject"), ("more", "person")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "MANIFEST.csv").write_text(f"file,{column}\nnone.bvh,05\n")
+    with pytest.raises(FormatError, match="of sides chosen and others, found 0 and 0"):
+        evaluate(tmp_path, "others", 3, 0)
