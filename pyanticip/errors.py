@@ -5,7 +5,6 @@ given and where. The Rust core raises these same classes.
 """
 
 import contextlib
-import signal
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Final
@@ -82,6 +81,10 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
+class Terminated(BaseException):
+    """SIGTERM came: no handler of third-party errors may take it for one."""
+
+
 FOREIGN: Final = (Exception, SystemExit)
 """What third-party code may raise without ending a show: a library may call ``sys.exit``."""
 
@@ -100,8 +103,6 @@ def foreign_errors(what: str, *, ours: bool = True) -> Iterator[None]:
     try:
         yield
     except FOREIGN as error:
-        if isinstance(error, SystemExit) and error.code == 128 + signal.SIGTERM:
-            raise  # this process was asked to terminate
         if ours and isinstance(error, MotionError):
             raise
         # The class and message are the only clue to a fault in code that is not ours.

@@ -11,7 +11,7 @@ import click
 
 from pyanticip.cli.generate import Group
 from pyanticip.cli.terminal import Answer, say, unwound
-from pyanticip.errors import counted
+from pyanticip.errors import Terminated, counted
 
 if TYPE_CHECKING:
     from training.data import options
@@ -41,7 +41,7 @@ def _progress(what: str, quiet: bool) -> Iterator[Callable[[Step], None]]:
             build_progress(what, Console(stderr=True), bar=not quiet and sys.stderr.isatty()) as progress,
         ):
             yield progress
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, Terminated):
         say(f"interrupted; finished {what} are kept, and the same command goes on with them")
         raise
 

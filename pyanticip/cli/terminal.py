@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from pyanticip.errors import MotionError, OptionError, printable, reason, suggestion
+from pyanticip.errors import MotionError, OptionError, Terminated, printable, reason, suggestion
 from pyanticip.system import shell_quote
 
 #: Human-readable output of a command: a text, its lines, or a function that renders the result with rich.
@@ -114,6 +114,8 @@ def run(group: click.Command) -> int:
         return _print_error("this is nested too deep", 1)
     except (KeyboardInterrupt, click.Abort):
         return 130
+    except Terminated:
+        return 128 + signal.SIGTERM
 
 
 @contextlib.contextmanager
@@ -125,7 +127,7 @@ def unwound() -> Iterator[None]:
 
     def end(number: int, _: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
-        sys.exit(128 + number)
+        raise Terminated
 
     if threading.current_thread() is not threading.main_thread():
         yield

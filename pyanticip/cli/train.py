@@ -11,7 +11,7 @@ import click
 from pyanticip.cli.data import data
 from pyanticip.cli.generate import Group
 from pyanticip.cli.terminal import Answer, answer, say, shell_argument, unwound
-from pyanticip.errors import counted
+from pyanticip.errors import Terminated, counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ def _writes_at_end(work: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
         try:
             with unwound():
                 return work(args)
-        except (KeyboardInterrupt, SystemExit):
+        except (KeyboardInterrupt, Terminated):
             if not args.out.exists():
                 say(f"interrupted; nothing was written to {args.out}")
             raise

@@ -1,5 +1,6 @@
 """The command line's output and errors: one line, the right exit code, a suggestion."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -17,7 +18,8 @@ from click.testing import CliRunner
 from support.clips import walking_clip
 
 from pyanticip.cli import cli
-from pyanticip.cli.terminal import answer, needs, run
+from pyanticip.cli.terminal import answer, needs, run, unwound
+from pyanticip.errors import FOREIGN, Terminated
 from pyanticip.models.checkpoint.manifest import SHIPPED
 from pyanticip.models.forecast.manifest import GHOST
 from pyanticip.motion.bvh import save_bvh
@@ -464,3 +466,9 @@ def test_tab_completes_the_names_of_what_is_installed(command, option, begun, na
     param = next(each for each in found.params if each.name == option)
     completed = param.shell_complete(click.Context(found), begun)
     assert [each.value for each in completed] == names
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
+def test_sigterm_is_not_taken_for_an_error_of_another_package():
+    with pytest.raises(Terminated), unwound(), contextlib.suppress(*FOREIGN):
+        signal.raise_signal(signal.SIGTERM)

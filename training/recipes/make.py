@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from pyanticip.errors import CheckpointError, OptionError
+from pyanticip.errors import CheckpointError, OptionError, Terminated
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.untrusted import read_json
 from training.data.sets import MotionSet
@@ -96,7 +96,7 @@ def make(
                 try:
                     if not _make(stage, out, data, takes, cache, console):
                         return report
-                except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
+                except (KeyboardInterrupt, Terminated):  # Ctrl-C, SIGTERM
                     return report
                 if not checkpoint.is_dir():
                     raise CheckpointError(
