@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -21,7 +22,7 @@ R = TypeVar("R")
 _MAX_WORKERS = 1000
 """Stays below the system's limit on processes."""
 _UNWIND_S = 1.0
-"""Time for a terminated worker to remove its half-written file."""
+"""Time for all terminated workers together to remove their half-written files."""
 _stopping: Event | None = None
 """In a worker: set when no further task is to begin."""
 
@@ -138,7 +139,11 @@ def spread(
             children = multiprocessing.active_children()
             for worker in children:
                 worker.terminate()
-            for worker in children:
-                worker.join(_UNWIND_S)
-                worker.kill()
+            end = time.monotonic() + _UNWIND_S
+            try:
+                for worker in children:
+                    worker.join(max(end - time.monotonic(), 0.0))
+            finally:
+                for worker in children:
+                    worker.kill()
             raise
