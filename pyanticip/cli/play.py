@@ -456,7 +456,7 @@ def rig_check(args: options.RigCheckOptions) -> Answer:
         lines.append(f"  plays mapping {mapping.name}: {', '.join(plays)}")
         if not (found.teach or any(one.mapping or one.teach for one in found.performers)):
             lines += [f"  {line}" for line in found.untaught_output_lines(mapping.names)]
-    lines += [f"  {line}" for line in (*rig_warnings(found), *device_warnings(found.synth))]
+    lines += [f"  {line}" for line in (*rig_warnings(found), *device_warnings(found))]
     for one in [rig_for_performer(found, name) for name in sources if name] or [found]:
         if one.cue and one.memory.enabled:
             prefix = f"{one.performer_name}: " if one.performer_name else ""

@@ -75,13 +75,14 @@ def check_show(rig: Rig) -> None:
         _check_samples(own.synth)
 
 
-def device_warnings(synth: SynthRig) -> list[str]:
+def device_warnings(rig: Rig) -> list[str]:
     """A line if the voice's audio device cannot be used now; ``live`` plays on and looks for it."""
-    if not synth.enabled and synth.device is None:
+    device = rig.synth.device
+    if not rig.has_voice and device is None:
         return []
-    if (audio := probe(synth.device)).usable:
+    if (audio := probe(device)).usable:
         return []
-    which = "the default audio device" if synth.device is None else f"{synth.device!r}"
+    which = "the default audio device" if device is None else f"{device!r}"
     return [f"synth.device: {which} cannot be used now ({audio.error}): there is no sound until it can"]
 
 

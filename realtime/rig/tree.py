@@ -236,7 +236,7 @@ class Rig(Options):
         """Lines on ``options`` of the command line (a tree like this) for a model or voice that is off.
         ``voice`` says whether one plays, if that does not depend on the rig."""
         if voice is None:
-            voice = self.synth.enabled or any(one.preset for one in self.performers)
+            voice = self.has_voice
         ignored = [] if self.model.enabled else [(n, "model") for n in ("checkpoint", "backend", "lead_ms")]
         ignored += [] if voice else [(name, "voice") for name in ("preset", "samples")]
         values = {**options, **options.get("model", {}), **options.get("synth", {})}
@@ -245,6 +245,11 @@ class Rig(Options):
             for n, part in ignored
             if n in values
         ]
+
+    @property
+    def has_voice(self) -> bool:
+        """Whether the built-in voice plays for anyone."""
+        return self.synth.enabled or any(one.preset for one in self.performers)
 
     @property
     def offers_control(self) -> bool:

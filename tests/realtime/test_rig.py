@@ -224,7 +224,13 @@ def test_a_folder_without_a_sound_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "asked"), [("enabled = true", None), ("device = 'Focusrite'", "Focusrite"), ("", "nothing")]
+    ("text", "asked"),
+    [
+        ("enabled = true", None),
+        ("device = 'Focusrite'", "Focusrite"),
+        ("", "nothing"),
+        ("[[performer]]\nname = 'ann'\npreset = 'bells'", None),
+    ],
 )
 def test_an_audio_device_that_cannot_be_used_is_a_warning(tmp_path, monkeypatch, text, asked):
     probed = []
