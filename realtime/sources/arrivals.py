@@ -66,7 +66,7 @@ def recognise(datagram: bytes) -> str | None:
         return "phone"
     for external in _external_kinds(tuple(sys.path)):
         # Another package's decoder may raise anything for bytes from the network.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(*FOREIGN):
             source = SOURCES.load(external)()
             if any(_core.recognise(native) == source.wire for native in source.decode(datagram)):
                 return external

@@ -227,6 +227,7 @@ def test_sys_exit_in_a_package_does_not_end_the_show(tmp_path, monkeypatch):
     with closing(UdpSource("failing", "127.0.0.1", 0, say=lines.append)) as source:
         source._decoding(lambda data, arrival, sender: None)(b"!one", 0, "suit")
     assert lines[-1] == "failing cannot decode: SystemExit: 3"
+    assert recognise(b"!of nobody") is None
 
 
 def test_a_voice_of_a_package_renders(tmp_path: Path) -> None:
