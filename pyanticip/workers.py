@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +13,7 @@ from multiprocessing.connection import wait as wait_for
 from multiprocessing.synchronize import Event
 from typing import TypeVar
 
-from pyanticip.errors import DeviceError, FormatError, OptionError, reason
+from pyanticip.errors import DeviceError, FormatError, OptionError, Terminated, reason
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,25 +24,36 @@ _UNWIND_S = 1.0
 """Time for all terminated workers together to remove their half-written files."""
 _stopping: Event | None = None
 """In a worker: set when no further task is to begin."""
+_is_working = False
+"""In a worker: whether a task is under way."""
 
 
 def _init_worker(stopping: Event) -> None:
     """Leave Ctrl-C to the parent, exit when the parent does, and unwind the stack on SIGTERM."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, _terminate)
     end_with_parent()
     global _stopping
     _stopping = stopping
+
+
+def _terminate(*_: object) -> None:
+    # Between tasks an exit, which prints nothing; in a task what no handler of third-party errors takes.
+    raise Terminated if _is_working else SystemExit(1)
 
 
 def _run(work: Callable[[T], R], task: T) -> R:
     """Run a task in a worker, unless the pool was told to stop while the task waited there."""
     if _stopping is not None and _stopping.is_set():
         raise CancelledError
+    global _is_working
     try:
+        _is_working = True
         return work(task)
-    except SystemExit:  # SIGTERM; the pool would take it for a result
+    except (SystemExit, Terminated):  # the pool would take it for a result
         os._exit(1)
+    finally:
+        _is_working = False
 
 
 def end_with_parent() -> None:
