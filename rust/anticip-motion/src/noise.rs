@@ -5,8 +5,9 @@
 //! in the slow part, pooled over the joints or, with a larger threshold, of one joint alone. While nothing does, the
 //! pose is held; otherwise the gate opens within 60 ms and the pose passes unchanged, bit for bit.
 //!
-//! What a body did a second ago delays its closing, so loudness follows a second gate, the activity, which judges the
-//! last 0.4 s alone: who stops is silent within a second, and the pose still passes if the movement goes on.
+//! What a body did a second ago delays its closing, so loudness follows a second gate, the activity. When the distance
+//! from the centre shrinks as after a stop, it judges the last 0.4 s alone: who stops is silent within a second, while
+//! the pose still passes in case the movement goes on.
 
 use anticip_geometry::Quat;
 
@@ -40,8 +41,11 @@ const OPENING_S: f64 = 0.06;
 /// Time that a body must be still before the gate starts to close, and that it takes to close, seconds.
 const GATE: Swing = Swing::new(0.6, 0.5);
 /// The same for the activity, and the number of frames that it judges.
-const ACTIVITY: Swing = Swing::new(0.2, 0.3);
+const ACTIVITY: Swing = Swing::new(0.1, 0.3);
 const RECENT: usize = 20;
+/// A body has stopped if its distance from the centre is less than this share of that before those frames: after a
+/// stop it halves, since the centre follows; in a slow movement that goes on it stays.
+const STOPPED: f64 = 0.6;
 /// A joint with a smaller squared deviation (radians) is not measured at all.
 const MIN_DEVIATION: f64 = 1e-12;
 
@@ -141,6 +145,8 @@ pub struct NoiseGate {
     recent: Box<[[Vec4; JOINT_COUNT]; RECENT]>,
     oldest: usize,
     sums: [Vec4; JOINT_COUNT],
+    /// By how much the body exceeded its noise in those frames.
+    movements: [f64; RECENT],
     gate: Swing,
     activity: Swing,
     running: bool,
@@ -210,6 +216,7 @@ impl NoiseGate {
             recent: Box::new([[[0.0; 4]; JOINT_COUNT]; RECENT]),
             oldest: 0,
             sums: [[0.0; 4]; JOINT_COUNT],
+            movements: [0.0; RECENT],
             gate: GATE,
             activity: ACTIVITY,
             running: false,
@@ -250,12 +257,11 @@ impl NoiseGate {
         }
         let (movement, recent_movement) = self.measure(pose);
         self.gate.step(movement);
-        // A movement from stillness is heard as soon as the gate opens.
-        self.activity.step(if self.gate.open < 1.0 {
-            movement
-        } else {
-            recent_movement
-        });
+        let earlier = std::mem::replace(&mut self.movements[self.oldest], movement);
+        // A movement from stillness is heard as soon as the gate opens, and a slow one while it goes on.
+        let judges_recent = self.gate.open >= 1.0 && movement < STOPPED * earlier;
+        self.activity
+            .step(if judges_recent { recent_movement } else { movement });
         let follow = gain(HELD_S * (FOLLOWED_S / HELD_S).powf(self.gate.open));
         let open = self.openness();
         let is_open = self.gate.open >= 1.0;
@@ -295,6 +301,7 @@ impl NoiseGate {
         let rotations: [Vec4; JOINT_COUNT] = std::array::from_fn(|j| pose.rotations[j].to_array());
         self.recent.fill(rotations);
         self.sums = rotations.map(|q| q.map(|v| v * RECENT as f64));
+        self.movements = [0.0; RECENT];
         (self.gate, self.activity, self.running) = (GATE, ACTIVITY, true);
     }
 

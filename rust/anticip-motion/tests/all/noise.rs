@@ -207,6 +207,26 @@ fn it_shuts_again_without_a_jump() {
 }
 
 #[test]
+fn a_slow_movement_that_goes_on_stays_active() {
+    for (degrees, speed) in [(0.2, 8.0), (0.2, 20.0), (0.5, 20.0)] {
+        for (slow, seed) in [(false, 1), (true, 2), (true, 3)] {
+            let mut gate = NoiseGate::new(&ALL, None);
+            for (i, pose) in trembling(degrees, slow, seed, 900).iter().enumerate() {
+                let angle = speed * DEGREE * i.saturating_sub(500) as f64 / RATE;
+                gate.push(&turned(
+                    pose,
+                    |j, axis| if (j, axis) == (ARM, 2) { angle } else { 0.0 },
+                ));
+                assert!(
+                    i < 560 || gate.activity() == 1.0,
+                    "{degrees} {speed} {slow} {seed}: {i}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn who_stops_is_inactive_within_a_second_and_before_the_pose_is_held() {
     for (degrees, slow, seed) in [(0.0, false, 1), (0.2, false, 1), (0.2, true, 2), (0.5, true, 3)] {
         let mut gate = NoiseGate::new(&ALL, None);
