@@ -218,9 +218,9 @@ class Commands:
 
         Raises a CheckpointError if it was taught on a model other than the current one.
         """
+        now_ns = self._advance_to_now()
         # The model may have been replaced while the mapping was read.
         check_model(live_mapping.mapping, self._pipeline.backend)
-        now_ns = self._advance_to_now()
         self._pipeline.set_mapping(live_mapping)
         self._mapping = str(path), live_mapping.mapping.sha256
         self._record(now_ns, "mapping", self._mapping)

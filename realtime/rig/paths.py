@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -63,7 +64,8 @@ def _change_keys(
 def _resolve(folder: Path, path: str, required: Path) -> str:
     """A path from the working folder; ``required`` is the part of it that must exist."""
     if path.startswith("~/"):
-        return str(Path(path).expanduser())
+        with contextlib.suppress(RuntimeError):  # there is no home folder
+            return str(Path(path).expanduser())
     return path if not is_there(folder / required) and is_there(required) else str(folder / path)
 
 

@@ -484,7 +484,8 @@ def test_paths_are_relative_to_the_rig(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_path_may_begin_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/ada")
+    for home in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(home, "/home/ada")
     rig = tmp_path / "stage.toml"
     rig.write_text(
         "record = '~/takes/one.anticip'\nrecord_spare = 'a~/b'\n[memory]\nfile = '~/piece.memory'\n"
