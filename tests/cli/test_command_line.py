@@ -337,7 +337,7 @@ def test_an_option_of_live_goes_straight_to_its_use() -> None:
     done = python(TRACED, port)
     assert done.returncode == 0, done.stderr
     # Checks and sums look at all of the tree.
-    names = ("_", "untaught_output_lines", "ignored_options", "offers_control", "latency_ms")
+    names = ("_", "untaught_output_lines", "ignored_options", "has_voice", "offers_control", "latency_ms")
     sums = (
         "checks.",
         "options.Options._check_numbers",
