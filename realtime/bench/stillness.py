@@ -177,7 +177,7 @@ def _still(data: Path, seeds: int, table: Table) -> Iterator[dict[str, Any]]:
 
 
 def _stopped(data: Path, seeds: int) -> Iterator[dict[str, Any]]:
-    """Seconds from a stop to silence, and how loud it is from a second after it."""
+    """Seconds from a stop to silence, and how loud it is from 1.5 s after it."""
     clips = [load_motion(data / path) for paths in UNCHANGED.values() for path in paths]
     for slow, degrees in ((False, 0.0), (False, 0.2), (False, 0.5), (True, 0.2), (True, 0.5)):
         silent, loudest = [], []
@@ -185,13 +185,13 @@ def _stopped(data: Path, seeds: int) -> Iterator[dict[str, Any]]:
             capture = perform(stopped(clip, degrees, slow, seed), with_performer(), sound=False)
             after = _loudness(capture)[-round(_STOP_S * RATE) :]
             silent.append(float(np.max(np.nonzero(after > _AUDIBLE)[0] + 1, initial=0)) / RATE)
-            loudest.append(float(after[round(RATE) :].max()))
+            loudest.append(float(after[round(1.5 * RATE) :].max()))
         yield {
             "jitter": "below 5 Hz" if slow else "white",
             "degrees": degrees,
             "silent_after_s": round(float(np.median(silent)), 2),
             "latest_s": round(max(silent), 2),
-            "loudest_after_1_s": round(max(loudest), 2),
+            "loudest_after_1.5_s": round(max(loudest), 2),
         }
 
 

@@ -6,7 +6,7 @@
 //! pose is held; otherwise the gate opens within 60 ms and the pose passes unchanged, bit for bit.
 //!
 //! What a body did a second ago delays its closing, so loudness follows a second gate, the activity. When the distance
-//! from the centre shrinks as after a stop, it judges the last 0.4 s alone: who stops is silent within a second, while
+//! from the centre shrinks as after a stop, it judges the last 0.4 s alone: who stops is silent after a second, while
 //! the pose still passes in case the movement goes on.
 
 use anticip_geometry::Quat;
@@ -36,12 +36,10 @@ const JOINT_SLOW_LIMIT: f64 = 3.2;
 const JOINT_QUICK_LIMIT: f64 = 5.0;
 /// Share of the movement thresholds below which a body is still.
 const STILL: f64 = 0.6;
-/// Seconds that gate and activity take to open.
-const OPENING_S: f64 = 0.06;
-/// Time that a body must be still before the gate starts to close, and that it takes to close, seconds.
-const GATE: Swing = Swing::new(0.6, 0.5);
+/// Seconds that the gate takes to open, that a body must be still before it starts to close, and that it takes to close.
+const GATE: Swing = Swing::new(0.06, 0.6, 0.5);
 /// The same for the activity, and the number of frames that it judges.
-const ACTIVITY: Swing = Swing::new(0.1, 0.3);
+const ACTIVITY: Swing = Swing::new(0.02, 0.4, 0.3);
 const RECENT: usize = 20;
 /// A body has stopped if its distance from the centre is less than this share of that before those frames: after a
 /// stop it halves, since the centre follows; in a slow movement that goes on it stays.
@@ -156,6 +154,7 @@ pub struct NoiseGate {
 /// A position between 0 (shut) and 1 (open), moved by whether a body moves.
 #[derive(Debug, Clone, Copy)]
 struct Swing {
+    opening_s: f64,
     patience_s: f64,
     closing_s: f64,
     open: f64,
@@ -164,8 +163,9 @@ struct Swing {
 }
 
 impl Swing {
-    const fn new(patience_s: f64, closing_s: f64) -> Self {
+    const fn new(opening_s: f64, patience_s: f64, closing_s: f64) -> Self {
         Self {
+            opening_s,
             patience_s,
             closing_s,
             open: 0.0,
@@ -177,7 +177,7 @@ impl Swing {
     fn step(&mut self, movement: f64) {
         if movement > 1.0 {
             self.quiet = 0.0;
-            self.open = (self.open + 1.0 / (RATE * OPENING_S)).min(1.0);
+            self.open = (self.open + 1.0 / (RATE * self.opening_s)).min(1.0);
         } else if movement < STILL {
             self.quiet += 1.0 / RATE;
             if self.quiet > self.patience_s {
@@ -409,7 +409,7 @@ mod tests {
             (0..times).for_each(|_| gate.step(movement));
             gate.open
         };
-        assert!((0.0..1.0).contains(&swings(1.01, frames(OPENING_S) - 1)));
+        assert!((0.0..1.0).contains(&swings(1.01, frames(GATE.opening_s) - 1)));
         assert_eq!(swings(1.01, 1), 1.0);
         assert_eq!(swings(0.0, frames(patience) - 1), 1.0);
         // Any movement restarts the full waiting time.
