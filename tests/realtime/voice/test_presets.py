@@ -192,7 +192,10 @@ def partials(root: str, **options: object) -> float:
 def test_the_synth_command_uses_the_rig(tmp_path, monkeypatch):
     file, arguments = tmp_path / "a.toml", dict[str, Any]()
     file.write_text("[synth]\npreset = 'choir'\ndevice = 3\noptions.root = 'A2'\n")
-    monkeypatch.setattr("realtime.voice.synth.synth", lambda port, **options: arguments.update(options) or {})
+    monkeypatch.setattr(
+        "realtime.voice.synth.synth",
+        lambda port, **options: arguments.update(options) or {"wav_complete": True},
+    )
     answer = CliRunner().invoke(cli, ["synth", "--rig", str(file), "--preset", "bells"])
     assert answer.exit_code == 0, answer.output
     assert (arguments["preset"], arguments["options"], arguments["device"]) == ("bells", {"root": "A2"}, 3)
