@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
@@ -11,7 +12,7 @@ from support.takes import random_takes
 
 from pyanticip.errors import FormatError, OptionError
 from training.report.pages import as_markdown
-from training.tasks.forecast import cmu, metrics
+from training.tasks.forecast import bank, cmu, metrics
 from training.tasks.forecast.evaluate import evaluate_forecast
 from training.tasks.forecast.report import split_parts
 
@@ -171,3 +172,23 @@ def test_nothing_there_and_another_split(tmp_path):
         evaluate_forecast(tmp_path)
     with pytest.raises(OptionError, match="split must be"):
         evaluate_forecast(tmp_path, split="dev")
+
+
+def test_the_joints_weigh_what_the_metric_counts():
+    weights = bank.joint_weights()
+    draw = np.random.default_rng(0)
+    truth = cmu.positions(0.3 * draw.standard_normal((7, 38, 3)))
+    guess = metrics.completed(truth + draw.standard_normal(truth.shape), truth)
+    apart = np.linalg.norm(guess - truth, axis=-1)
+    assert np.allclose(apart.mean(-1), apart[:, list(cmu.PREDICTED)] @ weights.numpy(), rtol=1e-5)
+
+
+def test_the_mirror_image_of_a_pose_is_that_of_its_angles():
+    other = np.arange(38)
+    for left, right in zip(cmu.LEFT, cmu.RIGHT, strict=True):
+        other[left], other[right] = right, left
+    maps = 0.5 * np.random.default_rng(3).standard_normal((20, 38, 3))
+    there = cmu.positions(maps[:, other] * [1.0, -1.0, -1.0])[:, list(cmu.PREDICTED)]
+    here = bank.mirrored(torch.from_numpy(cmu.positions(maps)[:, list(cmu.PREDICTED)]))
+    # The bones of the two sides differ slightly.
+    assert np.abs(here.numpy() - there).max() < 0.04 * np.abs(there).max()

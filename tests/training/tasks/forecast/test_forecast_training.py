@@ -86,26 +86,6 @@ def smooth_takes(folder, actions=("walking", "soccer"), numbers=(1, 2, 3), rows=
     return cmu.load_split(folder, split)[0]
 
 
-def test_the_joints_weigh_what_the_metric_counts():
-    weights = bank.joint_weights()
-    draw = np.random.default_rng(0)
-    truth = cmu.positions(0.3 * draw.standard_normal((7, 38, 3)))
-    guess = metrics.completed(truth + draw.standard_normal(truth.shape), truth)
-    apart = np.linalg.norm(guess - truth, axis=-1)
-    assert np.allclose(apart.mean(-1), apart[:, list(cmu.PREDICTED)] @ weights.numpy(), rtol=1e-5)
-
-
-def test_the_mirror_image_of_a_pose_is_that_of_its_angles():
-    other = np.arange(38)
-    for left, right in zip(cmu.LEFT, cmu.RIGHT, strict=True):
-        other[left], other[right] = right, left
-    maps = 0.5 * np.random.default_rng(3).standard_normal((20, 38, 3))
-    there = cmu.positions(maps[:, other] * [1.0, -1.0, -1.0])[:, list(cmu.PREDICTED)]
-    here = bank.mirrored(torch.from_numpy(cmu.positions(maps)[:, list(cmu.PREDICTED)]))
-    # The bones of the two sides differ slightly.
-    assert np.abs(here.numpy() - there).max() < 0.04 * np.abs(there).max()
-
-
 def test_unvaried_windows_are_pieces_of_the_takes(clips):
     takes, _ = cmu.load_split(clips, "train")
     drawn = (
