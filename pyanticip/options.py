@@ -218,7 +218,7 @@ class SecondsOption(Options):
 class CheckpointOption(Options):
     """Options of every command that uses a model, built in by default."""
 
-    checkpoint: Path | None = option("Checkpoint folder; the built-in model by default.", None, exists=True)
+    checkpoint: Path | None = option("Checkpoint folder; the packaged model by default.", None, exists=True)
 
 
 class ModelOptions(CheckpointOption):

@@ -127,7 +127,7 @@ class ModelRig(Options):
 
     enabled: bool = option("Run the model; --no-model: the seven scalars play instead.", True)
     checkpoint: PathText | None = option(
-        "Checkpoint folder; the built-in model by default.", None, metavar="PATH", exists=True
+        "Checkpoint folder; the packaged model by default.", None, metavar="PATH", exists=True
     )
     backend: BackendKind = option(
         "Step backend: auto, rust, torch, cuda-graph ...", "auto", names="realtime.seams:BACKENDS"

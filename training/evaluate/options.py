@@ -109,7 +109,7 @@ class GhostOptions(TempoOptions):
 class FollowingOptions(JsonOption):
     """Options of ``evaluate following``."""
 
-    data: Path = option("Folder with cmu/, more/ and repeats.csv.", exists=True)
+    data: Path = option("Folder with cmu/, more/ and repeats.csv.", exists=True, variable="PYANTICIP_DATA")
     side: Literal["others", "chosen"] = option(
         "Subjects: those on whom the constants were chosen, or others.", "others"
     )
