@@ -10,6 +10,9 @@ from pyanticip._core import FrontOutput
 BEAT_TRUST = 0.5
 """Minimum trust (0..1) at which the body's tempo is reported and used by others."""
 
+CUE = "cue/"
+"""What the names of cues begin with, among those of events."""
+
 FIRST_SENDER_TIMEOUT_NS = 2_000_000_000
 """How long to wait for the sender that was playing when a recording began, before any other is accepted."""
 

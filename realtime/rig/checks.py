@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyanticip.controls import Shape
+from pyanticip.controls import CANCEL, Shape
 from pyanticip.errors import OptionError
+from realtime.protocols import CUE
 from realtime.sockets import host_and_port, reachable_host
 
 if TYPE_CHECKING:
@@ -45,6 +46,20 @@ def check_spare(rig: Rig) -> None:
         raise OptionError(f"record_spare: {spare}: expected a folder that can be written into")
 
 
+def _unknown_cues(rig: Rig, tables: Sequence[Rig | PerformerTable]) -> list[str]:
+    """Lines on keys that name a cue which no ``[[cue]]`` sets; one may still be set while playing."""
+    cues = {cue.name for one in tables for cue in one.cue or ()}
+    uses = [("midi.note", note.event) for note in rig.midi.note if rig.midi.port is not None]
+    for table in rig.osc:
+        uses += [("osc.addresses", name.removesuffix(CANCEL)) for name in table.addresses]
+        uses += [("osc.send", name) for name in table.send]
+    return [
+        f"{key}: there is no cue {name.removeprefix(CUE)!r}"
+        for key, name in dict.fromkeys(uses)
+        if name.startswith(CUE) and name.removeprefix(CUE) not in cues
+    ]
+
+
 def rig_warnings(rig: Rig) -> list[str]:
     """Lines on keys that have no effect in a live show, and on receivers that are the show itself."""
     sources = [one.source_for(rig.source) for one in rig.performers] or [rig.source]
@@ -55,10 +70,7 @@ def rig_warnings(rig: Rig) -> list[str]:
             lines.append("performer.channel: without midi.port nothing is sent there")
         elif "midi" in rig.model_fields_set and "port" not in rig.midi.model_fields_set:
             lines.append("midi: without midi.port nothing is sent")
-    else:
-        cues = {"", *(cue.name for one in tables for cue in one.cue or ())}
-        names = dict.fromkeys(note.event.partition("/")[2] for note in rig.midi.note)
-        lines += [f"midi.note: there is no cue {name!r}" for name in names if name not in cues]
+    lines += _unknown_cues(rig, tables)
     if not any(one.mapping or one.teach for one in tables):
         lines += rig.untaught_output_lines(())
     for name, shape in rig.shape.items():

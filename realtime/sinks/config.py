@@ -11,6 +11,7 @@ from pyanticip.options import Options, host_port
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.config import Port, known_keys, known_name
 from realtime.osc import Argument
+from realtime.protocols import CUE
 from realtime.sinks.tcp import Framing
 from realtime.sockets import host_and_port
 
@@ -40,7 +41,7 @@ _CANCELS = tuple(name + CANCEL for name in EVENTS)
 RENAMED = ("frame", "scalars", "params", "tempo", "status", *PARAMETERS, *EVENTS, *_CANCELS)
 
 
-Sendable = Annotated[str, known_name(*_SENDABLE)]
+Sendable = Annotated[str, known_name(*_SENDABLE, also=CUE)]
 
 
 _FLOAT32_MAX = float.fromhex("0x1.fffffep127")
@@ -73,7 +74,7 @@ Address = Annotated[tuple[Argument, ...], BeforeValidator(_as_address)]
 
 class OscConfig(Options):
     """One OSC receiver. ``addresses`` renames parts, ``ranges`` maps parameters, ``send`` selects parts,
-    or single parameters and events, by name.
+    or single parameters, events and cues (``cue/NAME``), by name.
 
     ``framing`` of packets in a TCP stream: ``slip`` (OSC 1.1) or ``length`` (an int32, OSC 1.0).
 
@@ -99,7 +100,7 @@ class OscConfig(Options):
     prefix: str = "/anticip"
     taught_prefix: str = ""
     send: tuple[Sendable, ...] = (*PARTS, ENSEMBLE)
-    addresses: Annotated[dict[str, Address], known_keys(*RENAMED)] = {}
+    addresses: Annotated[dict[str, Address], known_keys(*RENAMED, also=CUE)] = {}
     ranges: Annotated[dict[str, Range], known_keys(*PARAMETERS)] = {}
     max_rate: Annotated[float, Field(ge=0.01, le=1000.0)] | None = None
     schedule: bool = False

@@ -163,6 +163,15 @@ def test_single_parameters_and_events_can_be_chosen(receiver: socket.socket) -> 
         ]
 
 
+def test_a_cue_has_an_address_of_its_own(receiver: socket.socket) -> None:
+    """What a theatre's QLab expects; other cues keep theirs, or are not sent."""
+    options = {"addresses": {"cue/chorus": "/cue/5/start"}}
+    for send, others in ((["event"], [("/anticip/cue/end", [1.0, 0.5])]), (["cue/chorus"], [])):
+        sink = open_sink(receiver, send=send, **options)
+        sink.send(frame(events=[("cue/chorus", 0.75, 0.25), ("cue/end", 1.0, 0.5)]))
+        assert received(receiver) == [("/cue/5/start", [0.75, 0.25]), *others]
+
+
 def test_a_status_alone_carries_no_values(receiver: socket.socket) -> None:
     sink = open_sink(receiver)
     sink.send(ControlFrame(-1, 0.0, SCALARS, (), (), ("waiting",)))

@@ -129,15 +129,19 @@ def test_options_of_a_disabled_model_or_voice_give_warnings() -> None:
     assert off.ignored_options(options) == [*says, "--preset: without the voice it does nothing"]
 
 
-def test_midi_of_missing_cues_and_outputs_gives_warnings() -> None:
+def test_missing_cues_and_outputs_give_warnings() -> None:
     table = {
         "port": "virtual",
         "note": [{"event": "cue/drop"}, {"event": "cue/lift"}],
         "control": [{"from": "taught/x", "to": 7}],
     }
-    rig = Rig.model_validate({"midi": table, "cue": [{"name": "lift", "take": "a", "at": 1.0}]})
-    assert rig_warnings(rig) == ["midi.note: there is no cue 'drop'", "taught/x: no mapping teaches it"]
-    assert rig_warnings(rig.model_copy(update={"mapping": "a.safetensors"})) == rig_warnings(rig)[:1]
+    osc = [{"send": ["cue/lift", "cue/lfit"], "addresses": {"cue/drop/cancel": "/a", "cue/lift": "/b"}}]
+    cue = {"name": "lift", "take": "a", "at": 1.0}
+    rig = Rig.model_validate({"midi": table, "osc": osc, "cue": [cue]})
+    missing = ["midi.note: there is no cue 'drop'"]
+    missing += ["osc.addresses: there is no cue 'drop'", "osc.send: there is no cue 'lfit'"]
+    assert rig_warnings(rig) == [*missing, "taught/x: no mapping teaches it"]
+    assert rig_warnings(rig.model_copy(update={"mapping": "a.safetensors"})) == missing
     assert rig.untaught_output_lines({"x"}) == []
 
 

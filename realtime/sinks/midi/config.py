@@ -13,6 +13,7 @@ from pyanticip.errors import OptionError
 from pyanticip.options import Options, option
 from pyanticip.vocabulary import EVENTS, PARAMETERS, SCALARS
 from realtime.config import known_name, number_or, unknown_hint
+from realtime.protocols import CUE
 
 #: Pitch class (0 to 11) of each key name.
 KEYS = {
@@ -80,7 +81,7 @@ class MidiNote(Options):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    event: Annotated[str, known_name(*EVENTS, also="cue/")] = "onset"
+    event: Annotated[str, known_name(*EVENTS, also=CUE)] = "onset"
     note: Seven | None = None
     output: Output = Field(default="pitch", alias="from")
     low: Seven = 48
