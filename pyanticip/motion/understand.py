@@ -117,6 +117,9 @@ def understand(
         sample = _sample(clip, mapped)
         error = rest.rest_error(clip.skeleton, mapped, sample)
 
+    if world.is_on_all_fours(sample.positions):
+        warnings.append("it is on all fours throughout: an animal would play as somebody who crawls")
+
     # The rest pose.
     clip = replace(clip, warnings=(*clip.warnings, *warnings)) if warnings else clip
     trimmed = _without_lead_in(clip, rest_frame, keep) if lead_in else clip

@@ -46,6 +46,8 @@ _BENT_SINE = 0.34
 """Sine of the bend (20 degrees) from which a knee or elbow shows its hinge axis."""
 _STANDING_COSINE = 0.85
 """Mean cosine between up and the direction from feet to head that standing, walking and running exceed."""
+_LYING_SINE = 0.6
+"""Sine of the trunk's slope, below which it lies."""
 MIN_LEAD = 0.25
 """Lead over the second-best axis from which the result is certain; clear cases lead by .5 and more."""
 
@@ -147,6 +149,17 @@ def trunk_vector(positions: Doubles) -> Doubles:
     """(T, 3) vectors from the hips to the midpoint between the shoulders."""
     shoulders: Doubles = 0.5 * (locate(positions, "left_upper_arm") + locate(positions, "right_upper_arm"))
     return shoulders - locate(positions, "hips")
+
+
+def is_on_all_fours(positions: Doubles) -> bool:
+    """Whether hands and feet carry a trunk that lies in nearly every frame, with y up."""
+    feet = np.minimum(locate(positions, "left_foot"), locate(positions, "right_foot"))[:, 1]
+    hands = np.maximum(locate(positions, "left_hand"), locate(positions, "right_hand"))[:, 1]
+    hips = locate(positions, "hips")[:, 1]
+    thigh = np.linalg.norm(locate(positions, "left_upper_leg") - locate(positions, "left_lower_leg"), axis=-1)
+    lies = unit(trunk_vector(positions))[:, 1] < _LYING_SINE
+    is_carried = (hips - feet > 0.5 * thigh) & (hands - feet < 0.5 * (hips - feet))
+    return bool((lies & is_carried).mean() > 0.9)
 
 
 def is_mirrored(positions: Doubles) -> bool | None:

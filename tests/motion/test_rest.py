@@ -12,6 +12,7 @@ from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.rest import MotionSample, find_t_pose, hinge_axis, is_t_pose
 from pyanticip.motion.skeleton import Skeleton
+from pyanticip.motion.understand import understand
 
 Array = NDArray[np.float64]
 BODY = canonical_skeleton()
@@ -98,3 +99,31 @@ def test_a_limb_of_two_bones_with_axes_of_their_own_is_straight_in_the_rest_pose
         save_bvh(local_axes(divided, seed), tmp_path / "clip.bvh")
         read = pa.load_motion(tmp_path / "clip.bvh")
         assert max(limb_errors(tmp_path / "clip.bvh", read.retarget("humanoid")).values()) < 1.0
+
+
+DOG = {
+    "Hips": ("", (0, 0, 0)),
+    "Spine": ("Hips", (0, 6, 36)),
+    "Head": ("Spine", (0, 15, 20)),
+    "{}UpLeg": ("Hips", (7, -3, -3)),
+    "{}Leg": ("{}UpLeg", (0, -22, -6)),
+    "{}Foot": ("{}Leg", (0, -18, 4)),
+    "{}Arm": ("Spine", (8, -20, 4)),
+    "{}ForeArm": ("{}Arm", (0, -18, -1)),
+    "{}Hand": ("{}ForeArm", (0, -12, 2)),
+}
+
+
+def test_an_animal_with_the_names_of_a_body_is_said():
+    names, parents, offsets = [], [], []
+    for side, sign in (("Left", 1), ("Right", -1)):
+        for name, (parent, (x, y, z)) in DOG.items():
+            if (own := name.format(side)) not in names:
+                parents.append(names.index(parent.format(side)) if parent else -1)
+                names.append(own)
+                offsets.append((0.01 * sign * x, 0.01 * y, 0.01 * z))
+    quats = np.tile(np.float32([1, 0, 0, 0]), (30, len(names), 1))
+    root = np.tile(np.float32([0, 0.45, 0]), (30, 1))
+    clip = understand(pa.Clip(quats, root, 30, Skeleton(tuple(names), parents, offsets)))
+    assert [line for line in clip.warnings if "on all fours" in line]
+    assert not understand(walker()).warnings
