@@ -62,6 +62,14 @@ _BODY_JOINTS: tuple[tuple[str, int, tuple[float, float, float]], ...] = (
 
 _JOINTS = len(_BODY_JOINTS)
 
+_SPELLINGS = (("root_orient", "pose_body", "trans"), ("global_orient", "body_pose", "transl"))
+"""Arrays of the pelvis' rotation, the other joints' and the place: AMASS's and the smplx package's."""
+
+_EXPECTED = (
+    "arrays 'quats' (ours), 'poses' and 'trans' (AMASS, SMPL)"
+    " or 'global_orient', 'body_pose' and 'transl' (SMPL)"
+)
+
 
 def save_npz(clip: Clip, path: str | os.PathLike[str]) -> None:
     """Write ``clip`` atomically as an npz file that :func:`load_motion` reads back exactly.
@@ -102,13 +110,13 @@ def read_npz(
     try:
         if "quats" in arrays.names:
             return _read_own(path, arrays, rate, length_unit)
-        if "poses" in arrays.names or "root_orient" in arrays.names:
+        if "poses" in arrays.names or any(orient in arrays.names for orient, *_ in _SPELLINGS):
             return _read_amass(path, arrays, rate, length_unit)
     except FormatError:
         raise
     except MotionError as error:
         raise text.fail(path, None, str(error)) from None
-    raise text.fail(path, None, "expected arrays 'quats' (ours) or 'poses' and 'trans' (AMASS, SMPL)")
+    raise text.fail(path, None, f"expected {_EXPECTED}")
 
 
 class _Archive:
@@ -265,8 +273,9 @@ def _read_amass(path: Path, arrays: _Archive, rate: float | None, length_unit: s
         if rate_name is None:
             raise text.fail(path, None, f"has no frame rate ({_RATE_NAMES[0]}): give {units.RATE_HINT}")
         rate = _scalar(arrays, rate_name)
-    root = _numbers(arrays, "trans", (frames, 3)) if "trans" in arrays.names else np.zeros((frames, 3))
-    if "trans" not in arrays.names:
+    place = next((place for *_, place in _SPELLINGS if place in arrays.names), None)
+    root = np.zeros((frames, 3)) if place is None else _numbers(arrays, place, (frames, 3))
+    if place is None:
         warnings.append("has no 'trans': the root stays at the origin")
     if largest > _MAX_ANGLE:
         warnings.append(f"rotations of up to {largest:.3g} rad: are its poses in degrees?")
@@ -304,12 +313,22 @@ def _vectors(path: Path, arrays: _Archive) -> list[NDArray[np.generic]]:
                 )
         parts = [_checked(arrays, "poses", poses.shape, poses)[:, : 3 * _JOINTS]]
     else:
-        parts = [_checked(arrays, "root_orient", (None, 3))]
-        parts.append(_checked(arrays, "pose_body", (len(parts[0]), 3 * _JOINTS - 3)))
+        orient, body, _ = next(names for names in _SPELLINGS if names[0] in arrays.names)
+        parts = [_checked(arrays, orient, (None, 3), _rows(arrays[orient]))]
+        joints = _rows(arrays[body])
+        if joints.shape[1:] == (69,):  # SMPL's hands are joints, too
+            joints = joints[:, : 3 * _JOINTS - 3]
+        parts.append(_checked(arrays, body, (len(parts[0]), 3 * _JOINTS - 3), joints))
     text.check_size(path, None, len(parts[0]), 3 * _JOINTS, _JOINTS)
     if len(parts[0]) == 0:
         raise text.fail(path, None, "has no frame")
     return parts
+
+
+def _rows(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """(T, J, 3) as (T, 3 J)."""
+    is_by_joint = array.ndim == 3 and array.shape[2] == 3
+    return array.reshape(len(array), 3 * array.shape[1]) if is_by_joint else array
 
 
 def _to_quaternions(parts: list[NDArray[np.generic]]) -> tuple[NDArray[np.float32], float]:

@@ -293,3 +293,22 @@ def test_a_length_unit_scales_the_way_and_numbers_end_at_a_billion(tmp_path: Pat
     assert np.abs(clip.root).max() == pytest.approx(1e7)
     with pytest.raises(FormatError, match="trans must hold finite numbers of at most 1e"):
         pa.load_motion(write_npz(tmp_path, amass(trans=-1.001 * trans)))
+
+
+@pytest.mark.parametrize("joints", [21, 23])
+def test_the_names_and_shapes_of_the_smplx_package(tmp_path: Path, joints: int) -> None:
+    poses = np.random.default_rng(0).normal(0, 0.2, (40, 1 + joints, 3))
+    place = np.random.default_rng(1).normal(0, 0.1, (40, 3))
+    np.savez(tmp_path / "one.npz", poses=poses.reshape(40, -1), trans=place, fps=60)
+    split = {
+        "global_orient": poses[:, 0],
+        "body_pose": poses[:, 1:] if joints == 21 else poses[:, 1:].reshape(40, -1),
+    }
+    np.savez(tmp_path / "split.npz", **split, transl=place, fps=60)
+    one, other = (pa.load_motion(tmp_path / f"{name}.npz") for name in ("one", "split"))
+    assert np.array_equal(one.quats, other.quats)
+    assert np.array_equal(one.root, other.root)
+    assert np.ptp(one.root, axis=0).min() > 0.1
+    np.savez(tmp_path / "cut.npz", **split | {"body_pose": poses[:, 1:20]}, fps=60)
+    with pytest.raises(FormatError, match="body_pose must be numbers of shape"):
+        pa.load_motion(tmp_path / "cut.npz")
