@@ -2,7 +2,8 @@
 //!
 //! Binary, little-endian: a 64-byte header (u16 `0xddff`, u32 version, u16 number count, u8 has-displacement, u8
 //! has-reference, u32 avatar, 32-byte name, u32 frame, three reserved u32, u16 `0xeeff`), then the numbers as f32, in
-//! one datagram or two. Text: avatar index, name (any number of words), the same numbers, `||`, separated by blanks.
+//! one datagram or two. The old header format has u32 count, has-displacement, has-reference and avatar, the name, two
+//! reserved u32 and no frame. Text: avatar index, name (any number of words), the same numbers, `||`, separated by blanks.
 //!
 //! The numbers are one BVH motion line for 59 bones: six for the reference, if there is one, then per bone the
 //! displacement (cm; without has-displacement only the hips have one) and the intrinsic Euler angles in degrees about
@@ -188,7 +189,13 @@ impl AxisDecoder {
         let body = slice(datagram, HEADER, 4 * count, "the numbers")?;
         self.numbers
             .extend(body.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)));
-        Ok((word(10), Some(word(46))))
+        // In the old format the flags are where the name begins now.
+        let is_old = header[8..10] == [0, 0] && word(14) <= 1 && header[22] != 0;
+        Ok(if is_old {
+            (word(18), None)
+        } else {
+            (word(10), Some(word(46)))
+        })
     }
 }
 

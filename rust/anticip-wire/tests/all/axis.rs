@@ -151,6 +151,38 @@ fn another_avatar_takes_over_when_the_first_is_absent() {
     assert_eq!(received(4, 200), (1, 1));
 }
 
+/// `_BvhDataHeader` of the vendor's earlier readers, before the numbers.
+fn old_header(count: u32, full: bool, reference: bool, avatar: u32) -> Vec<u8> {
+    let mut out = vec![0xff, 0xdd, 2, 0, 0, 1];
+    for word in [count, full.into(), reference.into(), avatar] {
+        out.extend(word.to_le_bytes());
+    }
+    out.extend(b"Char00".iter().chain(&[0; 26 + 8]));
+    out.extend([0xff, 0xee]);
+    out
+}
+
+#[test]
+fn the_old_header_tells_avatars_apart() {
+    let mut decoder = AxisDecoder::default();
+    for (full, reference) in [(true, false), (true, true), (false, false), (false, true)] {
+        let new = binary(full, reference, 3, 5, -40.0);
+        let mut received = |avatar| {
+            let mut data = old_header((new.len() as u32 - 64) / 4, full, reference, avatar);
+            data.extend(&new[64..]);
+            decoded(&mut decoder, &data).frames
+        };
+        let frames = received(3);
+        assert_eq!(frames.len(), 1);
+        assert_eq!(frames[0].seq, None);
+        assert_eq!(
+            frames[0].joints,
+            decoded(&mut AxisDecoder::default(), &new).frames[0].joints
+        );
+        assert_eq!(received(4).len(), 0);
+    }
+}
+
 #[test]
 fn a_binary_frame_may_come_in_two_datagrams() {
     let whole = |frame| binary(true, false, 0, frame, -40.0);
