@@ -25,7 +25,7 @@ WINDOW_RANGE = "32 to 16384 frames"
 """Allowed window lengths, for error messages."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class JointLimits:
     """What each joint can do; proximity to it replaces proximity to the edge of the window's own range.
 

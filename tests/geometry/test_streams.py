@@ -294,3 +294,10 @@ def test_vectors_a_million_frames_later():
         last = stream.push_many(x[:stop])[-1]
         fresh = pa.vector_scalars(np.concatenate([x, x[:stop]])[-33:], window=32)
         np.testing.assert_allclose(last, fresh[-1], atol=1e-9, rtol=0)
+
+
+def test_joint_limits_are_compared_and_hashed_as_the_same_object_or_not():
+    """Comparing their arrays raised an error of NumPy's, and lists have no hash."""
+    one, other = (pa.JointLimits([1.0, 1.0], [2.0, 2.0], [3.0, 3.0], np.eye(3)[:2]) for _ in range(2))
+    assert one != other
+    assert {one: 1, other: 2}[one] == 1
