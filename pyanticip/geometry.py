@@ -442,8 +442,10 @@ def pose_scalars(
     )
     try:
         shape = np.shape(quats)
-    except ValueError:
-        raise ShapeError("expected quaternions of shape (..., T, J, 4), got uneven rows") from None
+    except ValueError as error:
+        uneven = isinstance(quats, (list, tuple))
+        got = "uneven rows" if uneven else f"{type(quats).__name__}: {one_line(error)}"
+        raise ShapeError(f"expected quaternions of shape (..., T, J, 4), got {got}") from None
     joints = shape[-2] if len(shape) > 1 else 0
     rows = _limit_rows(joints, limits)
     return _core.pose_scalars(quats, options, _is_paper(profile), _joint_weights(joints, weights, mask), rows)

@@ -93,7 +93,11 @@ class Clip:
     def __getitem__(self, frames: slice) -> "Clip":
         """The frames of a slice with step 1, e.g. ``clip[100:200]``."""
         if not isinstance(frames, slice) or frames.step not in (None, 1):
-            raise OptionError("a clip is cut by a slice of frames with step 1, e.g. clip[100:200]")
+            # NumPy asks for clip[0] where a clip is given in place of its rotations, and passes this on.
+            raise OptionError(
+                "a clip is cut by a slice of frames with step 1, e.g. clip[100:200]; "
+                "its rotations are the array clip.quats"
+            )
         return replace(self, quats=self.quats[frames], root=self.root[frames])
 
     @property

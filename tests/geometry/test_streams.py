@@ -13,6 +13,7 @@ from support import motions
 from support.core_arrays import SPOILS
 
 import pyanticip as pa
+from realtime.programs.demo import PERFORMANCE
 
 FIRST = [0.0, 1.0, 0.0, 1.0, 0.5, 1.0, 1.0]
 
@@ -301,3 +302,10 @@ def test_joint_limits_are_compared_and_hashed_as_the_same_object_or_not():
     one, other = (pa.JointLimits([1.0, 1.0], [2.0, 2.0], [3.0, 3.0], np.eye(3)[:2]) for _ in range(2))
     assert one != other
     assert {one: 1, other: 2}[one] == 1
+
+
+def test_a_clip_in_place_of_its_rotations_is_told_where_they_are():
+    clip, says = pa.load_motion(PERFORMANCE), r"got Clip: a clip .* its rotations are the array clip\.quats"
+    for call in (pa.pose_scalars, pa.vector_scalars, pa.ScalarStream(15).push_many):
+        with pytest.raises(pa.ShapeError, match=says):
+            call(clip)
