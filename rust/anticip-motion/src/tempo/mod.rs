@@ -206,7 +206,8 @@ impl TempoTracker {
         if similarity.mirrored > similarity.plain {
             period = self.with_strides(period, similarity.mirrored).unwrap_or(period);
         }
-        Some((period, all[lag]))
+        // The vertex may lie half a frame beyond the last lag.
+        Some((period.clamp(MIN_PERIOD as f64, MAX_PERIOD as f64), all[lag]))
     }
 
     /// Mean of the period of steps and half that of strides; `None` if the strides have no clear peak.

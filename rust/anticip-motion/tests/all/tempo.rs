@@ -44,6 +44,19 @@ fn steps_are_counted_not_strides() {
 }
 
 #[test]
+fn the_tempo_stays_within_its_bounds() {
+    for strides in [0.41, 0.413, 2.1, 2.12, 2.15] {
+        for tempo in track(&walk(400, strides, 0.4)) {
+            let is_known = tempo.bpm != 0.0;
+            assert!(
+                !is_known || (50.0..=250.0).contains(&tempo.bpm),
+                "{strides}: {tempo:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_phase_goes_on_and_turns_once_a_beat() {
     let found = track(&walk(600, 0.9, 0.3));
     let mut beats = 0.0;
