@@ -400,7 +400,8 @@ class Pipeline:
         else:
             self.counts["ticks"] += 1
             self.expected_ns = None
-            params = self.mixer.silence((missing if missing == _MAX_BRIDGED + 1 else 1) * FRAME)
+            # The first tick of a silence also counts the frames that were bridged.
+            params = self.mixer.silence((1 if self.mixer.silent_seconds > 0.0 else missing) * FRAME)
         self._emit(self._frame(now_ns, params, events, step), release_ns)
         self._send_status(now_ns)
 

@@ -52,6 +52,27 @@ def test_without_a_model_the_scalars_play(stage: Any) -> None:
     assert "backend=none" in s.pipeline.status()
 
 
+@pytest.mark.parametrize("missing", [60, 80, 110, 130])
+def test_what_comes_after_a_fade_is_eased_in_from_where_it_is(
+    stage: Any, paper_model: Any, missing: int
+) -> None:
+    s = stage(paper_model()).frames(50)
+    s.silence(missing)
+    s.frames(50 + missing, 100 + missing)
+    loudness = [frame.params[1] for frame in s.ear.frames if frame.seq >= 49]
+    assert np.abs(np.diff(loudness)).max() < 0.06
+
+
+def test_frames_behind_their_slots_do_not_shorten_the_silence(stage: Any, paper_model: Any) -> None:
+    s = stage(paper_model()).frames(50)
+    for late in range(40):
+        s.receive(50 + late, (50 + late) * 20_000_000 + 410_000_000)
+    assert s.pipeline.counts["overtaken"] > 10
+    assert s.pipeline.counts["ticks"] > 10
+    loudness = [frame.params[1] for frame in s.ear.frames if frame.seq >= 49]
+    assert min(loudness) > 0.7, "held for a second"
+
+
 def test_silence_holds_then_fades_then_catches_up(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model()).frames(25)
     s.silence(49)

@@ -56,11 +56,12 @@ impl Presence {
 
     /// The output for a frame with these values, `dt` seconds after the last one, eased in after a gap.
     ///
-    /// It depends only on the times of the frames, not on how often [`Presence::silence`] was called between
-    /// them.
+    /// It continues from where [`Presence::silence`] is by then, however often that was called.
     pub fn live(&mut self, values: &mut [f64], mut dt: f64) {
-        if dt > GAP_S {
-            self.fade(dt);
+        // The silence may have begun before the last frame's forecasts ended, which `dt` counts from.
+        let gap_s = dt.max(self.silent_s);
+        if gap_s > GAP_S {
+            self.fade(gap_s);
             self.catch_up.start(&self.out);
             dt = GAP_S / 5.0;
         }
