@@ -144,6 +144,17 @@ impl Resampler {
         }
     }
 
+    /// Grid index of the next grid frame, unless a gap comes before it.
+    pub(crate) fn next_index(&self) -> u64 {
+        self.base + self.emitted
+    }
+
+    /// Forgets the stream; the next frame starts a new one at grid index `index`.
+    pub(crate) fn restart_at(&mut self, index: u64) {
+        self.restart();
+        self.base = index;
+    }
+
     /// Time of the newest frame, seconds.
     #[must_use]
     pub fn newest_time(&self) -> Option<f64> {

@@ -159,7 +159,7 @@ pub(super) struct Senders {
 impl Senders {
     pub(super) fn new(source: Source, config: FrontConfig) -> Result<Self, MotionError> {
         let mut placeholder = Session::new(source, config, "")?;
-        placeholder.stage.set_active(true);
+        placeholder.stage.activate(0);
         Ok(Self {
             source,
             config,
@@ -214,7 +214,7 @@ impl Senders {
             Some(_) => {}
             None => {
                 // The sender has not come yet: until then none is active.
-                self.sessions[self.active].stage.set_active(false);
+                self.sessions[self.active].stage.deactivate();
                 self.has_active = false;
             }
         }
@@ -233,10 +233,11 @@ impl Senders {
     }
 
     fn activate(&mut self, index: usize) {
-        self.sessions[self.active].stage.set_active(false);
+        // Each sender has a grid of its own; the numbers of what is output go on.
+        let next = self.sessions[self.active].stage.deactivate();
         self.active = index;
         self.has_active = true;
-        self.sessions[index].stage.set_active(true);
+        self.sessions[index].stage.activate(next);
     }
 
     /// Takes a datagram; returns the active session if it came from the active sender.

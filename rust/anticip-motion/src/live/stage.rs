@@ -122,8 +122,19 @@ impl Stage {
         self.refusal.as_deref()
     }
 
-    /// Outputs rows from the next frame on, which starts a stream; or only tracks frames.
-    pub(super) fn set_active(&mut self, is_active: bool) {
+    /// Outputs rows from the next frame on, which starts a stream at grid index `index`.
+    pub(super) fn activate(&mut self, index: u64) {
+        self.set_active(true);
+        self.resampler.restart_at(index);
+    }
+
+    /// Only tracks frames from the next one on; returns the grid index of the next row.
+    pub(super) fn deactivate(&mut self) -> u64 {
+        self.set_active(false);
+        self.resampler.next_index()
+    }
+
+    fn set_active(&mut self, is_active: bool) {
         self.is_active = is_active;
         self.clock.reset();
         self.rebuild();

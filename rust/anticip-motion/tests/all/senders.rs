@@ -76,6 +76,28 @@ fn who_comes_later_takes_over_when_the_player_is_gone() {
 }
 
 #[test]
+fn the_numbers_of_the_rows_go_on_with_another_sender() {
+    let mut front = front(Source::Mocopi);
+    let sender = Sender::new(Source::Mocopi);
+    let mut newest = None;
+    for i in 0..600u32 {
+        let name = if (200..300).contains(&i) { OTHER } else { ACTIVE };
+        if i % 100 == 0 {
+            front.listen_to(Some(name));
+        }
+        let datagram = sender.frame(i, f64::from(i) / 60.0);
+        if let Some(out) = front.feed(&datagram, i64::from(i) * 1_000 * MS / 60, name) {
+            let first = out.seq + 1 - out.rows.len() as u64;
+            assert!(
+                newest.is_none_or(|newest| first == newest + 1),
+                "{first} in frame {i}"
+            );
+            newest = Some(out.seq);
+        }
+    }
+}
+
+#[test]
 fn single_stray_frames_do_not_take_over_a_silent_player() {
     let mut front = front(Source::Mocopi);
     play(&mut front, ACTIVE, 0.0, 0..120);
