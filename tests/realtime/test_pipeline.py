@@ -63,6 +63,16 @@ def test_what_comes_after_a_fade_is_eased_in_from_where_it_is(
     assert np.abs(np.diff(loudness)).max() < 0.06
 
 
+def test_a_show_that_is_stopped_while_the_signal_is_lost_fades_evenly(stage: Any, paper_model: Any) -> None:
+    s = stage(paper_model()).frames(50)
+    s.silence(10)
+    s.pipeline.mixer.set_mode("stopped")
+    s.silence(60)
+    loudness = [frame.params[1] for frame in s.ear.frames if frame.seq >= 49]
+    assert loudness[-1] == 0.0
+    assert np.abs(np.diff(loudness)).max() < 0.06
+
+
 def test_frames_behind_their_slots_do_not_shorten_the_silence(stage: Any, paper_model: Any) -> None:
     s = stage(paper_model()).frames(50)
     for late in range(40):

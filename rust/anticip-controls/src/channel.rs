@@ -153,9 +153,10 @@ impl Channel {
 
     /// The output without a frame for another `dt` seconds: held, then faded.
     pub fn silence(&mut self, dt: f64) -> &[f64] {
-        self.was_silent = true;
         self.out.copy_from_slice(self.presence.silence(dt));
-        self.apply_mode(dt)
+        // The first call also counts the forecast frames, which have already advanced the fade.
+        let is_first = !std::mem::replace(&mut self.was_silent, true);
+        self.apply_mode(if is_first { dt.min(FRAME_S) } else { dt })
     }
 
     fn apply_mode(&mut self, dt: f64) -> &[f64] {

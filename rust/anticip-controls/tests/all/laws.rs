@@ -303,7 +303,8 @@ fn a_frame_after_ticks_of_silence_takes_the_hand_no_farther_than_a_frame() {
     let mut desk = desk();
     play(&mut desk, &model_output(0.8, 0.0));
     desk.set_mode(Mode::Stopped);
-    let before = desk.silence(0.5)[0];
+    desk.silence(DT);
+    let before = desk.silence(0.48)[0];
     let (after, _) = desk.play(Some(&model_output(0.8, 0.0)), &[0.5; 7], None, 1.0, 0.52);
     // The 1 s fade to neutral is half over: a frame of 20 ms covers at most 3 % of it.
     assert!(
