@@ -173,8 +173,9 @@ def test_shapes_are_refused(call, message):
             "option m: expected at most 256 frames of 65536 numbers, got 524288",
         ),
         (
-            lambda: pa.ScalarStream(1, limits=pa.JointLimits([1], [1], [1], [[0, 0, 0]])),
-            "option limits: expected an axis with a direction and limits above 0",
+            lambda: pa.ScalarStream(2, limits=pa.JointLimits([1, 1], [1, 2], [1, 3], [[0, 1, 0], [0, 0, 0]])),
+            "option limits: expected an axis with a direction and limits above 0,"
+            r" got joint 1: axis \[0.0, 0.0, 0.0\], swing 1, twist 2, speed 3",
         ),
         (lambda: pa.ScalarStream(2, commitment=(1, 1)), "option commitment: expected three weights, got 2"),
         (lambda: pa.ScalarStream(2, commitment=(1, 1, 1)), "option commitment: .*sum to 1"),

@@ -231,15 +231,21 @@ impl PoseConfig {
         if let Some(l) = &self.limits {
             let one_each = format!("{joints} limits, one for each joint");
             check(l.len() == joints, "limits", one_each, l.len())?;
-            for limit in l {
-                let axis = limit.axis.iter().map(|c| c * c).sum::<f64>();
-                let is_positive = [limit.swing, limit.twist, limit.speed].iter().all(|&x| x > 0.0);
-                let is_usable = is_positive && (1e-12..=1e12).contains(&axis);
+            for (j, limit) in l.iter().enumerate() {
+                let JointLimit {
+                    axis,
+                    swing,
+                    twist,
+                    speed,
+                } = limit;
+                let square = axis.iter().map(|c| c * c).sum::<f64>();
+                let is_positive = [swing, twist, speed].iter().all(|&&x| x > 0.0);
+                let is_usable = is_positive && (1e-12..=1e12).contains(&square);
                 check(
                     is_usable,
                     "limits",
                     "an axis with a direction and limits above 0",
-                    limit,
+                    format_args!("joint {j}: axis {axis:?}, swing {swing}, twist {twist}, speed {speed}"),
                 )?;
             }
         }
