@@ -385,8 +385,7 @@ class Pipeline:
         events: list[Event] = []
         if missing <= _MAX_BRIDGED:
             self.counts["bridged"] += 1
-            own_time_ns = self._newest_local_ns + missing * FRAME_NS
-            self.mixer.lead.set_frame_age((release_ns - own_time_ns) / 1e6)
+            self.mixer.lead.set_frame_age((release_ns - self._newest_local_ns - missing * FRAME_NS) / 1e6)
             if missing == 1 and release_ns == now_ns and (imagined := self._imagine(now_ns)) is not None:
                 out, step = imagined
                 self._scalars = out.scalars.tolist()
