@@ -289,7 +289,9 @@ def send(args: options.SendOptions) -> Answer:
         **args.reading(),
     )
     refused = f", {done['refused']} refused: nobody listened" if done["refused"] else ""
-    return done, f"{counted(done['frames'], 'frame')} in {done['seconds']:.1f} s to {host}:{port}{refused}"
+    unsent = f", {done['unsent']} not sent: the network failed" if done["unsent"] else ""
+    sent = f"{counted(done['frames'], 'frame')} in {done['seconds']:.1f} s to {host}:{port}"
+    return done, f"{sent}{refused}{unsent}"
 
 
 @click.command(cls=Command, options=f"{OPTIONS}:SynthOptions")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import sys
@@ -43,7 +44,8 @@ def send(
     """Stream a motion file as ``protocol`` (a kind of source) to ``host:port`` over UDP.
 
     Each datagram has its own deadline, counted from the start, so delays do not accumulate. Ctrl-C ends it
-    cleanly. No listener is needed; refused datagrams are counted.
+    cleanly. No listener is needed; refused datagrams are counted, as are those that the network does not take
+    once it has taken one.
 
     Args:
         path: Any file :func:`pyanticip.load_motion` reads.
@@ -59,7 +61,8 @@ def send(
 
     Returns:
         dict: ``frames`` and ``datagrams`` sent, ``bytes``, ``seconds`` it took, ``refused`` (datagrams that
-        found no listener), ``late_ms`` (p50, p99 and max of how late datagrams left) and ``interrupted``.
+        found no listener), ``unsent`` (those that the network did not take), ``late_ms`` (p50, p99 and max of
+        how late datagrams left) and ``interrupted``.
 
     Raises:
         MotionError: A file that cannot be read, a host that cannot be resolved, an option out of range.
@@ -118,7 +121,7 @@ def _stream(
     sock: socket.socket, stream: Iterator[tuple[int, bytes]], seconds: float | None, bar: Progress | None
 ) -> dict[str, Any]:
     """Send datagrams, each with its time in ns from the start, at their times."""
-    count, size, refused, last_ns, frames = 0, 0, 0, -1, 0
+    count, size, refused, unsent, last_ns, frames = 0, 0, 0, 0, -1, 0
     lateness: deque[int] = deque(maxlen=_LATENESS_SIZE)
     interrupted = False
     end_ns = None if seconds is None else round(seconds * 1e9)
@@ -139,9 +142,12 @@ def _stream(
             except ConnectionRefusedError:
                 refused += 1
             except OSError as error:
-                raise DeviceError(
-                    f"send: a datagram of {len(datagram)} bytes cannot be sent ({reason(error)})"
-                ) from None
+                if not count or error.errno == errno.EMSGSIZE:
+                    raise DeviceError(
+                        f"send: a datagram of {len(datagram)} bytes cannot be sent ({reason(error)})"
+                    ) from None
+                unsent += 1  # Wi-Fi that comes back finds the suit still sending
+                continue
             count, size = count + 1, size + len(datagram)
             frames += t_ns != last_ns
             last_ns = t_ns
@@ -160,6 +166,7 @@ def _stream(
         "bytes": size,
         "seconds": round((time.monotonic_ns() - begin) / 1e9, 3),
         "refused": refused,
+        "unsent": unsent,
         "late_ms": _lateness(lateness),
         "interrupted": interrupted,
     }

@@ -1,11 +1,13 @@
 """`send`: streaming a file over real sockets, as a suit would."""
 
+import errno
 import json
 import signal
 import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from support.wire import udp
 
 from pyanticip import _core
 from pyanticip.errors import DeviceError, FormatError, OptionError
+from realtime.programs import send as send_module
 from realtime.programs.send import send
 
 
@@ -79,6 +82,31 @@ def test_nobody_listening_is_counted_not_raised(tmp_path, receiver):
     summary = send(write_walk(tmp_path, seconds=0.3), "mocopi", "127.0.0.1", port)
     assert summary["frames"] == 15
     assert summary["refused"] > 0
+
+
+@pytest.mark.parametrize(("number", "unsent"), [(errno.ENETUNREACH, 5), (errno.EMSGSIZE, None)])
+def test_a_network_that_fails_meanwhile_does_not_end_it(tmp_path, receiver, monkeypatch, number, unsent):
+    """As while Wi-Fi comes back; a datagram too large for the network stays an error."""
+    sent, opened = [], send_module.connect_udp
+
+    class Failing:
+        def __init__(self, sock):
+            self.sock, self.close = sock, sock.close
+
+        def send(self, datagram):
+            sent.append(datagram)
+            if 4 <= len(sent) < 9:
+                raise OSError(number, "failed")
+            return self.sock.send(datagram)
+
+    monkeypatch.setattr(send_module, "connect_udp", lambda *a, **k: Failing(opened(*a, **k)))
+    play = partial(send, write_walk(tmp_path, seconds=0.3), "msgpack", "127.0.0.1", receiver.getsockname()[1])
+    if unsent is None:
+        with pytest.raises(DeviceError, match="cannot be sent"):
+            play()
+    else:
+        assert play()["unsent"] == unsent
+        assert len(sent) > 9
 
 
 @pytest.mark.parametrize(
