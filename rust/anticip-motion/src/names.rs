@@ -97,9 +97,12 @@ fn central_part(key: &str) -> Option<Part> {
         "spine" | "chest" | "upperchest" | "lowerchest" | "torso" | "thorax" | "lowerback" | "upperback"
         | "back" | "ab" | "abdomen" | "abdomenlower" | "abdomenupper" | "lowerabdomen" | "upperabdomen"
         | "chestlower" | "chestupper" | "waist" | "spinelower" | "spineupper" | "spinemid" | "lowerspine"
-        | "upperspine" | "spinenavel" | "spinechest" | "spineshoulder" | "shouldercenter" => Part::Torso,
+        | "upperspine" | "spinenavel" | "spinechest" | "spineshoulder" | "shouldercenter" | "ribcage"
+        | "vl" | "vt" => Part::Torso,
+        // H-Anim (ISO/IEC 19774) names vertebrae and joints of the skeleton.
+        "vc" => Part::Neck,
         "neck" | "lowerneck" | "upperneck" | "necklower" | "neckupper" | "necktwist" => Part::Neck,
-        "head" => Part::Head,
+        "head" | "skullbase" => Part::Head,
         _ => return None,
     })
 }
@@ -107,7 +110,8 @@ fn central_part(key: &str) -> Option<Part> {
 /// Part of a name whose side was removed.
 fn sided_part(key: &str) -> Option<Part> {
     Some(match key {
-        "collar" | "clavicle" | "scapula" | "collarbone" | "armcollarbone" => Part::Clavicle,
+        "collar" | "clavicle" | "scapula" | "collarbone" | "armcollarbone" | "sternoclavicular"
+        | "acromioclavicular" => Part::Clavicle,
         "shoulder" => Part::Shoulder,
         "arm" | "uarm" | "uparm" | "upperarm" | "humerus" | "shldr" | "shldrbend" | "shldrtwist"
         | "armupper" | "armstretch" => Part::UpperArm,
@@ -122,7 +126,9 @@ fn sided_part(key: &str) -> Option<Part> {
         "leg" => Part::Leg,
         "ankle" | "footankle" | "legankle" => Part::Ankle,
         "foot" => Part::Foot,
-        "toe" | "toes" | "toebase" | "ball" | "football" | "forefoot" => Part::Toes,
+        "toe" | "toes" | "toebase" | "ball" | "football" | "forefoot" | "metatarsal" | "legdigit" => {
+            Part::Toes
+        }
         _ => return None,
     })
 }
@@ -346,7 +352,14 @@ mod tests {
             ("leg_L0_end_jnt", left, Part::Ankle),
             ("CATRigLLegAnkle", left, Part::Ankle),
             ("CATRigRArmPalm", right, Part::Hand),
+            ("CATRigRibcage", None, Part::Torso),
+            ("CATRigRLegDigit11", right, Part::Toes),
             ("Fist.L", left, Part::Hand),
+            ("vl5", None, Part::Torso),
+            ("vc4", None, Part::Neck),
+            ("skullbase", None, Part::Head),
+            ("r_sternoclavicular", right, Part::Clavicle),
+            ("l_metatarsal", left, Part::Toes),
         ] {
             assert_eq!(meaning(name), Some(Meaning { side, part }), "{name}");
         }
