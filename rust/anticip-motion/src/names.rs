@@ -90,7 +90,8 @@ const FINGERS: [&str; 12] = [
     "finger", "index", "mid", "ring", "pinky", "pinkie", "little", "carpal", "palm", "end", "nub", "site",
 ];
 
-/// Part of a name without a side.
+/// Part of a name without a side; `vl`, `vt`, `vc` and `skullbase` are H-Anim's (ISO/IEC 19774), which numbers
+/// vertebrae.
 fn central_part(key: &str) -> Option<Part> {
     Some(match key {
         "hips" | "hip" | "pelvis" | "pelvisroot" => Part::Hips,
@@ -99,9 +100,7 @@ fn central_part(key: &str) -> Option<Part> {
         | "chestlower" | "chestupper" | "waist" | "spinelower" | "spineupper" | "spinemid" | "lowerspine"
         | "upperspine" | "spinenavel" | "spinechest" | "spineshoulder" | "shouldercenter" | "ribcage"
         | "vl" | "vt" => Part::Torso,
-        // H-Anim (ISO/IEC 19774) names vertebrae and joints of the skeleton.
-        "vc" => Part::Neck,
-        "neck" | "lowerneck" | "upperneck" | "necklower" | "neckupper" | "necktwist" => Part::Neck,
+        "neck" | "lowerneck" | "upperneck" | "necklower" | "neckupper" | "necktwist" | "vc" => Part::Neck,
         "head" | "skullbase" => Part::Head,
         _ => return None,
     })
