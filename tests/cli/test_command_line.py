@@ -426,7 +426,7 @@ def test_info_tells_which_model_a_checkpoint_is(tmp_path: Path) -> None:
     shutil.copytree(SHIPPED, copy)
     for named in (copy, copy / "model.safetensors"):
         told = CliRunner().invoke(cli, ["info", str(named)]).output
-        assert "a motion model, checkpoint-c2e1d6ac, 2,070,065 parameters; its files are whole" in told
+        assert "a motion model, checkpoint-de305c69, 2,070,065 parameters; its files are whole" in told
         assert "kept apart for test: 07, 49" in told
     forecaster = CliRunner().invoke(cli, ["info", str(GHOST)])
     assert "a forecaster, ghost-" in forecaster.output

@@ -57,7 +57,7 @@ def sensor_noise(
     rng: np.random.Generator,
     *,
     jitter: float,
-    drift: float,
+    drift: float | Array,
     seconds: float = 5.0,
     place: float = 0.0,
 ) -> tuple[Array, Array]:
@@ -69,18 +69,24 @@ def sensor_noise(
         mask: (22,) joints that are measured; the others stay at rest.
         rng: source of the noise.
         jitter: standard deviation about each axis, radians, independent from frame to frame.
-        drift: standard deviation about each axis, radians, of a slowly wandering rotation.
+        drift: standard deviation about each axis, radians, of a slowly wandering rotation; of all joints,
+            or of each, (22, 1).
         seconds: time constant of the drift.
         place: standard deviation of the root's jitter, metres.
     """
     frames = len(quats)
     vector = rng.normal(0.0, jitter, (frames, JOINTS, 3)) if jitter > 0.0 else np.zeros((frames, JOINTS, 3))
-    if drift > 0.0:
+    if np.any(drift):
         vector += drift * wander(frames, 3 * JOINTS, seconds, rng).reshape(frames, JOINTS, 3)
     vector[:, ~mask] = 0.0
     turned = multiply(np.asarray(quats, dtype=np.float64), from_vectors(vector))
     moved = np.asarray(root, dtype=np.float64)
     return turned, moved + rng.normal(0.0, place, moved.shape) if place > 0.0 else moved.copy()
+
+
+def log_uniform(rng: np.random.Generator, ends: tuple[float, float]) -> float:
+    """A number from a range, as often below its geometric mean as above."""
+    return float(np.exp(rng.uniform(*np.log(ends))))
 
 
 def dropped_joints(
@@ -228,6 +234,12 @@ class Corruption(Table):
     """Share of copies with sensor noise."""
     jitter_degrees: Range[Positive] = (0.1, 1.5)
     drift_degrees: Range[Positive] = (0.5, 6.0)
+    tremble: Share = 0.0
+    """Share of copies without noise whose joints tremble without drift, some more than others."""
+    tremble_degrees: Range[Annotated[float, Field(gt=0), KEEP_INT]] = (0.02, 1.0)
+    """Standard deviation of a median joint about each axis; log-uniform."""
+    tremble_seconds: Range[Annotated[float, Field(gt=0), KEEP_INT]] = (0.005, 0.03)
+    """Time constant: from white to what a suit's filter leaves below 5 Hz; log-uniform."""
     drop: Share = 0.2
     """Share of copies from a suit with few sensors: only rotations, the other joints estimated as live."""
     suits: Annotated[tuple[Suit, ...], Field(strict=False, min_length=1)] = tuple(SUITS)
@@ -252,7 +264,7 @@ class CorruptedMotion:
     root: NDArray[np.float32]
     mask: Mask
     troubles: tuple[str, ...]
-    """Corruptions that were applied: drop, noise, freeze, slow, loss."""
+    """Corruptions that were applied: drop, noise, tremble, freeze, slow, loss."""
 
 
 def corrupt(
@@ -268,8 +280,8 @@ def corrupt(
     places: NDArray[np.floating] = np.asarray(root, dtype=np.float64)
     remaining = np.asarray(mask, dtype=np.bool_).copy()
     # All decisions are drawn first, so that changing one probability leaves the other draws alone.
-    shares = (config.drop, config.noise, config.freeze, config.loss, config.slow)
-    drop, noise, freeze, loss, slow = rng.random(len(shares)) < shares
+    shares = (config.drop, config.noise, config.freeze, config.loss, config.slow, config.tremble)
+    drop, noise, freeze, loss, slow, tremble = rng.random(len(shares)) < shares
     if drop:
         sensors = SUITS[config.suits[int(rng.integers(len(config.suits)))]]
         drop = bool(remaining[list(sensors)].any())
@@ -288,6 +300,19 @@ def corrupt(
             place=0.002 * jitter,
         )
         troubles.append("noise")
+    elif tremble:
+        degrees, seconds = log_uniform(rng, config.tremble_degrees), log_uniform(rng, config.tremble_seconds)
+        turns, places = sensor_noise(
+            turns,
+            places,
+            remaining,
+            rng,
+            jitter=0.0,
+            drift=np.radians(degrees) * np.exp(0.5 * rng.normal(size=(JOINTS, 1))),
+            seconds=seconds,
+            place=0.002 * degrees,
+        )
+        troubles.append("tremble")
     if freeze:
         shortest, longest = config.freeze_frames
         rate = float(rng.uniform(*config.freezes_per_minute))

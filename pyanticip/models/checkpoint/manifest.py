@@ -30,7 +30,7 @@ TOKENIZER = "tokenizer.json"
 WEIGHTS = "model.safetensors"
 MANIFEST = "model.json"
 
-SHIPPED = Path(__file__).parents[1] / "data" / "motion-v3"
+SHIPPED = Path(__file__).parents[1] / "data" / "motion-v4"
 """The packaged checkpoint."""
 
 Options = TypeVar("Options", bound=Config)

@@ -9,6 +9,7 @@ from pyanticip import _core
 from pyanticip.errors import OptionError
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.clip import forward_kinematics
+from pyanticip.motion.rotations import conjugate, multiply
 from training.data.corrupt import (
     SUITS,
     Corruption,
@@ -44,6 +45,23 @@ def test_jitter_and_drift_have_the_size_they_were_given(clip):
     # It wanders: changes between frames are far smaller than the deviation.
     assert angles(drifted[1:], quats[1:])[0].mean() < 0.2
     np.testing.assert_allclose(np.linalg.norm(drifted, axis=-1), 1.0, atol=1e-6)
+
+
+def test_trembling_has_its_size_its_time_and_differs_between_joints(clip):
+    quats, root = clip(4000)
+    trembling = NOTHING.model_copy(
+        update={"tremble": 1.0, "tremble_degrees": (0.2, 0.2), "tremble_seconds": (0.02, 0.02)}
+    )
+    seen = corrupt(quats, root, ALL, np.random.default_rng(3), trembling)
+    assert seen.troubles == ("tremble",)
+    turns = multiply(conjugate(quats), seen.quats.astype(np.float64))[..., 1:] * 2.0
+    sizes = np.degrees(turns.std(axis=(0, 2)))
+    assert np.median(sizes) == pytest.approx(0.2, rel=0.3)
+    assert sizes.max() / sizes.min() > 2.0
+    # One grid step is the time constant: 1/e of a turn is left in the next frame, and nothing drifts.
+    assert (turns[1:] * turns[:-1]).mean() / turns.var() == pytest.approx(np.exp(-1.0), abs=0.03)
+    assert abs((turns[50:] * turns[:-50]).mean() / turns.var()) < 0.03
+    assert (seen.root - root).std() == pytest.approx(0.0004, rel=0.05)
 
 
 def test_a_walk_forgets_within_its_time():
@@ -214,7 +232,9 @@ def test_whatever_happens_it_is_a_movement_of_the_same_length(seed):
     rng = np.random.default_rng(seed)
     quats = rng.normal(size=(90, 22, 4))
     quats /= np.linalg.norm(quats, axis=-1, keepdims=True)
-    worst = Corruption(noise=0.7, drop=0.7, freeze=0.7, loss=0.7, loss_share=(0.0, 0.6), slow=0.7)
+    worst = Corruption(
+        noise=0.7, drop=0.7, freeze=0.7, loss=0.7, loss_share=(0.0, 0.6), slow=0.7, tremble=0.7
+    )
     root = rng.normal(size=(90, 3))
     seen = corrupt(quats, root, ALL, np.random.default_rng(seed), worst)
     again = corrupt(quats, root, ALL, np.random.default_rng(seed), worst)

@@ -40,9 +40,11 @@ MIN_CHANGE: Final = 0.01
 _UNCORRUPTED: Final = Corruption(noise=0.0, drop=0.0, freeze=0.0, loss=0.0)
 RECIPES: Final = {
     "clean": Recipe(corruption=_UNCORRUPTED),
+    "trembling": Recipe(corruption=_UNCORRUPTED.model_copy(update={"tremble": 0.12})),
     "corrupted": Recipe(),
     "poor_suits": Recipe(
-        slowly=0.15, corruption=Corruption(noise=0.03, drop=0.09, freeze=0.02, loss=0.03, slow=0.05)
+        slowly=0.15,
+        corruption=Corruption(noise=0.03, drop=0.09, freeze=0.02, loss=0.03, slow=0.05, tremble=0.12),
     ),
     "glitched": Recipe(corruption=_UNCORRUPTED, glitches=Glitches()),
 }

@@ -30,9 +30,9 @@ class DataOptions(Options):
     copies_seed: int = Field(default=0, ge=0)
     """Seed of the copies, apart from the run's seed, so that runs with other seeds share the copies."""
     recipe: Text = "clean"
-    """How copies are made: ``"clean"``: other movements; ``"corrupted"``: also corrupted as by suits and
-    networks; ``"poor_suits"``: the same for a fifth of them; ``"glitched"``: with labelled glitches; or a
-    TOML file (:func:`training.data.sets.read_recipe`)."""
+    """How copies are made: ``"clean"``: other movements; ``"trembling"``: an eighth of them with jitter;
+    ``"corrupted"``: corrupted as by suits and networks; ``"poor_suits"``: a fifth of them so, and jitter;
+    ``"glitched"``: with labelled glitches; or a TOML file (:func:`training.data.sets.read_recipe`)."""
     build_workers: int = Field(default=0, ge=0)
     """Processes that build sets and copies; 0: one per core."""
     cache: Text = ""
