@@ -14,7 +14,22 @@ const LOOKAHEAD_S: f64 = 0.002;
 /// Time constant of the return to unity gain, seconds.
 const RELEASE_S: f64 = 0.120;
 /// Samples after which the peak between a sample and the next is known.
-const PEAK_DELAY: usize = 4;
+const PEAK_DELAY: usize = 12;
+
+/// Interpolates a quarter of the way between the middle two of the latest samples: a sinc in a Kaiser window
+/// (beta 6), within 0.1 dB up to 20 kHz. Shorter kernels are low there, and bright plucks pass.
+const QUARTER: [f32; 2 * PEAK_DELAY] = [
+    -0.000722, 0.001758, -0.003511, 0.006258, -0.010353, 0.016277, -0.024775, 0.037196, -0.056478, 0.090810,
+    -0.174825, 0.899469, 0.296984, -0.121339, 0.070783, -0.045673, 0.030369, -0.020141, 0.013048, -0.008111,
+    0.004741, -0.002529, 0.001165, -0.000401,
+];
+/// The same, halfway.
+const HALF: [f32; 2 * PEAK_DELAY] = [
+    -0.000775, 0.002039, -0.004231, 0.007723, -0.012983, 0.020635, -0.031612, 0.047531, -0.071746, 0.112966,
+    -0.203360, 0.633812, 0.633812, -0.203360, 0.112966, -0.071746, 0.047531, -0.031612, 0.020635, -0.012983,
+    0.007723, -0.004231, 0.002039, -0.000775,
+];
+
 /// Unity gain as an integer.
 const ONE: u32 = 1 << 24;
 
@@ -78,17 +93,23 @@ impl Limiter {
         self.recent = [[0.0; 2]; 2 * PEAK_DELAY];
     }
 
-    /// Largest magnitude halfway between the middle two of the last eight samples (Lagrange interpolation).
+    /// Largest magnitude at three points between the middle two of the latest samples.
     #[inline]
     fn peak_between_samples(&mut self, input: [f32; 2]) -> f32 {
         self.recent.rotate_left(1);
         self.recent[2 * PEAK_DELAY - 1] = input;
-        let [a, b, c, d, e, f, g, h] = self.recent;
-        let half = |k: usize| {
-            (1_225.0 * (d[k] + e[k]) - 245.0 * (c[k] + f[k]) + 49.0 * (b[k] + g[k]) - 5.0 * (a[k] + h[k]))
-                / 2_048.0
-        };
-        half(0).abs().max(half(1).abs())
+        let mut points = [[0.0_f32; 2]; 3];
+        for (n, x) in self.recent.iter().enumerate() {
+            for k in 0..2 {
+                points[0][k] += QUARTER[n] * x[k];
+                points[1][k] += HALF[n] * x[k];
+                points[2][k] += QUARTER[2 * PEAK_DELAY - 1 - n] * x[k];
+            }
+        }
+        points
+            .as_flattened()
+            .iter()
+            .fold(0.0, |peak, x| peak.max(x.abs()))
     }
 
     /// Minimum of the required gain over the last `length` samples.
@@ -163,20 +184,38 @@ mod tests {
         );
     }
 
-    /// Bursts eight times too loud whose peaks lie between the samples.
+    /// Bursts of the brightest noise, eight times too loud: what a converter makes of them, four times
+    /// oversampled with a kernel of 48 samples, stays below -1 dBFS.
     #[test]
-    fn the_ceiling_holds_between_the_samples() {
-        let (mut limiter, mut meter) = (Limiter::new(48_000.0), Limiter::new(48_000.0));
-        for n in 0..20_000_u32 {
-            let phase = core::f32::consts::FRAC_PI_2 * (n % 4) as f32 + core::f32::consts::FRAC_PI_4;
-            let x = if n % 4_000 < 200 {
-                8.0 * CEILING * phase.sin()
+    fn the_peaks_between_the_samples_stay_below_one_decibel() {
+        let (mut limiter, mut state) = (Limiter::new(48_000.0), 1_u64);
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 40) as f64 / f64::from(1 << 23) - 1.0
+        };
+        let (mut low, mut sound) = (0.0, Vec::new());
+        for n in 0..40_000 {
+            let noise = random();
+            low += 0.7 * (noise - low);
+            let x = if n % 1_000 < 50 {
+                8.0 * (noise - low)
             } else {
-                0.0
+                0.1 * noise
             };
-            let peak = meter.peak_between_samples(limiter.tick([x, -x]));
-            assert!(peak <= CEILING * 1.005, "{n}: {peak}");
+            sound.push(f64::from(limiter.tick([x as f32; 2])[0]));
         }
+        let reach = 24.0;
+        let mut highest = 0.0_f64;
+        for window in sound.windows(48) {
+            for quarter in [0.25, 0.5, 0.75] {
+                let between = window.iter().enumerate().map(|(k, x)| {
+                    let t = core::f64::consts::PI * (23.0 + quarter - k as f64);
+                    x * t.sin() / t * (0.5 + 0.5 * (t / reach).cos())
+                });
+                highest = highest.max(between.sum::<f64>().abs());
+            }
+        }
+        assert!((0.75..0.891).contains(&highest), "{highest}");
     }
 
     #[test]
