@@ -1424,7 +1424,7 @@ class Shaper:
         """The shaped value, 0..1."""
 
     def reshape(self, shape: _Shape) -> None:
-        """Replaces the shape from the next value on; an open gate stays open."""
+        """Replaces the shape from the next value on, in a desk without a jump; an open gate stays open."""
 
 @final
 class Desk:

@@ -160,22 +160,17 @@ class Mixer:
     def shaper(self, name: str) -> Shaper:
         """The shaper of an output; one that changes nothing is added if there is none."""
         if name not in self._shapers:
-            self.reshape(name, Shape())
+            self._shapers[name] = Shaper(Shape())
+            self._apply_shapes()
         return self._shapers[name]
 
     def reshape(self, name: str, shape: Shape | None) -> None:
-        """Change the shape of an output from the next frame on; None removes it. An open gate stays open."""
-        shaper = self._shapers.get(name)
-        if shape is None and shaper is not None and shaper.seen is not None:
-            # Its range is being learned, so the shaper stays.
-            shape = Shape()
+        """Change the shape of an output within a quarter of a second; None removes it. An open gate stays
+        open."""
+        shaper = self.shaper(name)
+        shaper.reshape(shape or Shape())
         if shape is None:
-            self._shapers.pop(name, None)
-        elif shaper is not None:
-            shaper.reshape(shape)
-        else:
-            self._shapers[name] = Shaper(shape)
-        self._apply_shapes()
+            shaper.open = shaper.toggled = False
 
     def _apply_shapes(self) -> None:
         taught = [f"taught/{name}" for name in self._extra_names]

@@ -143,6 +143,28 @@ def test_a_gate_is_sharp_behind_a_slow_smoothing() -> None:
     assert int(np.count_nonzero(np.diff(density))) == 1
 
 
+def test_a_change_of_shape_is_no_leap_and_a_slider_is_followed() -> None:
+    mixer = Mixer(smoothing=[Smoothing(kind="none")] * 8, shapes={"loudness": Shape(steps=2)})
+
+    def play(frames: int) -> list[list[float]]:
+        return [mixer.play(step(0.9), [0.5] * 7, 0.02)[0] for _ in range(frames)]
+
+    density = PARAMETERS.index("density")
+    played = play(30)
+    for shape, goal in ((Shape(invert=True), 0.1), (Shape(threshold=0.5), 1.0), (None, 0.9)):
+        mixer.reshape("density", shape)
+        mixer.reshape("loudness", shape)
+        played += play(14)
+        assert played[-1][density] == played[-1][LOUDNESS] == pytest.approx(goal)
+    leaps = np.abs(np.diff(np.array(played)[25:, [density, LOUDNESS]], axis=0))
+    assert leaps.max() < 0.1
+    for low in np.linspace(0.0, 0.8, 50):
+        mixer.reshape("density", Shape(span=(low, 1.0)))
+        played += play(1)
+    assert played[-1][density] < 0.75  # at 0.5 in the end
+    assert len({frame[PARAMETERS.index("pan")] for frame in played[30:]}) == 1
+
+
 def test_a_later_recording_has_the_state_of_toggles() -> None:
     rig = Rig.model_validate(
         {

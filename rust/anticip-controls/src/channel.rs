@@ -139,7 +139,7 @@ impl Channel {
     pub fn play(&mut self, goal: &mut [f64], mut dt: f64) -> &[f64] {
         self.smoother.step(goal, dt);
         for (place, shaper) in &self.shapers {
-            goal[*place] = shaper.with(|shaper| shaper.shape(goal[*place]));
+            goal[*place] = shaper.with(|shaper| shaper.step(goal[*place], dt));
         }
         self.presence.live(goal, dt);
         if self.was_silent {

@@ -2,6 +2,9 @@
 
 use crate::vectors::unit;
 
+/// How long a change of shape takes, in seconds.
+const CHANGE_S: f64 = 0.25;
+
 /// How one output is shaped; the steps apply in the order of the fields.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
@@ -31,6 +34,10 @@ pub struct Shaper {
     pub toggled: bool,
     /// Minimum and maximum of the input since this was set; `None` if they are not tracked.
     pub seen: Option<(f64, f64)>,
+    /// The latest output of [`Shaper::step`].
+    out: Option<f64>,
+    /// Where a change of shape began, and how much of that is left, 1 to 0.
+    change: (Option<f64>, f64),
 }
 
 impl Shaper {
@@ -42,10 +49,32 @@ impl Shaper {
             open: false,
             toggled: false,
             seen: None,
+            out: None,
+            change: (None, 0.0),
         }
     }
 
-    /// The shaped value, 0..1.
+    /// Replaces the shape; [`Shaper::step`] moves to the new one without a jump.
+    pub fn reshape(&mut self, shape: Shape) {
+        self.shape = shape;
+        self.change = (self.out, 1.0);
+    }
+
+    /// The shaped value, `dt` seconds after the last one.
+    pub fn step(&mut self, value: f64, dt: f64) -> f64 {
+        let mut shaped = self.shape(value);
+        let (from, left) = &mut self.change;
+        if *left > 0.0 {
+            // Linear: a fade that starts flat would hold still while a slider changes the shape.
+            *left = (*left - dt.max(0.0) / CHANGE_S).max(0.0);
+            // Before its first value the output was not shaped.
+            shaped += *left * (*from.get_or_insert(value) - shaped);
+        }
+        self.out = Some(shaped);
+        shaped
+    }
+
+    /// The shaped value, 0..1, without regard to a change of shape.
     pub fn shape(&mut self, value: f64) -> f64 {
         let Shape {
             span: (low, high),

@@ -41,9 +41,9 @@ impl PyShaper {
         self.inner.with(|shaper| shaper.shape(value))
     }
 
-    /// Replaces the shape from the next value on; an open gate stays open.
+    /// Replaces the shape from the next value on, in a desk without a jump; an open gate stays open.
     fn reshape(&self, #[pyo3(from_py_with = read)] shape: Shape) {
-        self.inner.with(|shaper| shaper.shape = shape);
+        self.inner.with(|shaper| shaper.reshape(shape));
     }
 
     #[getter]
