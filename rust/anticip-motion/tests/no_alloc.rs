@@ -45,6 +45,10 @@ fn a_mocopi_frame_is_fed_without_allocating() {
     let mut rows = 0;
     assert_eq!(allocations(|| rows = feed(counted)), 0);
     assert!(rows > counted.len());
+    // The packet that ends a second long gap in a row fills both.
+    let gaps = [1000, 1024, 1048].map(|i| (i, datagram(i)));
+    assert_eq!(allocations(|| rows = feed(&gaps)), 0);
+    assert_eq!(rows, 49);
 }
 
 #[test]

@@ -5,6 +5,9 @@ use crate::limbs::Limb;
 use crate::resample::MAX_GAP;
 use crate::tempo::Tempo;
 
+/// Most rows of one datagram: it may end a second gap in a row, and the first waits for it.
+const CAPACITY: usize = 2 * (MAX_GAP as usize + 1);
+
 /// Processing time of one datagram, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stages {
@@ -87,10 +90,10 @@ impl FrontOutput {
 }
 
 impl Default for FrontOutput {
-    /// No frame yet; with capacity for the longest gap.
+    /// No frame yet; with capacity for the longest gaps.
     fn default() -> Self {
         Self {
-            rows: Vec::with_capacity(MAX_GAP as usize + 1),
+            rows: Vec::with_capacity(CAPACITY),
             reset: false,
             seq: 0,
             t_source_ns: 0,
@@ -98,7 +101,7 @@ impl Default for FrontOutput {
             expected_ns: 0,
             late_ns: 0,
             scalars: [0.0; 7],
-            poses: Vec::with_capacity(MAX_GAP as usize + 1),
+            poses: Vec::with_capacity(CAPACITY),
             root: [0.0; 3],
             activity: 1.0,
             tempo: Tempo::default(),
