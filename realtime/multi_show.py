@@ -140,7 +140,7 @@ def open_multi_show(
         undo.callback(_close_all, unstaged)
         for sink, (name, own_rig) in zip(ensemble.sinks, rigs.items(), strict=True):
             if pipelines:
-                own_rig = rigs[name] = _with_chosen_backend(own_rig, next(iter(pipelines.values())))
+                own_rig = _with_chosen_backend(own_rig, next(iter(pipelines.values())))
             pipelines[name] = pipeline = assemble(own_rig, clock)
             unstaged.append(pipeline)
             pipeline.add(sink)

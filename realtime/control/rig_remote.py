@@ -288,7 +288,4 @@ def _for_performer(rig: Rig, now: Rig) -> Rig:
         kept = [(told, {"prefix": one.prefix, "addresses": one.addresses}) for told, one in pairs]
         rig = rig.model_copy(update={"osc": tuple(told.model_copy(update=names) for told, names in kept)})
         rig._performer_name = now.performer_name
-    if rig.model.backend == "auto":
-        # The backend was chosen once for all performers.
-        rig = rig.model_copy(update={"model": rig.model.model_copy(update={"backend": now.model.backend})})
     return rig

@@ -242,7 +242,7 @@ def test_each_performer_saves_a_memory_and_a_rig_of_their_own(tmp_path: Path) ->
         save_memory(remember([(name, poses)]), tmp_path / f"{name}.memory", {name: poses})
     port, control = free_port(), free_port()
     (tmp_path / "rig.toml").write_text(
-        f"[control]\nport = {control}\n[model]\nenabled = false\n[monitor]\nenabled = true\nport = {port}\n"
+        f"[control]\nport = {control}\n[monitor]\nenabled = true\nport = {port}\n"
         f"[memory]\nfile = '{tmp_path}/ours.memory'\n[[cue]]\nname = 'we'\ntake = 'ours'\nat = 2.0\n"
         f"[[performer]]\nname = 'alice'\nport = {free_port()}\nmemory = '{tmp_path}/hers.memory'\n"
         "[[performer.cue]]\nname = 'she'\ntake = 'hers'\nat = 1.0\n"
@@ -267,6 +267,7 @@ def test_each_performer_saves_a_memory_and_a_rig_of_their_own(tmp_path: Path) ->
         assert load_memory(file).takes == [take]
         own = load_rig(tmp_path / f"for-{name}.toml")
         assert own.control == many.control, "not the port that only its monitor knows"
+        assert own.model == many.model, "not the backend that was chosen for all"
         assert own.memory.file == str(tmp_path / f"{take}.memory")
         assert [cue.take for cue in own.cue] == [take]
     # Cues of a performer without a memory of their own are places in the rig's memory.
