@@ -16,7 +16,7 @@ SILENCE = b"\x01"
 #: In place of ``hold_ns``: the scheduled note is cancelled.
 WITHDRAWN = -1
 
-_START, _STOP = b"\xfa", b"\xfc"
+_CLOCK, _START, _STOP = b"\xf8", b"\xfa", b"\xfc"
 _HEAD = struct.Struct("<qqqB")
 _ALL_NOTES_OFF, _ALL_SOUND_OFF, _RESET = 123, 120, 121
 # Values of a synth that was just switched on. Controllers are reset to them one by one, because controller
@@ -105,8 +105,14 @@ class Schedule:
         """Remove and return the messages that are due, in order."""
         out: list[bytes] = []
         while self._heap and self._heap[0][0] <= now_ns:
-            due, _, hold, message, _ = heapq.heappop(self._heap)
+            due, order, hold, message, _ = heapq.heappop(self._heap)
             status = message[0]
+            if message == _CLOCK and not self._is_clock_running:
+                continue
+            if message == _START:
+                # Ticks that were queued before are of the clock that this one replaces.
+                self._heap = [entry for entry in self._heap if entry[3] != _CLOCK or entry[1] > order]
+                heapq.heapify(self._heap)
             if hold and status & 0xF0 == 0x90 and due and now_ns - due > _MAX_LATE_NS:
                 continue
             if status < 0xF0:
@@ -157,7 +163,9 @@ class Schedule:
         self._unconfirmed.clear()
 
     def missed_note_offs(self) -> list[bytes]:
-        """Note-offs for a receiver that got nothing since :meth:`confirm_delivery`, so that no note hangs."""
+        """Note-offs for a receiver that got nothing since :meth:`confirm_delivery`, so that no note hangs; it
+        gets no ticks before the next start."""
+        self._is_clock_running = False
         out = [_off(key) for key in sorted(self._unconfirmed)]
         self._unconfirmed.clear()
         return out + [_control(channel, _ALL_NOTES_OFF) for channel in sorted(self._used_channels)]

@@ -174,6 +174,20 @@ def test_a_note_that_ended_without_a_port_ends_when_it_is_back(monkeypatch):
     assert received[:5] == ["90 3c 64", "e3 00 40", "80 3c 40", "b0 7b 00", "b3 7b 00"]
 
 
+def test_a_port_that_is_back_hears_no_tick_but_those_of_the_next_start(monkeypatch):
+    def clock(start: float, ticks: int) -> list[tuple[float, Item]]:
+        """A start, and ticks that are each written 60 ms before they are due."""
+        due = [start + 0.01 + 0.02 * n for n in range(ticks)]
+        queued = [(max(at - 0.06, start), Item(round(at * 1e9), 0, b"\xf8")) for at in due]
+        return [(start, Item(round(start * 1e9), 0, b"\xfa")), *queued]
+
+    # The port is there again from 5 s on, which the show learns at 6 s.
+    before, after = clock(1.0, 252), clock(6.0, 100)
+    received = served(Cable((2.0, 5.0)), monkeypatch, *before, *after)
+    assert before[-1][0] < 6.0 < before[-1][1].due_ns / 1e9
+    assert received == ["fa", *["f8"] * 50, "fa", *["f8"] * 100, "fc"]
+
+
 def test_a_synth_that_is_restarted_within_a_fraction_of_a_second_is_played_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
