@@ -55,6 +55,15 @@ _MAX_FILE_BYTES = 1 << 28
 F64 = npt.NDArray[np.float64]
 
 
+def check_new_project(path: Path) -> None:
+    """Raise an OptionError if no project can begin there: it is not a new or an empty folder, or the folder
+    for it does not exist."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise OptionError(f"{path}: already exists; a project begins in a new or an empty folder")
+    if not (parent := path.absolute().parent).is_dir():
+        raise OptionError(f"{path}: the folder {parent} does not exist")
+
+
 class Project:
     """An open project; ``state`` is its manifest as it was last read or written by this object."""
 
@@ -68,13 +77,12 @@ class Project:
         """Make a new project in a folder that does not exist, or is empty.
 
         Raises:
-            OptionError: the folder is not empty, or an output's address or name is taken.
+            OptionError: as :func:`check_new_project`, or an output's address or name is taken.
             DeviceError: it cannot be written; at most an empty folder is left.
         """
         check_outputs(outputs)
         path = Path(folder)
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise OptionError(f"{path}: already exists; a project begins in a new or an empty folder")
+        check_new_project(path)
         names, folders = ", ".join(one.name for one in outputs), (_HISTORY, _TAKES, _CURVES, MAPPINGS, CACHE)
         try:
             for name in folders:

@@ -12,7 +12,7 @@ from pyanticip import _core
 from pyanticip.errors import OptionError, reason
 from pyanticip.models.checkpoint.manifest import WEIGHTS, read_manifest
 from pyanticip.teach.mapping import load_mapping
-from pyanticip.teach.project import Project
+from pyanticip.teach.project import Project, check_new_project
 from realtime.child import check_installed
 from realtime.control.rig_keys import check_names
 from realtime.mapping.live_mapping import check_model
@@ -100,9 +100,11 @@ def _check_mapping(file: str, model: ModelRig) -> None:
 
 
 def _check_project(folder: Path) -> None:
-    """Check that the folder is a teaching project, missing, or empty."""
+    """Check that the folder is a teaching project, or that one can begin there."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         Project.open(folder)
+    else:
+        check_new_project(folder)
 
 
 def _check_source(source: SourceRig) -> None:

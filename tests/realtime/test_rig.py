@@ -180,6 +180,7 @@ def test_missing_cues_and_outputs_give_warnings() -> None:
         ("[[performer]]\nname = 'record'", "performer.record: /anticip/control/record is a command"),
         ("teach = '.'", "is not a teaching project"),
         ("teach = 'rig.toml'", "is not a teaching project"),
+        ("teach = 'none/mine'", "none/mine: the folder "),
     ],
 )
 def test_rig_check_finds_what_live_would_refuse(tmp_path: Path, text: str, says: str) -> None:

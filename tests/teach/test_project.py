@@ -164,6 +164,9 @@ def test_a_project_begins_where_nothing_is(tmp_path: Path) -> None:
         Project.create(tmp_path)
     with pytest.raises(OptionError, match="already exists"):
         Project.create(tmp_path / "file.txt")
+    with pytest.raises(OptionError, match="mine: the folder "):
+        Project.create(tmp_path / "missing" / "mine")
+    assert not (tmp_path / "missing").exists()
     with full_disk(), pytest.raises(DeviceError, match="new: cannot be written"):
         Project.create(tmp_path / "new")
     Project.create(tmp_path / "new")
