@@ -108,8 +108,8 @@ impl FrameGrid {
         }
     }
 
-    /// Release times, in order, of the slots still to come that this frame skips. Only frames that are held back can
-    /// arrive before such slots.
+    /// Release times, in order, of the slots still to come, or just missed, that this frame skips. Only frames that are
+    /// held back can arrive before such slots.
     #[must_use]
     pub fn skipped_slots_ns(&self, out: &FrontOutput, now_ns: i64) -> Vec<i64> {
         let skips = self.newest >= 0 && !out.reset && self.base + index(out) > self.newest + 1;
@@ -117,13 +117,15 @@ impl FrameGrid {
             return Vec::new();
         }
         let slot = self.clone().take(out, now_ns);
-        let ahead = slot.release_ns.saturating_sub(now_ns).max(0) / FRAME_NS;
+        // A slot's time moves a little with the estimate of the delay: it may be over before its deadline was.
+        let begin_ns = now_ns.saturating_sub(FRAME_NS / 4);
+        let ahead = slot.release_ns.saturating_sub(begin_ns).max(0) / FRAME_NS;
         ((self.newest + 1).max(slot.number - ahead)..slot.number)
             .map(|number| {
                 slot.release_ns
                     .saturating_sub((slot.number - number).saturating_mul(FRAME_NS))
             })
-            .filter(|&release_ns| release_ns >= now_ns)
+            .filter(|&release_ns| release_ns >= begin_ns)
             .collect()
     }
 

@@ -207,6 +207,11 @@ fn what_a_frame_leaps_over_has_its_turn_while_the_buffer_holds() {
         [200 * MS, 220 * MS],
         "what is past is past"
     );
+    assert_eq!(
+        grid.skipped_slots_ns(&three, 181 * MS),
+        [180 * MS, 200 * MS, 220 * MS],
+        "a slot that was missed by a millisecond is made up for"
+    );
     let reset = FrontOutput {
         reset: true,
         ..three.clone()
