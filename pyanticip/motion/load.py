@@ -17,7 +17,7 @@ SUFFIXES = (".amc", ".bvh", ".c3d", ".mvnx", ".npz", ".anticip")
 """Suffixes of motion files. The format is detected by content, not by suffix."""
 
 RECORDING_MAGIC = b"ANTICIP\0"
-_KINDS = "BVH, AMC (with its ASF), C3D, MVNX, npz (ours, AMASS or SMPL), or an .anticip recording"
+_KINDS = "BVH, AMC (with its ASF), C3D, MVNX, npz (ours, AMASS, AIST++ or SMPL), or an .anticip recording"
 _OTHER_FORMATS = (
     (rb"Kaydara FBX|; ?FBX \d", "FBX"),
     (rb"glTF", "glTF, VRM or VRMA"),
@@ -27,7 +27,11 @@ _OTHER_FORMATS = (
     (rb"#usda|PXR-USDC", "USD"),
     (rb"\x1f\x8b|BZh|\xfd7zXZ|7z\xbc\xaf|Rar!", "a compressed file"),
     (rb"\x93NUMPY", "a NumPy array (npy)"),
-    (rb"\x80[\x02-\x05]", "a pickle"),
+    (
+        rb"\x80[\x02-\x05]",
+        "a pickle, which may run any program (if you trust it: import numpy, pickle;"
+        " numpy.savez('clip.npz', **pickle.load(open('clip.pkl', 'rb'))))",
+    ),
 )
 """Unsupported formats, named in the error: a pattern of their first bytes, and their name."""
 _BVH_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s*#[^\r\n]*[\r\n])*\s*HIERARCHY", re.IGNORECASE)
@@ -115,8 +119,9 @@ def parse_motion(file: Path, data: bytes) -> Clip:
 
 
 def _understand(clip: Clip, data: bytes, has_hints: bool, **hints: Any) -> Clip:
-    if _is_npz(data) and clip.up == "y" and not has_hints:
-        return clip  # our own files need no interpretation
+    # Our own files need no interpretation; an archive's directory, with the names of its arrays, ends it.
+    if _is_npz(data) and b"quats.npy" in data[-65536:] and not has_hints:
+        return clip
     return understand(clip, lead_in=_is_bvh(data), **hints)
 
 

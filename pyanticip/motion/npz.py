@@ -62,12 +62,17 @@ _BODY_JOINTS: tuple[tuple[str, int, tuple[float, float, float]], ...] = (
 
 _JOINTS = len(_BODY_JOINTS)
 
-_SPELLINGS = (("root_orient", "pose_body", "trans"), ("global_orient", "body_pose", "transl"))
-"""Arrays of the pelvis' rotation, the other joints' and the place: AMASS's and the smplx package's."""
+_SPELLINGS = (("root_orient", "pose_body"), ("global_orient", "body_pose"))
+"""Arrays of the pelvis' rotation and the other joints': AMASS's and the smplx package's."""
+_WHOLE = ("poses", "smpl_poses")
+"""Names of an array of all rotations: AMASS's and AIST++'s (Li et al. 2021)."""
+_PLACES = ("trans", "transl", "smpl_trans")
+_AIST_RATE = 60.0
+"""AIST++ files state no rate; all are of 60 frames a second."""
 
 _EXPECTED = (
     "arrays 'quats' (ours), 'poses' and 'trans' (AMASS, SMPL)"
-    " or 'global_orient', 'body_pose' and 'transl' (SMPL)"
+    ", 'smpl_poses' and 'smpl_trans' (AIST++) or 'global_orient', 'body_pose' and 'transl' (SMPL)"
 )
 
 
@@ -110,7 +115,7 @@ def read_npz(
     try:
         if "quats" in arrays.names:
             return _read_own(path, arrays, rate, length_unit)
-        if "poses" in arrays.names or any(orient in arrays.names for orient, *_ in _SPELLINGS):
+        if not arrays.names.isdisjoint((*_WHOLE, *(orient for orient, _ in _SPELLINGS))):
             return _read_amass(path, arrays, rate, length_unit)
     except FormatError:
         raise
@@ -263,23 +268,34 @@ def _read_amass(path: Path, arrays: _Archive, rate: float | None, length_unit: s
     """AMASS (Mahmood et al. 2019): axis-angle ``poses`` (T, >= 66), ``trans`` (T, 3) metres, usually z up.
 
     ``trans`` is taken as the pelvis' position; the true one differs by a constant few centimetres that depend
-    on the body's shape parameters, which are not read.
+    on the body's shape parameters, which are not read. In AIST++ y is up, and ``smpl_scaling`` is the
+    number of its units a metre.
     """
     quats, largest = _to_quaternions(_vectors(path, arrays))
     frames = len(quats)
     warnings: list[str] = []
     if rate is None:
         rate_name = next((name for name in _RATE_NAMES if name in arrays.names), None)
-        if rate_name is None:
+        if rate_name is not None:
+            rate = _scalar(arrays, rate_name)
+        elif "smpl_scaling" in arrays.names:
+            rate = _AIST_RATE
+            warnings.append(f"has no frame rate: {rate:g} Hz, as AIST++ has; if not, give {units.RATE_HINT}")
+        else:
             raise text.fail(path, None, f"has no frame rate ({_RATE_NAMES[0]}): give {units.RATE_HINT}")
-        rate = _scalar(arrays, rate_name)
-    place = next((place for *_, place in _SPELLINGS if place in arrays.names), None)
+    place = next((place for place in _PLACES if place in arrays.names), None)
     root = np.zeros((frames, 3)) if place is None else _numbers(arrays, place, (frames, 3))
     if place is None:
         warnings.append("has no 'trans': the root stays at the origin")
     if largest > _MAX_ANGLE:
         warnings.append(f"rotations of up to {largest:.3g} rad: are its poses in degrees?")
-    root = root * (1.0 if length_unit is None else units.metres_per_unit(length_unit, 1.0))
+    metre, up = 1.0, "z"
+    if "smpl_scaling" in arrays.names:
+        up = "y"
+        metre = _scalar(arrays, "smpl_scaling")
+        if not 1e-3 <= metre <= 1e5:
+            raise text.fail(path, None, f"smpl_scaling must be units a metre, 0.001 to 100000, got {metre:g}")
+    root = root * (1.0 / metre if length_unit is None else units.metres_per_unit(length_unit, 1.0))
     return Clip(
         quats,
         root.astype(np.float32),
@@ -288,19 +304,20 @@ def _read_amass(path: Path, arrays: _Archive, rate: float | None, length_unit: s
         name=path.stem,
         warnings=(*warnings, *units.path_warnings(root, rate, f"if that is wrong, give {units.UNITS_HINT}")),
         source=str(path),
-        up="z",
+        up=up,
     )
 
 
 def _vectors(path: Path, arrays: _Archive) -> list[NDArray[np.generic]]:
     """The rotation vectors of the 22 joints, as arrays that together are (T, 66), T >= 1."""
-    if "poses" in arrays.names:
-        poses = arrays["poses"]
+    whole = next((name for name in _WHOLE if name in arrays.names), None)
+    if whole is not None:
+        poses = _rows(arrays[whole])
         if poses.ndim != 2 or poses.shape[1] < 3 * _JOINTS:
-            raise text.fail(path, None, f"poses must have shape (T, >= {3 * _JOINTS}), got {poses.shape}")
+            raise text.fail(path, None, f"{whole} must have shape (T, >= {3 * _JOINTS}), got {poses.shape}")
         if poses.shape[1] in (3 * joints - 3 for joints in _JOINT_COUNTS):
             reason = (
-                f"poses of shape {poses.shape} lack the pelvis' rotation, the first three numbers of each"
+                f"{whole} of shape {poses.shape} lack the pelvis' rotation, the first three numbers of each"
             )
             raise text.fail(path, None, reason)
         for numbers, kind in _OTHER_ROTATIONS.items():
@@ -308,12 +325,12 @@ def _vectors(path: Path, arrays: _Archive) -> list[NDArray[np.generic]]:
                 raise text.fail(
                     path,
                     None,
-                    "poses must be rotation vectors, three numbers a joint (66, 72, 156 or 165 in all), got"
-                    f" {poses.shape}: {kind} of {poses.shape[1] // numbers} joints",
+                    f"{whole} must be rotation vectors, three numbers a joint (66, 72, 156 or 165 in all),"
+                    f" got {poses.shape}: {kind} of {poses.shape[1] // numbers} joints",
                 )
-        parts = [_checked(arrays, "poses", poses.shape, poses)[:, : 3 * _JOINTS]]
+        parts = [_checked(arrays, whole, poses.shape, poses)[:, : 3 * _JOINTS]]
     else:
-        orient, body, _ = next(names for names in _SPELLINGS if names[0] in arrays.names)
+        orient, body = next(names for names in _SPELLINGS if names[0] in arrays.names)
         parts = [_checked(arrays, orient, (None, 3), _rows(arrays[orient]))]
         joints = _rows(arrays[body])
         if joints.shape[1:] == (69,):  # SMPL's hands are joints, too

@@ -312,3 +312,31 @@ def test_the_names_and_shapes_of_the_smplx_package(tmp_path: Path, joints: int) 
     np.savez(tmp_path / "cut.npz", **split | {"body_pose": poses[:, 1:20]}, fps=60)
     with pytest.raises(FormatError, match="body_pose must be numbers of shape"):
         pa.load_motion(tmp_path / "cut.npz")
+
+
+def test_aist_dances_are_read(tmp_path: Path) -> None:
+    # As its pickles hold them: y up, the place in the dataset's own unit, no rate.
+    body = walking_clip(4.0)
+    arrays = as_smpl(body, "y")
+    dance = {
+        "smpl_poses": np.pad(arrays["poses"], ((0, 0), (0, 6))),
+        "smpl_trans": 93.78 * arrays["trans"],
+        "smpl_scaling": np.array([93.78]),
+        "smpl_loss": np.array(1.6),
+    }
+    path = write_npz(tmp_path, dance)
+    clip = pa.load_motion(path)
+    assert clip.rate == 60.0
+    assert clip.up == "y"
+    assert [line.split(";")[0] for line in clip.warnings] == ["has no frame rate: 60 Hz, as AIST++ has"]
+    back = clip.retarget("humanoid")
+    assert np.degrees(angle_between(back.quats, body.quats)).max() < 0.1
+    np.testing.assert_allclose(back.root, body.root, atol=1e-4)
+    assert pa.load_motion(path, rate=30.0).rate == 30.0
+    by_joint = dance | {"smpl_poses": dance["smpl_poses"].reshape(-1, 24, 3)}
+    np.testing.assert_array_equal(pa.load_motion(write_npz(tmp_path, by_joint)).quats, clip.quats)
+    with pytest.raises(FormatError, match="smpl_scaling must be units a metre"):
+        pa.load_motion(write_npz(tmp_path, dance | {"smpl_scaling": np.zeros(1)}))
+    two = dance | {"smpl_poses": np.stack([dance["smpl_poses"]] * 2)}
+    with pytest.raises(FormatError, match=r"smpl_poses must have shape \(T, >= 66\)"):
+        pa.load_motion(write_npz(tmp_path, two))
