@@ -29,6 +29,7 @@ MAX_NUMBER = 1e9
 """Maximum magnitude of a number; larger ones are taken for damage."""
 
 _DECIMAL_COMMA = re.compile(r"\d,\d")
+_SHIFT_JIS = re.compile(rb"[\x81-\x9f]")
 _TRAILING_BYTES = b" \t\r\n\x1a"
 """Bytes to strip from the end of a text, including the 0x1A with which DOS ends it."""
 
@@ -50,11 +51,14 @@ def quote(text: str | bytes, limit: int = 40) -> str:
 
 
 def decoded(content: bytes) -> str:
-    """Text in UTF-8, or in Shift-JIS, in which Japanese programs write names."""
-    for encoding in ("utf-8", "cp932"):
+    """Text in UTF-8, in Shift-JIS, in which Japanese programs write names, or in Latin-1."""
+    with contextlib.suppress(UnicodeDecodeError):
+        return content.decode("utf-8")
+    # Kana and most kanji of Shift-JIS begin with a byte that is no letter in Latin-1.
+    if _SHIFT_JIS.search(content):
         with contextlib.suppress(UnicodeDecodeError):
-            return content.decode(encoding)
-    return content.decode("utf-8", "replace")
+            return content.decode("cp932")
+    return content.decode("latin-1")
 
 
 def list_names(names: list[str]) -> str:

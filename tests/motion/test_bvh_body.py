@@ -62,6 +62,13 @@ def test_names_in_shift_jis_are_read(tmp_path):
         assert {"\u5de6\u8155", "\u30dc\u30c7\u30a3"} <= set(names)
 
 
+def test_names_in_latin_1_are_read(tmp_path):
+    # In Shift-JIS, \xe9_ would be one character.
+    text = bvh_text().replace("LeftArm", "Ren\xe9_LeftArm").replace("Spine", "R\xfccken")
+    names = pa.load_motion(write_bvh(tmp_path, text.encode("latin-1"))).skeleton.names
+    assert {"Ren\xe9_LeftArm", "R\xfccken"} <= set(names)
+
+
 def test_a_root_below_a_body_is_not_its_hips(tmp_path):
     # As in Roblox' figures; in Rigify's the hips are DEF-spine.
     clip = walker()
