@@ -1,10 +1,14 @@
 """The body within a hierarchy: its hips, and its reach from them."""
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
+from pyanticip import _core
 from pyanticip.errors import SkeletonError
 from pyanticip.motion.canonical import retargeter
+from pyanticip.motion.rotations import conjugate, multiply, rotate
 from pyanticip.motion.skeleton import Skeleton, longest_chain
 from pyanticip.vocabulary import CANONICAL_JOINTS
 
@@ -23,6 +27,57 @@ def find_hips(names: list[str], parents: list[int], offsets: NDArray[np.float64]
     while len(children := [index for index in inner if parents[index] == joint]) == 1:
         joint = children[0]
     return joint
+
+
+def hips_below_arms(names: list[str], parents: list[int], offsets: NDArray[np.float64]) -> int | None:
+    """The joint that carries the legs, if it hangs below the one that carries the arms; else None.
+
+    SlimeVR records hierarchies that begin with the head.
+    """
+    if _recognised(names, parents, offsets) is not None:
+        return None
+    pairs = _core.guess_joints(names, np.array(parents), offsets.astype(np.float32))
+    ends = dict(zip(CANONICAL_JOINTS, pairs, strict=True))
+    carriers = []
+    for limb in ("upper_arm", "upper_leg"):
+        left, right = ends[f"left_{limb}"], ends[f"right_{limb}"]
+        if left is None or right is None:
+            return None
+        carriers.append(max(set(path_to(parents, left[0])) & set(path_to(parents, right[0]))))
+    arms, legs = carriers
+    return legs if arms != legs and arms in path_to(parents, legs) else None
+
+
+def hang_from(
+    hips: int,
+    top: int,
+    parents: list[int],
+    offsets: NDArray[np.float64],
+    tips: dict[int, tuple[float, float, float]],
+    quats: NDArray[np.float32],
+    root: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], list[int]]:
+    """Hang the body from ``hips`` instead of ``top``, in place; returns its path and its joints in order.
+
+    A bone keeps its joint, which moves to the bone's other end: that is where it now hangs.
+    """
+    path = path_to(parents, hips)
+    path = path[path.index(top) :]
+    tips[top] = tuple(-offsets[path[1]])
+    world = quats[:, top].astype(np.float64)
+    for above, below in pairwise(path):
+        root = root + rotate(world, offsets[below])
+        world = multiply(world, quats[:, below])
+        quats[:, above] = conjugate(quats[:, below])
+        beside = [joint for joint, parent in enumerate(parents) if parent == above and joint not in path]
+        offsets[beside] -= offsets[below]
+        offsets[above] = 0.0 if below == hips else -offsets[path[path.index(below) + 1]]
+        parents[above] = below
+    quats[:, hips], offsets[hips], parents[hips] = world, 0.0, -1
+    order = [hips]
+    for joint in order:
+        order += [child for child, parent in enumerate(parents) if parent == joint]
+    return root, order
 
 
 def reach(

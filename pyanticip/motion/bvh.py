@@ -288,11 +288,15 @@ def _convert(
         root = root + rotate(quats[:, above], _local_positions(joints[below], rows, offsets[below]))
         quats[:, below] = multiply(quats[:, above], quats[:, below])
         warnings.append(f"the reference joint {names[above]!r} was folded into {names[below]!r}")
-    in_body = body.descendants(parents, path_down[-1])
+    top, in_body = joints[path_down[-1]], body.descendants(parents, path_down[-1])
+    hips = body.hips_below_arms(names, parents, offsets)
+    if hips in in_body:
+        root, in_body = body.hang_from(hips, path_down[-1], parents, offsets, tips, quats, root)
+        warnings.append(f"hangs from {names[path_down[-1]]!r}: it was hung from {names[hips]!r}")
     dropped = [name for index, name in enumerate(names) if index not in in_body and index not in path_down]
     if dropped:
         warnings.append(f"not of the body and left out: {text.list_names(dropped)}")
-    if len(in_body) < len(joints):
+    if in_body != list(range(len(joints))):
         new = {index: number for number, index in enumerate(in_body)}
         joints, names = [joints[index] for index in in_body], [names[index] for index in in_body]
         quats, offsets = quats[:, in_body], offsets[in_body]
@@ -311,7 +315,7 @@ def _convert(
     stretched = [
         name
         for name, joint in zip(names[1:], joints[1:], strict=True)
-        if _range(joint, rows, outliers=2.0) > _MIN_STRETCH * reach
+        if joint is not top and _range(joint, rows, outliers=2.0) > _MIN_STRETCH * reach
     ]
     if stretched:
         moved = text.list_names(stretched)

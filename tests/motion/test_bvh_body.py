@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from support.clips import walking_clip
 from support.motion_files import BVH_HEADER, ROWS, bvh_text, t_pose_bvh, write_bvh
 from support.odd_rigs import walker
 
@@ -11,6 +12,7 @@ import pyanticip as pa
 from pyanticip.errors import FormatError
 from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
+from pyanticip.motion.rotations import angle_between, conjugate, multiply
 from pyanticip.motion.skeleton import Skeleton
 from pyanticip.motion.units import UNITS
 
@@ -170,3 +172,40 @@ def test_a_way_that_nobody_goes_and_none_at_all_are_told(tmp_path):
     above = BVH_HEADER.replace("ROOT Hips", "ROOT World\n{\nOFFSET 0 0 0\nCHANNELS 0\nJOINT Hips") + "}\n"
     moved = pa.load_motion(write_bvh(tmp_path, above + bvh_text()[len(BVH_HEADER) :]))
     assert not any("has no positions" in line for line in moved.warnings)
+
+
+def test_a_body_that_hangs_from_its_head_is_hung_from_its_hips(tmp_path):
+    # As SlimeVR records: bones point down from the head, and the arms hang from the neck.
+    body = walking_clip(4.0)
+    trunk = ("HEAD", "NECK", "UPPER_CHEST", "CHEST", "WAIST", "HIP")
+    bones = [(name, trunk[max(at - 1, 0)], (0.0, -0.1, 0.0)) for at, name in enumerate(trunk)]
+    for side, x in (("LEFT", 0.1), ("RIGHT", -0.1)):
+        for above, limb, step in (
+            ("HIP", ("UPPER_LEG", "LOWER_LEG", "FOOT"), (0.0, -0.4, 0.0)),
+            ("NECK", ("SHOULDER", "UPPER_ARM", "LOWER_ARM", "HAND"), (2 * x, 0.0, 0.0)),
+        ):
+            for bone in limb:
+                bones.append((f"{side}_{bone}", above, (x, -0.1, 0.0) if bone == limb[0] else step))
+                above = f"{side}_{bone}"
+    names = [name for name, *_ in bones]
+    parents = [-1, *(names.index(above) for _, above, _ in bones[1:])]
+    order = {"hip": "hips", "waist": "spine"}
+    joints = [body.skeleton.index(order.get(name.lower(), name.lower())) for name in names]
+    world = body.global_rotations()[:, joints]
+    quats = world.copy()
+    quats[:, 1:] = multiply(conjugate(world[:, parents[1:]]), world[:, 1:])
+    skeleton = Skeleton(tuple(names), parents, [offset for *_, offset in bones])
+    hanging = pa.Clip(quats, body.root + np.array((0.0, 0.8, 0.0)), body.rate, skeleton)
+    save_bvh(hanging, tmp_path / "hanging.bvh")
+    clip = pa.load_motion(tmp_path / "hanging.bvh")
+    assert clip.warnings == ("hangs from 'HEAD': it was hung from 'HIP'",)
+    for name in ("HIP", "LEFT_FOOT", "RIGHT_HAND"):
+        np.testing.assert_allclose(
+            clip.positions()[:, clip.skeleton.index(name)],
+            hanging.positions()[:, names.index(name)],
+            atol=1e-3,
+        )
+    back = clip.retarget("humanoid")
+    error = np.degrees(angle_between(back.global_rotations(), body.global_rotations()))
+    assert error[:, back.mask].max() < 0.1
+    assert back.mask[joints].all()
