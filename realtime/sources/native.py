@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -44,16 +45,27 @@ class TrackerSource(NativeSource):
     def encode(
         self, clip: Clip, *, rate: float | None, loop: bool, unix_time: float | None
     ) -> Iterator[tuple[int, bytes]]:
-        """Yield one bundle per frame."""
+        """Yield one bundle per frame; the first stands in T-pose, as receivers expect of a performer."""
         joints = [CANONICAL_JOINTS.index(joint) for joint in _core.VRCHAT_TRACKERS]
+        # Trackers of upper arms and thighs are placed at elbows and knees.
+        places = [
+            CANONICAL_JOINTS.index(re.sub("upper_(arm|leg)", r"lower_\1", joint))
+            for joint in _core.VRCHAT_TRACKERS
+        ]
         for t_ns, quats, positions in world_poses(clip, rate, loop):
+            if t_ns == 0:
+                quats, positions = np.tile((1.0, 0.0, 0.0, 0.0), (len(quats), 1)), positions[0] + _T_POSE
             # VRChat's body faces -z.
             quats = multiply(multiply(_HALF_TURN, quats[joints]), conjugate(_HALF_TURN))
-            yield t_ns, _core.encode_vrchat_frame(quats, rotate(_HALF_TURN, positions[joints]))
+            yield t_ns, _core.encode_vrchat_frame(quats, rotate(_HALF_TURN, positions[places]))
 
 
 # Rotation by 180 degrees about y.
 _HALF_TURN = np.array([0.0, 0.0, 1.0, 0.0])
+# Places of the joints in a T-pose, from the hips.
+_T_POSE = np.zeros((len(CANONICAL_JOINTS), 3))
+for _joint, _parent in enumerate(_core.CANONICAL_PARENTS[1:], start=1):
+    _T_POSE[_joint] = _T_POSE[_parent] + _core.CANONICAL_OFFSETS[_joint]
 
 mocopi = partial(NativeSource, "mocopi", 12351)
 vmc = partial(NativeSource, "vmc", 39539)
