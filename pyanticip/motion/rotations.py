@@ -207,13 +207,8 @@ def unit(vectors: Floats) -> Doubles:
 def to_euler_zyx(q: Floats) -> Doubles:
     """Angles (z, y, x) in radians with ``R = Rz * Ry * Rx``, shape (..., 3), from unit quaternions."""
     w, x, y, z = _components(q)
-    sine = np.clip(2.0 * (w * y - z * x), -1.0, 1.0)
-    locked = np.abs(sine) > 1.0 - 1e-12
-    # At the poles only z - x (or z + x) is defined: put everything into z.
-    yaw = np.where(
-        locked,
-        np.arctan2(2.0 * (w * z - x * y), 1.0 - 2.0 * (x * x + z * z)),
-        np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)),
-    )
-    roll = np.where(locked, 0.0, np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)))
-    return np.stack((yaw, np.arcsin(sine), roll), axis=-1)
+    # Halves of z - x and z + x; at a pole one of them is arbitrary and changes nothing.
+    difference, total = np.arctan2(z - x, w + y), np.arctan2(z + x, w - y)
+    pitch = 2.0 * np.arctan2(np.hypot(w + y, z - x), np.hypot(w - y, z + x)) - np.pi / 2.0
+    turns = np.stack((total + difference, pitch, total - difference), axis=-1)
+    return (turns + np.pi) % (2.0 * np.pi) - np.pi
