@@ -31,6 +31,9 @@ BONE_LIMIT = 20.0
 """Maximum error of a correct rest pose's bone directions: degrees, mean of one bone over the frames."""
 HINGE_LIMIT = 75.0
 """Maximum error in degrees of the axes about which elbows and knees bend; it is 30 in the CMU database."""
+FOOT_LIMIT = 60.0
+"""Angle in degrees of a foot from its shin, or toes from their foot, that nine frames of ten exceed only if
+the rest pose has it wrong (test data: 48 at most)."""
 TRUNK_LIMIT = 45.0
 """Maximum error in degrees of the directions to the head and to the left shoulder in the trunk's joints."""
 
@@ -249,6 +252,31 @@ def without_rolls(skeleton: Skeleton, mapped: _core.Retargeter, sample: MotionSa
                     rest[end] = multiply(roll, rest[end])
     pairs = zip(rest, mapped.ends, strict=True)
     target = {pair[1]: rest[name] for name, pair in pairs if pair is not None}
+    return _with_global_rest(skeleton, target, skeleton.rest.astype(np.float64))
+
+
+def with_turned_feet(skeleton: Skeleton, mapped: _core.Retargeter, sample: MotionSample) -> Skeleton | None:
+    """``skeleton`` with feet and toes at rest as they are when the performer stands straight.
+
+    Only those are changed that are nearly always turned far from the bone above: their bones have axes of
+    their own, which nothing else shows. None if there are none.
+    """
+    rest = dict(zip(canonical_skeleton().names, np.asarray(mapped.t_pose), strict=True))
+    pairs = dict(zip(rest, mapped.ends, strict=True))
+    is_turned = False
+    for side in ("left", "right"):
+        for name, above in ((f"{side}_foot", f"{side}_lower_leg"), (f"{side}_toes", f"{side}_foot")):
+            if pairs[name] is None or pairs[above] is None:
+                continue
+            local = multiply(conjugate(sample.rotations[:, _index(above)]), sample.rotations[:, _index(name)])
+            cosine = np.abs(multiply(multiply(rest[above], local), conjugate(rest[name]))[:, 0])
+            if np.degrees(2.0 * np.arccos(min(np.quantile(cosine, 0.9), 1.0))) > FOOT_LIMIT:
+                straightest = _stance(sample.positions)[1]
+                rest[name] = multiply(rest[above], _mean(local[straightest]))
+                is_turned = True
+    if not is_turned:
+        return None
+    target = {pair[1]: rest[name] for name, pair in pairs.items() if pair is not None}
     return _with_global_rest(skeleton, target, skeleton.rest.astype(np.float64))
 
 

@@ -128,7 +128,13 @@ def understand(
         return replace(trimmed, skeleton=rest.upright(skeleton.with_rest(clip.quats[rest_frame])))
     if skeleton is not clip.skeleton:
         error = rest.rest_error(skeleton, retargeter(skeleton), sample)
-    return trimmed if error <= 1.0 else _with_better_rest(trimmed, sample, error)
+    if error > 1.0:
+        return _with_better_rest(trimmed, sample, error)
+    turned = rest.with_turned_feet(skeleton, retargeter(skeleton), sample)
+    if turned is None:
+        return trimmed
+    warning = "feet or toes of the zero pose are turned: put right by how the performer stands"
+    return replace(trimmed, skeleton=turned, warnings=(*trimmed.warnings, warning))
 
 
 def _without_lead_in(clip: Clip, rest_frame: int | None, keep: bool) -> Clip:

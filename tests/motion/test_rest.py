@@ -1,5 +1,7 @@
 """Rest poses from motion: hinge axes of limbs, and detection of T-poses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -11,6 +13,7 @@ import pyanticip as pa
 from pyanticip.motion.bvh import save_bvh
 from pyanticip.motion.canonical import canonical_skeleton
 from pyanticip.motion.rest import MotionSample, find_t_pose, hinge_axis, is_t_pose
+from pyanticip.motion.rotations import angle_between, from_vectors, multiply
 from pyanticip.motion.skeleton import Skeleton
 from pyanticip.motion.understand import understand
 
@@ -99,6 +102,22 @@ def test_a_limb_of_two_bones_with_axes_of_their_own_is_straight_in_the_rest_pose
         save_bvh(local_axes(divided, seed), tmp_path / "clip.bvh")
         read = pa.load_motion(tmp_path / "clip.bvh")
         assert max(limb_errors(tmp_path / "clip.bvh", read.retarget("humanoid")).values()) < 1.0
+
+
+def test_toes_with_axes_of_their_own_stand_as_the_performer_does(tmp_path) -> None:
+    # As in Character Studio's Biped, whose bones point along x: an end's axes show in the stance alone.
+    clip = walker()
+    save_bvh(clip, tmp_path / "plain.bvh")
+    toes = [joint for joint, name in enumerate(clip.skeleton.names) if name.lower().endswith("toes")]
+    assert len(toes) == 2
+    quats = clip.quats.copy()
+    quats[:, toes] = multiply(quats[:, toes], from_vectors(np.radians((110.0, 0.0, 0.0))))
+    save_bvh(replace(clip, quats=quats), tmp_path / "turned.bvh")
+    plain, turned = (pa.load_motion(tmp_path / f"{name}.bvh") for name in ("plain", "turned"))
+    warning = "feet or toes of the zero pose are turned: put right by how the performer stands"
+    assert (plain.warnings, turned.warnings) == ((), (warning,))
+    off = angle_between(turned.retarget("humanoid").quats, plain.retarget("humanoid").quats)
+    assert np.degrees(off).max() < 15.0
 
 
 DOG = {
