@@ -286,19 +286,13 @@ fn map_trunk(names: &Names<'_>, mapping: &mut Mapping) {
             mapping[HEAD] = head.map(Source::single);
         }
     }
-    let path: Vec<usize> = skeleton
+    // Whatever their names: "stomach" and "ribs" bend a body, too.
+    let may_be_torso = |j: usize| names.meanings[j].is_none_or(|m| m.part == Part::Torso);
+    let torso: Vec<usize> = skeleton
         .path(top)
         .into_iter()
-        .filter(|&j| j != hips && skeleton.descends(j, hips))
+        .filter(|&j| j != hips && skeleton.descends(j, hips) && may_be_torso(j))
         .collect();
-    let is_torso = |j: &usize| names.meanings[*j].is_some_and(|m| m.part == Part::Torso);
-    let mut torso: Vec<usize> = path.iter().copied().filter(is_torso).collect();
-    if torso.is_empty() {
-        torso = path
-            .into_iter()
-            .filter(|&j| names.meanings[j].is_none())
-            .collect();
-    }
     spread_torso(&torso, &mut mapping[SPINE..=UPPER_CHEST]);
 }
 
@@ -438,6 +432,25 @@ mod tests {
             ("Elbow.L", 2),
         ]);
         assert_eq!(found("left_upper_arm"), Some([1, 2]));
+    }
+
+    #[test]
+    fn what_carries_the_arms_is_torso_whatever_its_name() {
+        let found = joints(&[
+            ("hips", -1),
+            ("belly", 0),
+            ("spine", 1),
+            ("ribs", 2),
+            ("UpperArm.L", 3),
+            ("LowerArm.L", 4),
+            ("UpperArm.R", 3),
+            ("LowerArm.R", 6),
+            ("UpperLeg.L", 0),
+            ("UpperLeg.R", 0),
+        ]);
+        assert_eq!(found("spine"), Some([1, 1]));
+        assert_eq!(found("chest"), Some([2, 2]));
+        assert_eq!(found("upper_chest"), Some([3, 3]));
     }
 
     #[test]
