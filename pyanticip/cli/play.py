@@ -102,9 +102,14 @@ def setup(args: options.SetupOptions) -> Answer:
     def ask(question: str, default: str, choices: Sequence[str]) -> str:
         if args.yes:
             return default
-        kind = click.Choice(list(choices)) if choices else None
+        kind = click.Choice(list(choices)) if choices else click.STRING
+
+        def whole(text: str) -> str:  # y is yes
+            meant = [choice for choice in choices if text and choice.startswith(text.lower())]
+            return meant[0] if len(meant) == 1 else str(kind.convert(text, None, None))
+
         try:
-            answer: str = click.prompt(question, default=default, type=kind, err=True)
+            answer: str = click.prompt(question, default=default, type=kind, value_proc=whole, err=True)
         except click.Abort as end:
             if not isinstance(end.__context__, EOFError):
                 raise  # Ctrl-C

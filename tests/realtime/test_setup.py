@@ -16,9 +16,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from support.pty_process import InTerminal
 from support.stranger import Suit, axis_frame, packets, refused_skeleton
 
+from pyanticip.cli import cli
 from pyanticip.errors import DeviceError, OptionError
 from realtime.programs import setup as module
 from realtime.programs.options import SetupOptions
@@ -247,6 +249,20 @@ def test_an_invalid_answer_is_asked_again(ports, send, tmp_path, monkeypatch):
     assert found["osc"] == [{"host": "127.0.0.1", "port": 9555}]
     refusals = [line for line in lines if line.startswith(("expected HOST:PORT", "no MIDI"))]
     assert [line.rpartition(" ")[2] for line in refusals] == ["'localhost'", "'127.0.0.1:900000'", "'nosuch'"]
+
+
+def test_the_beginning_of_an_answer_is_enough(monkeypatch):
+    answers: list[str] = []
+
+    def guide(options: Any, ask: Any, *_: Any) -> dict[str, Any]:
+        answers.extend(ask("?", "no", ("yes", "no")) for _ in range(4))
+        answers.extend(ask("?", "Any", ()) for _ in range(2))
+        return {"rig": "", "command": ""}
+
+    monkeypatch.setattr(module, "setup", guide)
+    said = CliRunner().invoke(cli, ["setup"], input="y\nYES\nyess\nn\n\nY\n\n", catch_exceptions=False)
+    assert answers == ["yes", "yes", "no", "no", "Y", "Any"]
+    assert said.output.count("'yess' is not one of 'yes', 'no'") == 1
 
 
 def test_the_question_for_the_suit_takes_what_its_option_takes(ports, send, tmp_path):
