@@ -72,7 +72,7 @@ def setup(options: SetupOptions, ask: Ask, say: Say, meters: bool = False) -> di
     has_receiver = {options.osc, options.midi, options.synth} != {None}
     receivers = _receiver_tables(options.osc, options.midi, options.synth, say) if has_receiver else None
     expected = _expected_source(options.suit, ask, say)
-    suit = _wait_for_suit(expected, options.wait, say)
+    suit = _wait_for_suit(expected, options.wait, ask, say)
     host = "127.0.0.1" if suit.sender.startswith("127.") else "0.0.0.0"
     tree: dict[str, Any] = {"source": {"kind": suit.kind, "host": host, "port": suit.port}}
     tree |= _ask_receivers(ask, say) if receivers is None else receivers
@@ -151,7 +151,7 @@ def _suit_table(suit: str) -> dict[str, Any]:
     return source_table(suit)
 
 
-def _wait_for_suit(expected: Mapping[str, Any], wait: float, say: Say) -> DetectedSender:
+def _wait_for_suit(expected: Mapping[str, Any], wait: float, ask: Ask, say: Say) -> DetectedSender:
     """Show the address to send to, and wait up to ``wait`` seconds for a suit that can be played."""
     ports = usual_ports()
     kind = expected.get("kind")
@@ -168,7 +168,7 @@ def _wait_for_suit(expected: Mapping[str, Any], wait: float, say: Say) -> Detect
                 f" and say so: --suit {kind}://0.0.0.0:PORT"
             )
         _show_address(kind, port, ports, say)
-        return _first_playable(arrivals, ports, kind, wait, say)
+        return _first_playable(arrivals, ports, kind, wait, ask, say)
     finally:
         arrivals.close()
 
@@ -198,10 +198,12 @@ def _banner(text: str) -> list[str]:
 
 
 def _first_playable(
-    arrivals: Arrivals, ports: Mapping[int, str], kind: str | None, wait: float, say: Say
+    arrivals: Arrivals, ports: Mapping[int, str], kind: str | None, wait: float, ask: Ask, say: Say
 ) -> DetectedSender:
-    """The first sender that can be played; describes every sender meanwhile."""
+    """The first sender that can be played, of another kind than expected only by consent; describes every
+    sender meanwhile."""
     started, reported, hints = time.monotonic(), set[tuple[int, str, str]](), list(_HINTS_S)
+    refused: set[tuple[str, str]] = set()
     # What cannot be played may begin with other bytes each time.
     describe_suit, describe_noise = (Lines(say, Bucket(*_DESCRIPTIONS)) for _ in range(2))
     say(f"waiting for it, {wait:g} s at most; Ctrl-C gives up")
@@ -212,16 +214,28 @@ def _first_playable(
             if line and (suit.port, suit.sender, line) not in reported:
                 reported.add((suit.port, suit.sender, line))
                 (describe_suit if suit.kind else describe_noise)(line)
-        for suit in arrivals.senders.values():
-            if suit.is_playable:
+        playable = [suit for suit in arrivals.senders.values() if suit.is_playable]
+        for suit in sorted(playable, key=lambda suit: suit.kind != kind):
+            if kind in (None, suit.kind) or _is_accepted(suit, kind, refused, ask):
                 rate = "at no even rate" if suit.rate is None else f"{suit.rate:.1f} frames a second"
                 say(f"{suit.sender} plays: {suit.kind}, {rate}")
                 return suit
+            # It counts anew, so that it is recognised as soon as it sends what was expected.
+            del arrivals.senders[suit.port, suit.sender]
         if hints and waited > hints[0] and not arrivals.senders:
             hints.pop(0)
             say("nothing yet: is the app sending, on the same network, and does a firewall let UDP in?")
     found = "; ".join(_describe(suit, ports, kind) for suit in arrivals.senders.values())
     raise DeviceError(f"nothing that can be played came in {wait:g} s" + (f": {found}" if found else ""))
+
+
+def _is_accepted(suit: DetectedSender, expected: str | None, refused: set[tuple[str, str]], ask: Ask) -> bool:
+    """Ask, once for each sender, whether to play another kind than expected."""
+    if (suit.sender, suit.kind) in refused:
+        return False
+    refused.add((suit.sender, suit.kind))
+    question = f"Play {suit.sender}, though it sends {suit.kind} and not {expected}?"
+    return ask(question, "yes", ("yes", "no")) == "yes"
 
 
 def _describe(suit: DetectedSender, ports: Mapping[int, str], expected_kind: str | None) -> str:

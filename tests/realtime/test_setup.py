@@ -103,6 +103,26 @@ def test_another_protocol_at_the_port_is_named_with_the_right_command(ports, sen
     assert found["source"] == {"kind": "vmc", "host": "127.0.0.1", "port": ports["mocopi"]}
 
 
+def test_another_kind_than_the_chosen_one_plays_only_by_consent(ports, send, tmp_path):
+    send(ports["vmc"], kind="vmc")
+    options = {"suit": f"mocopi://0.0.0.0:{ports['mocopi']}", "osc": "127.0.0.1:9555"}
+    lines: list[str] = []
+    asked: list[str] = []
+
+    def ask(question: str, *_: Any) -> str:
+        asked.append(question)
+        send(ports["mocopi"])
+        return "no"
+
+    out = tmp_path / "stage.toml"
+    found = setup(SetupOptions(**options, out=out, calibrate=False, seconds=0.0), ask, lines.append)
+    assert found["source"] == {"kind": "mocopi", "host": "127.0.0.1", "port": ports["mocopi"]}
+    assert len(asked) == 1
+    assert asked[0].endswith(", though it sends vmc and not mocopi?")
+    _, questions, _ = guided(tmp_path, force=True, **{**options, "suit": "unknown"})
+    assert not questions
+
+
 @pytest.mark.parametrize(
     ("datagram", "words"),
     [
@@ -172,6 +192,10 @@ def test_no_playable_suit_is_one_line_and_no_file(ports, send, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def _nobody(*_: Any) -> str:
+    raise AssertionError("asked")
+
+
 def test_noise_does_not_fill_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count()
     suit = DetectedSender(39539, "10.0.0.1:1")
@@ -179,7 +203,7 @@ def test_noise_does_not_fill_the_terminal(monkeypatch: pytest.MonkeyPatch) -> No
     lines: list[str] = []
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 0.2 * next(clock)))
     with pytest.raises(DeviceError, match="nothing that can be played came in 300 s"):
-        module._first_playable(arrivals, {39539: "vmc"}, None, 300.0, lines.append)
+        module._first_playable(arrivals, {39539: "vmc"}, None, 300.0, _nobody, lines.append)
     assert lines[1].startswith("10.0.0.1:1 sends to port 39539 what cannot be played: datagrams that begin")
     assert 20 < len(lines) < 100
 
@@ -196,7 +220,7 @@ def test_noise_does_not_keep_a_suit_from_being_described(monkeypatch: pytest.Mon
     arrivals.listen, lines = listen, list[str]()
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 0.1 * next(clock)))
     with pytest.raises(DeviceError, match="nothing that can be played came in 60 s"):
-        module._first_playable(arrivals, {1: "xsens"}, None, 60.0, lines.append)
+        module._first_playable(arrivals, {1: "xsens"}, None, 60.0, _nobody, lines.append)
     assert any("this is xsens, but: " in line for line in lines)
 
 
