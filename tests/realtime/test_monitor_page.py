@@ -91,7 +91,7 @@ def browser(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Browser]
         yield made
 
 
-@pytest.mark.parametrize("browser", [(1280, 800, False), (400, 800, True)], indirect=True)
+@pytest.mark.parametrize("browser", [(1200, 800, False), (400, 800, True)], indirect=True)
 def test_a_show_is_displayed_and_controlled(show: Show, browser: Browser) -> None:
     browser.open(show.url)
     browser.wait('document.querySelector("#state")?.textContent === "playing"')
@@ -122,6 +122,13 @@ def test_a_show_is_displayed_and_controlled(show: Show, browser: Browser) -> Non
     assert sorted(live, key=str) == [None] * 3 + ["polite"] * 4
     browser.ask('document.querySelector("#suited").click()')
     browser.wait('document.querySelector("#suits").textContent.includes("27 joints")')
+    # A receiver's port stands on one line.
+    lines = """(() => { const range = document.createRange();
+        const text = document.querySelector("#sinks td").firstChild;
+        range.setStart(text, text.data.lastIndexOf(":")); range.setEndAfter(text);
+        return range.getClientRects().length; })()"""
+    browser.wait('document.querySelector("#sinks td")?.textContent.startsWith("osc ")')
+    assert browser.ask(lines) == 1
     # A refusal is shown as such.
     browser.wait('[...document.querySelectorAll("#sinks .bad")].length > 0')
     browser.ask('document.querySelector("[data-switch=freeze]").click()')

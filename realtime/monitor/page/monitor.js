@@ -180,7 +180,8 @@ function onHealth(report) {
   $("senders").tBodies[0].replaceChildren(...report.senders.map(([name, plays, frames, gone]) => row([name || "a file", gone ? `gone ${gone} s` : plays ? "plays" : "waits", `${frames} frames`])));
   $("sinks").tBodies[0].replaceChildren(...Object.entries(report.sinks).map(([name, c]) => {
     const previous = before.sinks?.[name] ?? c, isWorse = (k) => c[k] > previous[k];
-    return row([name, c.sent, c.dropped, c.refused, c.failed], [false, false, isWorse("dropped"), isWorse("refused"), isWorse("failed")]);
+    // A line ends before a port or after a dot, not within a number.
+    return row([name.replace(/(?=:)|(?<=\.)/g, "\u200b"), c.sent, c.dropped, c.refused, c.failed], [false, false, isWorse("dropped"), isWorse("refused"), isWorse("failed")]);
   }));
   for (const id of ["teach", "memory", "calibrate"]) $(id).hidden = !report.commands.some((c) => c.startsWith(id));
   setOptions($("commands"), report.commands.map((c) => [c, ""]), "");
