@@ -259,7 +259,8 @@ def stage(
             )
             undo.callback(monitor.close)
             show.children.append(monitor)
-            pipeline.add(MonitorFeed(monitor.port, pipeline.clock, every=2, suit=True))
+            forecast = pipeline.mixer.forecast
+            pipeline.add(MonitorFeed(monitor.port, pipeline.clock, every=2, suit=True, forecast=forecast))
         if isinstance(stream, ReplaySource):
             stream.ended = show.end
             stream.obey = show.replay_command

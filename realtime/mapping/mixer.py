@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Generic, Self, TypeVar, overload
 
+import numpy as np
+import numpy.typing as npt
+
 from pyanticip._core import Desk, Lead
 from pyanticip.controls import (
     BEAT_LEAD_MS,
@@ -25,7 +28,7 @@ from pyanticip.controls import (
 from pyanticip.vocabulary import PARAMETERS
 from realtime.config import LeadMs
 from realtime.mapping.live_mapping import LiveMapping
-from realtime.mapping.performer import PerformerRange
+from realtime.mapping.performer import PLACES, STRETCHED, PerformerRange
 from realtime.step.base import StepResult
 
 T = TypeVar("T")
@@ -98,6 +101,7 @@ class Mixer:
         self.performer = performer
         self._extra_smoothing = extra_smoothing or Smoothing()
         self._extra_names: list[str] = []
+        self._taught_parameters: list[int] = []
         #: Latest values of the taught outputs that are not among the eight parameters.
         self.extras: list[float] = []
         self._apply_shapes()
@@ -110,6 +114,7 @@ class Mixer:
         names = [] if live_mapping is None else live_mapping.names
         neutral = [] if live_mapping is None else live_mapping.neutral
         parameter_indices = [PARAMETERS.index(name) if name in PARAMETERS else None for name in names]
+        self._taught_parameters = [index for index in parameter_indices if index is not None]
         current = dict(zip(self._extra_names, self.extras, strict=True))
         extra_neutrals = [
             (n, low) for n, low, index in zip(names, neutral, parameter_indices, strict=True) if index is None
@@ -237,6 +242,17 @@ class Mixer:
         out = self.core.bridge(step, since_step_s, dt)
         self.follow_extras()
         return out
+
+    def forecast(self, step: StepResult) -> npt.NDArray[np.float32]:
+        """A step's parameters at the horizons (8, 5) as they will play: stretched to the performer's range,
+        but not smoothed or shaped; NaN for those that a mapping plays."""
+        params = np.array(step.params, np.float32)
+        if self._performer is not None:
+            reaches = self._performer.reaches()
+            for place, name in zip(PLACES, STRETCHED, strict=True):
+                params[place] = [reaches[name](float(value)) for value in params[place]]
+        params[self._taught_parameters] = np.nan
+        return params
 
     def follow_extras(self) -> None:
         """Update :attr:`extras` from the desk."""

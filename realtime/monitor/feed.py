@@ -12,6 +12,7 @@ import numpy as np
 from realtime.clock import Clock
 from realtime.sinks.base import ControlFrame, DatagramSink, Extra
 from realtime.sockets import connect_udp
+from realtime.step.base import F32, StepResult
 
 # Declared here because msgpack has no type annotations.
 _packb: Callable[..., bytes] = msgpack.packb
@@ -29,13 +30,21 @@ class MonitorFeed(DatagramSink):
     :meth:`send`; and with ``suit``, ``heard``: the datagrams since the last frame, each with its sender. A
     status frame is a map with ``status`` only.
 
-    ``every``: send about one frame of this many, and every frame with events.
+    ``every``: send about one frame of this many, and every frame with events. ``forecast`` returns a step's
+    forecast as it will play; by default the model's own.
     """
 
     trouble = ""
 
     def __init__(
-        self, port: int, clock: Clock, name: str = "monitor", every: int = 1, *, suit: bool = False
+        self,
+        port: int,
+        clock: Clock,
+        name: str = "monitor",
+        every: int = 1,
+        *,
+        suit: bool = False,
+        forecast: Callable[[StepResult], F32] = lambda step: step.params,
     ) -> None:
         self.name = name
         self._every = every
@@ -45,6 +54,7 @@ class MonitorFeed(DatagramSink):
         self._clock = clock
         self._extras: list[str] = []
         self._suit = suit
+        self._forecast = forecast
         self._last_seq = -every
         self._datagrams: list[tuple[str, bytes]] = []
         # Frames to send, and the nanoseconds from their `t_ns` to `send`.
@@ -106,7 +116,7 @@ class MonitorFeed(DatagramSink):
                 "gate": None if frame.step is None else frame.step.gate,
                 "pose": _bytes(frame.pose),
                 "root": _bytes(frame.root),
-                "forecast": _bytes(frame.forecast),
+                "forecast": _bytes(None if frame.step is None else self._forecast(frame.step)),
                 "way_ms": way_ns / 1e6,
                 "heard": datagrams,
             }

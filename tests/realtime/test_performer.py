@@ -135,6 +135,7 @@ def test_every_lead_is_stretched_alike_and_the_range_is_learned_at_lead_0() -> N
         reach = performer.reaches()["loudness"]
         desk_value = reach(float(steps[-1].params[LOUD, place]))
         assert out[LOUD] == pytest.approx(desk_value, abs=1e-6)
+        assert mixer.forecast(steps[-1])[:, place] == pytest.approx(out, abs=1e-6)
     assert len({str(p.reaches()) for p in performers}) == 1
 
 
@@ -159,3 +160,7 @@ def test_a_taught_loudness_sounds_while_the_body_stands() -> None:
     mixer.set_mapping(Teaching())
     out, _ = mixer.play(step_result(np.full((8, 5), 0.6)), [0.5] * 7, 0.02, [0.7], 0.0)
     assert out[LOUD] == pytest.approx(0.7)
+    forecast = mixer.forecast(step_result(np.full((8, 5), 0.6)))
+    assert [place for place in range(8) if np.isnan(forecast[place]).all()] == [LOUD]
+    mixer.set_mapping(None)
+    assert not np.isnan(mixer.forecast(step_result(np.full((8, 5), 0.6)))).any()

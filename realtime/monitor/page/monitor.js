@@ -309,7 +309,8 @@ function draw() {
   let future = null;
   if (newest && newest.forecast) {
     const horizons = hello.horizons_ms, rows = hello.params.map((_, i) => newest.forecast[i]);
-    future = rows.map((row) => row.map((v, k) => ({ t: now + horizons[k] / 1000, v })));
+    // A mapping's parameters have no forecast.
+    future = rows.map((row) => row[0] !== null && row.map((v, k) => ({ t: now + horizons[k] / 1000, v })));
   }
   const sent = history.map(({ t, values, extras }) => ({ t, values: extras.length ? [...values, ...extras] : values }));
   params.draw(now, sent, future ?? [], events, palette);
