@@ -145,6 +145,12 @@ def test_a_show_is_displayed_and_controlled(show: Show, browser: Browser) -> Non
         ' document.querySelector("#do").click(); })()'
     )
     browser.wait('document.querySelector("#answer.bad")?.textContent.includes("expected 0 to 4")')
+    # A host alone can be listened to.
+    browser.ask(
+        '(() => { document.querySelector("#command").value = "source 127.0.0.1";'
+        ' document.querySelector("#do").click(); })()'
+    )
+    browser.wait('document.querySelector("#source").value === "127.0.0.1"')
     browser.press("Escape")
     browser.wait('document.querySelector("#state").textContent === "panic"')
     assert browser.problems == []

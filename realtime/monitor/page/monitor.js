@@ -176,7 +176,9 @@ function onHealth(report) {
   setOn($("auto"), report.settings.lead_ms === "auto");
   showSwitches(report);
   setOptions($("preset"), report.presets.map((p) => [p, p]), report.preset);
-  setOptions($("source"), [["", "any sender"], ...report.senders.filter(([name]) => name).map(([name]) => [name, name])], report.listens_to ?? "");
+  // The sender that is listened to may be a host without a port, or may not have sent yet.
+  const listensTo = report.listens_to ?? "", senders = new Set(["", listensTo, ...report.senders.map(([name]) => name)]);
+  setOptions($("source"), [...senders].map((name) => [name, name || "any sender"]), listensTo);
   $("senders").tBodies[0].replaceChildren(...report.senders.map(([name, plays, frames, gone]) => row([name || "a file", gone ? `gone ${gone} s` : plays ? "plays" : "waits", `${frames} frames`])));
   $("sinks").tBodies[0].replaceChildren(...Object.entries(report.sinks).map(([name, c]) => {
     const previous = before.sinks?.[name] ?? c, isWorse = (k) => c[k] > previous[k];
