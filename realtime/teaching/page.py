@@ -5,6 +5,7 @@ One HTML file with inline SVG: nothing is fetched, nothing but NumPy is needed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -31,7 +32,7 @@ F64 = npt.NDArray[np.float64]
 _HIPS = ("left_upper_leg", "right_upper_leg")
 _FIGURE_TIMES = (0.06, 0.35, 0.65, 0.94)
 """Shares of a take's length at which the body is drawn."""
-_FIGURE_WIDTH, _FIGURE_HEIGHT, _FIGURE_HEIGHT_M = 62, 112, 2.0
+_MIN_FIGURE_WIDTH, _FIGURE_HEIGHT, _MIN_FIGURE_HEIGHT_M = 62, 112, 2.0
 _CHART_WIDTH, _CHART_HEIGHT = 300, 76
 # Palette of Okabe and Ito, distinguishable with colour blindness.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
@@ -243,21 +244,23 @@ def _figures(clip: Clip, begin: int) -> str:
     frames = [begin + round(share * (len(clip) - 1 - begin)) for share in _FIGURE_TIMES]
     positions = clip[min(frames) :].positions()[[t - min(frames) for t in frames]].astype(np.float64)
     left, right = (CANONICAL_JOINTS.index(name) for name in _HIPS)
-    scale = _FIGURE_HEIGHT / _FIGURE_HEIGHT_M
+    heights = positions[..., 1] - positions[..., 1].min()
+    scale = (_FIGURE_HEIGHT - 6) / max(_MIN_FIGURE_HEIGHT_M, heights.max())
+    across = positions[:, left] - positions[:, right]
+    heading = (np.arctan2(across[:, 2], across[:, 0]) + 0.5)[:, None]
+    beside = positions - positions[:, :1]
+    sides = scale * (beside[..., 0] * np.cos(heading) + beside[..., 2] * np.sin(heading))
+    each = max(_MIN_FIGURE_WIDTH, math.ceil(2 * np.abs(sides).max()) + 4)
     bones = []
-    for i, pose in enumerate(positions):
-        across = pose[left] - pose[right]
-        heading = np.arctan2(across[2], across[0]) + 0.5
-        root = pose[0]
-        side = (pose[:, 0] - root[0]) * np.cos(heading) + (pose[:, 2] - root[2]) * np.sin(heading)
-        xs = (i + 0.5) * _FIGURE_WIDTH + scale * side
-        ys = _FIGURE_HEIGHT - 3 - scale * (pose[:, 1] - positions[..., 1].min())
+    for i in range(len(frames)):
+        xs = (i + 0.5) * each + sides[i]
+        ys = _FIGURE_HEIGHT - 3 - scale * heights[i]
         for joint, parent in enumerate(parents):
             if parent >= 0:
                 bones.append(f"M{xs[parent]:.1f} {ys[parent]:.1f}L{xs[joint]:.1f} {ys[joint]:.1f}")
-    width = _FIGURE_WIDTH * len(_FIGURE_TIMES)
     return (
-        f'<svg width="{width}" height="{_FIGURE_HEIGHT}"><path d="{"".join(bones)}" fill="none"'
+        f'<svg width="{each * len(_FIGURE_TIMES)}" height="{_FIGURE_HEIGHT}">'
+        f'<path d="{"".join(bones)}" fill="none"'
         ' stroke="currentColor" stroke-width="2.2" stroke-linecap="round"/></svg>'
     )
 

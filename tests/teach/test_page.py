@@ -62,7 +62,11 @@ def test_a_page_shows_every_take_and_what_was_said_of_it(tmp_path: Path) -> None
     assert np.isfinite(points).all()
     assert (np.diff(points[:, 0]) > 0).all()
     for drawn in page.split("<svg")[1:]:
-        ET.fromstring("<svg" + drawn.partition("</svg>")[0] + "</svg>")
+        svg = ET.fromstring("<svg" + drawn.partition("</svg>")[0] + "</svg>")
+        for body in svg.iter("path"):
+            ends = np.array([end.split() for end in re.split("[ML]", body.get("d", ""))[1:]], float)
+            assert (ends > 0).all(), "arms are spread and raised"
+            assert (ends < [float(svg.get("width", 0)), float(svg.get("height", 0))]).all()
 
 
 def test_what_was_left_out_stands_at_its_time() -> None:
