@@ -240,9 +240,8 @@ def test_each_performer_saves_a_memory_and_a_rig_of_their_own(tmp_path: Path) ->
     for name in ("ours", "hers"):
         poses = sway(250, 22, 50.0, 1)
         save_memory(remember([(name, poses)]), tmp_path / f"{name}.memory", {name: poses})
-    port, control = free_port(), free_port()
     (tmp_path / "rig.toml").write_text(
-        f"[control]\nport = {control}\n[monitor]\nenabled = true\nport = {port}\n"
+        f"[control]\nport = {free_port()}\n[monitor]\nenabled = true\nport = {free_port()}\n"
         f"[memory]\nfile = '{tmp_path}/ours.memory'\n[[cue]]\nname = 'we'\ntake = 'ours'\nat = 2.0\n"
         f"[[performer]]\nname = 'alice'\nport = {free_port()}\nmemory = '{tmp_path}/hers.memory'\n"
         "[[performer.cue]]\nname = 'she'\ntake = 'hers'\nat = 1.0\n"

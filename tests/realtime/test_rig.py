@@ -179,7 +179,6 @@ def test_missing_cues_and_outputs_give_warnings() -> None:
         ("[oscquery]\nenabled = true\nhost = 'nowhere.invalid'", "oscquery.host: cannot resolve host"),
         ("[[performer]]\nname = 'record'", "performer.record: /anticip/control/record is a command"),
         ("teach = '.'", "is not a teaching project"),
-        ("teach = 'rig.toml'", "is not a teaching project"),
         ("teach = 'none/mine'", "none/mine: the folder "),
     ],
 )
