@@ -109,11 +109,11 @@ def _progress(label: str, length: float | None) -> Progress:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[frames]} frames"),
+        TextColumn("{task.fields[frames]} frames{task.fields[unsent]}"),
         console=Console(file=sys.stderr),
         auto_refresh=False,
     )
-    bar.add_task(label, total=length, frames=0)
+    bar.add_task(label, total=length, frames=0, unsent="")
     return bar
 
 
@@ -127,6 +127,11 @@ def _stream(
     end_ns = None if seconds is None else round(seconds * 1e9)
     begin = start = time.monotonic_ns()
     bar_updated_ns = -_PROGRESS_INTERVAL_NS
+
+    def draw(bar: Progress, completed: float | None = None) -> None:
+        lost = f", {unsent} not sent" if unsent else ""
+        bar.update(bar.task_ids[0], completed=completed, frames=frames, unsent=lost, refresh=True)
+
     if bar is not None:
         bar.start()
     try:
@@ -137,6 +142,9 @@ def _stream(
             if late_ns > _MAX_LATE_NS:
                 start += late_ns
             lateness.append(late_ns)
+            if bar is not None and t_ns - bar_updated_ns >= _PROGRESS_INTERVAL_NS:
+                bar_updated_ns = t_ns
+                draw(bar, t_ns / 1e9)
             try:
                 sock.send(datagram)
             except ConnectionRefusedError:
@@ -151,14 +159,11 @@ def _stream(
             count, size = count + 1, size + len(datagram)
             frames += t_ns != last_ns
             last_ns = t_ns
-            if bar is not None and t_ns - bar_updated_ns >= _PROGRESS_INTERVAL_NS:
-                bar_updated_ns = t_ns
-                bar.update(bar.task_ids[0], completed=t_ns / 1e9, frames=frames, refresh=True)
     except KeyboardInterrupt:
         interrupted = True
     finally:
         if bar is not None:
-            bar.update(bar.task_ids[0], frames=frames, refresh=True)
+            draw(bar)
             bar.stop()
     return {
         "frames": frames,

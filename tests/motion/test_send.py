@@ -85,7 +85,9 @@ def test_nobody_listening_is_counted_not_raised(tmp_path, receiver):
 
 
 @pytest.mark.parametrize(("number", "unsent"), [(errno.ENETUNREACH, 5), (errno.EMSGSIZE, None)])
-def test_a_network_that_fails_meanwhile_does_not_end_it(tmp_path, receiver, monkeypatch, number, unsent):
+def test_a_network_that_fails_meanwhile_does_not_end_it(
+    tmp_path, receiver, monkeypatch, capsys, number, unsent
+):
     """As while Wi-Fi comes back; a datagram too large for the network stays an error."""
     sent, opened = [], send_module.connect_udp
 
@@ -105,7 +107,8 @@ def test_a_network_that_fails_meanwhile_does_not_end_it(tmp_path, receiver, monk
         with pytest.raises(DeviceError, match="cannot be sent"):
             play()
     else:
-        assert play()["unsent"] == unsent
+        assert play(progress=True)["unsent"] == unsent
+        assert capsys.readouterr().err.endswith(f" frames, {unsent} not sent\n")
         assert len(sent) > 9
 
 
