@@ -25,8 +25,8 @@ from realtime.sinks.osc import OscSink
 
 #: The tables that can be set while a show plays.
 LIVE = ("gain", "lead_ms", "shape", "smoothing", "osc")
-# Keys of a receiver's table that define its address.
-_ADDRESS_KEYS = ("host", "port", "transport", "framing")
+# Keys of a receiver's table that define how it is reached.
+_ADDRESS_KEYS = ("host", "port", "transport", "framing", "bundles")
 # Minimum extent of a learned range.
 _MIN_LEARNED_RANGE = 0.02
 
@@ -231,8 +231,8 @@ class LiveRig:
 
 
 def fixed_of(rig: Rig) -> list[dict[str, object]]:
-    """Keys of each receiver that cannot change during a show: its address and, with several performers,
-    whether it receives the ensemble."""
+    """Keys of each receiver that cannot change during a show: how it is reached and, with several
+    performers, whether it receives the ensemble."""
     tables = [{name: getattr(table, name) for name in _ADDRESS_KEYS} for table in rig.osc]
     if rig.performer_name:
         for fixed, table in zip(tables, rig.osc, strict=True):

@@ -78,6 +78,8 @@ class OscConfig(Options):
 
     ``framing`` of packets in a TCP stream: ``slip`` (OSC 1.1) or ``length`` (an int32, OSC 1.0).
 
+    Without ``bundles`` each message is a packet of its own, for receivers that do not read bundles.
+
     ``max_rate`` limits the bundles per second, of each performer and of the ensemble: a slow receiver gets
     the newest values, never a queue (events still ahead wait for the next bundle), and the last values when
     the show ends.
@@ -97,6 +99,7 @@ class OscConfig(Options):
     port: Port = 9000
     transport: Literal["udp", "tcp"] = "udp"
     framing: Framing = "slip"
+    bundles: bool = True
     prefix: str = "/anticip"
     taught_prefix: str = ""
     send: tuple[Sendable, ...] = (*PARTS, ENSEMBLE)
@@ -126,6 +129,8 @@ class OscConfig(Options):
     def _check_dependent_options(self) -> OscConfig:
         if self.clock_offset_ms and not self.schedule:
             raise ValueError("clock_offset_ms: it moves time tags, which are sent with schedule = true")
+        if self.schedule and not self.bundles:
+            raise ValueError("schedule: time tags are those of bundles; expected bundles = true with it")
         if self.framing != "slip" and self.transport != "tcp":
             raise ValueError(f'framing: {self.framing} is for a stream; expected transport = "tcp" with it')
         return self

@@ -10,10 +10,8 @@ from pyanticip._core import Ensemble
 from realtime.clock import FRAME_NS
 from realtime.sinks.base import ControlFrame, Pace, Sink
 from realtime.sinks.config import ENSEMBLE, OscConfig
-from realtime.sinks.osc import HEADER, element, open_wire, zeros
+from realtime.sinks.osc import HEADER, Wire, element, open_wire, zeros
 from realtime.sinks.outputs import ENSEMBLE_MESSAGE
-from realtime.sinks.tcp import TcpWire
-from realtime.sinks.udp import UdpWire
 
 _VALUES = struct.Struct(">" + ENSEMBLE_MESSAGE.types)
 # Most frames stepped at once after the loop stood still.
@@ -30,7 +28,7 @@ class EnsembleOut:
     def __init__(self, targets: Sequence[OscConfig], performers: int) -> None:
         self._ensemble = Ensemble(performers)
         self._slot = -1
-        self._receivers: list[tuple[bytes, UdpWire | TcpWire, Pace]] = []
+        self._receivers: list[tuple[bytes, Wire, Pace]] = []
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             for target in targets:

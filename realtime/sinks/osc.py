@@ -59,11 +59,36 @@ def zeros(types: str) -> list[Argument]:
     return [0 if kind == "i" else 0.0 for kind in types]
 
 
-def open_wire(config: OscConfig) -> UdpWire | TcpWire:
+class MessageWire:
+    """Sends the messages of each bundle as packets of their own, for receivers that do not read bundles."""
+
+    def __init__(self, wire: UdpWire | TcpWire) -> None:
+        self._wire = wire
+        self.counts, self.close = wire.counts, wire.close
+
+    @property
+    def trouble(self) -> str:
+        """Why the receiver is not reached; empty while it is."""
+        return self._wire.trouble
+
+    def send(self, data: bytes | bytearray) -> None:
+        """Send a bundle's messages, in order."""
+        at = len(HEADER)
+        while at < len(data):
+            end = at + 4 + int.from_bytes(data[at : at + 4])
+            self._wire.send(data[at + 4 : end])
+            at = end
+
+
+Wire = UdpWire | TcpWire | MessageWire
+"""The transport to a receiver."""
+
+
+def open_wire(config: OscConfig) -> Wire:
     """Open the transport to a receiver. Raises a DeviceError if its host cannot be resolved."""
-    if config.transport == "tcp":
-        return TcpWire(config.host, config.port, config.framing)
-    return UdpWire(config.host, config.port)
+    is_tcp, host, port = config.transport == "tcp", config.host, config.port
+    wire = TcpWire(host, port, config.framing) if is_tcp else UdpWire(host, port)
+    return wire if config.bundles else MessageWire(wire)
 
 
 class OscSink(Prewarmed):
@@ -181,7 +206,7 @@ class OscSink(Prewarmed):
         return template[:offset] + struct.pack(f">{len(numbers)}f", *numbers)
 
     def counters(self) -> dict[str, int]:
-        """Bundles sent, dropped (full send buffer), refused (nobody listens) and failed (network error);
+        """Packets sent, dropped (full send buffer), refused (nobody listens) and failed (network error);
         ``stale_events``: events that were overdue before they could be sent."""
         return {**self._wire.counts, "stale_events": self._stale_events}
 

@@ -150,6 +150,20 @@ def test_addresses_ranges_and_parts_are_per_target(receiver: socket.socket) -> N
     assert len(got) == 9
 
 
+def test_without_bundles_each_message_is_a_packet(receiver: socket.socket) -> None:
+    sent = frame(events=[("onset", 0.5, 0.25)])
+    open_sink(receiver).send(sent)
+    bundle = received(receiver)
+    sink = open_sink(receiver, bundles=False)
+    sink.send(sent)
+    packets = [receiver.recv(4096) for _ in bundle]
+    assert [(OscMessage(data).address, OscMessage(data).params) for data in packets] == bundle
+    assert is_silent(receiver)
+    assert sink.counters()["sent"] == len(bundle) == 13
+    with pytest.raises(ValueError, match="time tags are those of bundles"):
+        OscConfig(bundles=False, schedule=True)
+
+
 def test_single_parameters_and_events_can_be_chosen(receiver: socket.socket) -> None:
     sink = open_sink(receiver, send=["loudness", "pan", "onset"])
     sink.announce([SimpleNamespace(name="wobble", address=None, range=float)])  # sent with "param" only
