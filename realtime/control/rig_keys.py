@@ -118,7 +118,7 @@ _RANGE = {
 }
 _NAMES = {"shape": _SHAPE, "smoothing": _SMOOTHING}
 _GROUPS = {"param": PARAMETERS, "event": EVENTS}
-_ORDER = ("frame", "scalars", "param", *PARAMETERS, "params", "tempo", "event", *EVENTS, *PARTS)
+_ORDER = ("frame", "scalars", "param", *PARAMETERS, "params", "tempo", "bpm", "event", *EVENTS, *PARTS)
 
 
 class RigKey(NamedTuple):

@@ -22,6 +22,7 @@ PARTS = (
     "param",
     "params",
     "tempo",
+    "bpm",
     "event",
     "class",
     "gesture",
@@ -38,7 +39,7 @@ ENSEMBLE = "ensemble"
 _SENDABLE = (*PARTS, ENSEMBLE, *PARAMETERS, *EVENTS)
 _CANCELS = tuple(name + CANCEL for name in EVENTS)
 #: Names allowed in ``addresses``.
-RENAMED = ("frame", "scalars", "params", "tempo", "status", *PARAMETERS, *EVENTS, *_CANCELS)
+RENAMED = ("frame", "scalars", "params", "tempo", "bpm", "status", *PARAMETERS, *EVENTS, *_CANCELS)
 
 
 Sendable = Annotated[str, known_name(*_SENDABLE, also=CUE)]

@@ -14,6 +14,7 @@ from pyanticip._core import OscBundle
 from pyanticip.controls import CANCEL, Event, Range
 from pyanticip.vocabulary import EVENTS, PARAMETERS
 from realtime.osc import Argument, message
+from realtime.protocols import BEAT_TRUST
 from realtime.sinks.base import STATE_EVENTS, ControlFrame, Extra, Pace, Prewarmed
 from realtime.sinks.config import Address, OscConfig
 from realtime.sinks.outputs import MESSAGES, extra_address
@@ -30,6 +31,8 @@ _CANCEL_TOLERANCE_NS = 30_000_000
 _QUIET_STATES = ("panic", "stopped", "frozen")
 # Progress from which a gesture counts as completed.
 _COMPLETED_PROGRESS = 0.9
+# Most messages per second of the tempo alone, as each may make a program restretch its clips.
+_BPM_RATE = 4.0
 # Seconds from the NTP epoch (1900) to the Unix epoch (1970).
 _NTP_OFFSET_S = 2_208_988_800
 # Indices of the lists of numbers that `_pack` passes to a bundle; those of _OPTIONAL_PARTS follow.
@@ -101,7 +104,7 @@ class OscSink(Prewarmed):
         self.config = config
         self._wire = open_wire(config)
         self._transmit = self._wire.send
-        self._pace = Pace(config.max_rate)
+        self._pace, self._bpm_pace = Pace(config.max_rate), Pace(_BPM_RATE)
         # Events that wait for the next bundle: due time (frame clock), name, strength.
         self._pending: list[tuple[int, str, float]] = []
         self._stale_events = 0
@@ -305,7 +308,10 @@ class OscSink(Prewarmed):
         return now != (sent.params, sent.extras) and (frame.state == "panic" or now == before)
 
     def _deliver(self, frame: ControlFrame, events: Sequence[Event]) -> None:
-        data = self._pack(frame, events)
+        bpm, _, trust = frame.tempo
+        is_beat = "bpm" in self._send and trust >= BEAT_TRUST and bpm > 0.0
+        beats = (bpm,) if is_beat and self._bpm_pace.is_due(frame.t_ns) else ()
+        data = self._pack(frame, events, beats)
         if len(data) > len(HEADER):
             self._transmit(data)
         # After sending, because this frees the previous frame and all that only it holds.
@@ -316,13 +322,14 @@ class OscSink(Prewarmed):
         with contextlib.suppress(Exception):
             self._pack(frame, ())
 
-    def _pack(self, frame: ControlFrame, events: Sequence[Event]) -> bytes:
+    def _pack(self, frame: ControlFrame, events: Sequence[Event], beats: Sequence[float] = ()) -> bytes:
         send, params, extras = self._send, frame.params, frame.extras
         if self._maps is not None:
             params = [m(v) for m, v in zip(self._maps, params, strict=True)]
         if extras:
             extras = [m(v) for m, v in zip(self._extra_maps, extras, strict=False)]
-        tail: list[_Element] = [(self._event_element(event), ()) for event in events]
+        tail: list[_Element] = [self._element("bpm", beats)] if beats else []
+        tail += [(self._event_element(event), ()) for event in events]
         if frame.classes and "class" in send:
             tail += (self._class_element(*current) for current in frame.classes)
         if frame.gestures and "gesture" in send:

@@ -54,6 +54,7 @@ MESSAGES: dict[str, Message] = {
     "tempo": Message(
         "tempo", "fff", "beats a minute, phase, trust", (None, _UNIT, _UNIT), ("time.bpm", None, None)
     ),
+    "bpm": Message("bpm", "f", "beats a minute, while trusted", units=("time.bpm",), always=False),
     **{
         f"event/{name}": Message("event", "ff", f"{name}: strength, seconds ahead", (_UNIT, None), (None, _S))
         for name in EVENTS

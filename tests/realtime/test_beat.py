@@ -8,11 +8,14 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from support.playing import Playing
+from support.wire import arrived, messages, port_of, udp
 
 from pyanticip.errors import OptionError
 from realtime.bench.performer import mocopi_datagrams
 from realtime.rig import Rig
 from realtime.sinks.base import ControlFrame, LeadingSink
+from realtime.sinks.config import OscConfig
+from realtime.sinks.osc import OscSink
 from realtime.sources.replay import Datagram, play_offline
 
 Play = Callable[..., Playing]
@@ -128,3 +131,15 @@ def test_a_session_leads_and_its_beat_is_recorded_when_it_changes(play: Play) ->
     look()
     assert show.pipeline.leading_beat == (90.0, pytest.approx(0.84))
     assert show.pipeline.counts["errors"] == 1
+
+
+def test_the_tempo_alone_is_sent_four_times_a_second_while_trusted() -> None:
+    with udp() as ear:
+        options = {"port": port_of(ear), "send": ["bpm"], "addresses": {"bpm": "/Hydrogen/BPM"}}
+        sink = OscSink(OscConfig.model_validate(options))
+        for n in range(100):
+            tempo = 112.5, 0.25, 0.4 if n < 50 else 0.6
+            sink.send(ControlFrame(n, n / 50, [0.5] * 7, [0.5] * 8, tempo=tempo, t_ns=n * 20_000_000))
+        sink.close()
+        sent = [messages(packet) for packet in arrived(ear)]
+    assert sent == [{"/Hydrogen/BPM": [112.5]}] * 4

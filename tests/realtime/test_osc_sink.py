@@ -88,6 +88,7 @@ def test_the_bundle_follows_the_specification(receiver: socket.socket) -> None:
         *[f"/anticip/param/{name}" for name in PARAMETERS],
         "/anticip/params",
         "/anticip/tempo",
+        "/anticip/bpm",
         "/anticip/event/onset",
     ]
     values = dict(got)
@@ -97,6 +98,7 @@ def test_the_bundle_follows_the_specification(receiver: socket.socket) -> None:
     assert values["/anticip/params"] == pytest.approx(PARAMS)
     assert [values[f"/anticip/param/{n}"][0] for n in PARAMETERS] == pytest.approx(PARAMS)
     assert values["/anticip/tempo"] == [112.5, 0.25, 0.75]
+    assert values["/anticip/bpm"] == [112.5]
     assert values["/anticip/event/onset"] == pytest.approx([0.9, 0.05])
 
 
@@ -126,7 +128,7 @@ def test_a_frame_holds_nothing_of_the_one_before(receiver: socket.socket) -> Non
     first = received(receiver)
     sink.send(ControlFrame(8, 0.16, [0.0] * 7, [0.5] * 8))
     second = received(receiver)
-    assert len(first) == len(second) + 2
+    assert len(first) == len(second) + 3, "two events, and the tempo alone, which is not trusted now"
     assert dict(second)["/anticip/params"] == [0.5] * 8
     assert dict(second)["/anticip/frame"][0] == 8
 
@@ -159,7 +161,7 @@ def test_without_bundles_each_message_is_a_packet(receiver: socket.socket) -> No
     packets = [receiver.recv(4096) for _ in bundle]
     assert [(OscMessage(data).address, OscMessage(data).params) for data in packets] == bundle
     assert is_silent(receiver)
-    assert sink.counters()["sent"] == len(bundle) == 13
+    assert sink.counters()["sent"] == len(bundle) == 14
     with pytest.raises(ValueError, match="time tags are those of bundles"):
         OscConfig(bundles=False, schedule=True)
 
@@ -401,7 +403,7 @@ def test_an_event_with_its_own_address_needs_one_for_its_cancellation(receiver):
     ):
         sink = open_sink(receiver, addresses=addresses)
         sink.send(frame(events=events))
-        assert received(receiver)[12:] == expected
+        assert received(receiver)[13:] == expected
 
 
 def test_the_lead_of_a_delayed_event_is_shortened(receiver: socket.socket) -> None:

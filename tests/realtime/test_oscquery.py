@@ -84,7 +84,7 @@ def everything_sent() -> list[bytes]:
         frame.classes = [("pose", "low", 0.75)]
         frame.field, frame.plan = (0.5, 0.25), [(7, 0.75), (9, 0.25)]
         frame.trust, frame.place = [0.5] * 24, (1, 2.5, 1.0, 0.75)
-        frame.limbs = [n / 16 for n in range(12)]
+        frame.limbs, frame.tempo = [n / 16 for n in range(12)], (112.5, 0.25, 0.75)
         sink.send(frame)
         sink.send(ControlFrame(-1, 0.0, (), (), (), ("playing", "frames=7")))
         sink.close()
